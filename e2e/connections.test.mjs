@@ -1,4 +1,4 @@
-// Many connections, few files, and clients that speak HTTP in unusual ways.
+// Many connections, few files, and clients with unusual HTTP.
 
 import assert from "node:assert/strict"
 import { spawn } from "node:child_process"
@@ -11,13 +11,14 @@ import { Baton } from "./support/server.mjs"
 import { within } from "./support/wait.mjs"
 
 const GUARD_MS = 60_000
-// A connection without a call is closed after 30 s, so a server that only waits for that does not answer in time.
+// A connection without a call is closed after 30 s, so a server that only waits for that does not answer in
+// time.
 const HELD_MS = 25_000
 const NOBODY = 65534
 const isRoot = process.getuid?.() === 0
 const skip = isRoot ? false : "only root can become another user"
 
-// Opens connections and says nothing; resolves when each is open or refused.
+// Opens connections without sending anything; resolves when each is open or refused.
 const FLOOD = `
   const net = require("node:net")
   const [port, count] = process.argv.slice(1).map(Number)
@@ -50,7 +51,7 @@ async function run(script, args, uid) {
   return { said, stop }
 }
 
-// The health of a server as its owner sees it, asked for until it is answered with 200.
+// Polls the server's health as its owner until the answer is 200.
 async function health(baton) {
   const ask = async () => {
     for (;;) {
@@ -61,7 +62,7 @@ async function health(baton) {
   await within(HELD_MS, ask(), "the server to answer")
 }
 
-// What a server answers to these bytes until it closes the connection.
+// The server's answer to these bytes until it closes the connection.
 function raw(baton, bytes, { end = false } = {}) {
   const answer = new Promise((resolve, reject) => {
     const socket = net.connect({ port: baton.port, host: "127.0.0.1", allowHalfOpen: true })
@@ -96,7 +97,7 @@ describe("a server with thousands of connections", () => {
   })
 })
 
-test("a server that may open 64 files tells clients when it is full, and answers calls meanwhile", async () => {
+test("a server that may open 64 files refuses clients when it is full and still answers calls", async () => {
   const baton = await Baton.start({ files: 64 })
   const open = () =>
     new Promise((resolve, reject) => {
@@ -123,7 +124,7 @@ test("a server that may open 64 files tells clients when it is full, and answers
   await baton.stop()
 })
 
-describe("a client that speaks HTTP in an unusual way", () => {
+describe("a client with unusual HTTP", () => {
   let baton
   before(async () => (baton = await Baton.start()))
   after(() => baton.stop())
@@ -152,7 +153,7 @@ describe("a client that speaks HTTP in an unusual way", () => {
   })
 })
 
-test("another user who guesses passwords has to wait, and the owner does not", { skip }, async () => {
+test("another user who guesses passwords must wait, the owner need not", { skip }, async () => {
   const GUESS = `
     const [url] = process.argv.slice(1)
     const guess = async (password) => {
@@ -162,7 +163,7 @@ test("another user who guesses passwords has to wait, and the owner does not", {
     }
     const run = async () => {
       const answers = []
-      // A slow machine may wait by itself at first; the waits grow.
+      // On a slow machine the first waits may pass by themselves; the waits grow.
       while (answers.length < 30 && answers.at(-1)?.[0] !== 429) answers.push(await guess("wrong"))
       console.log(JSON.stringify(answers))
     }

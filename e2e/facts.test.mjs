@@ -1,4 +1,4 @@
-// What clients ask for before they can show anything, and what a server says to calls that fit nothing.
+// Calls that clients make before they can show anything, and answers to invalid calls.
 
 import assert from "node:assert/strict"
 import { execFile } from "node:child_process"
@@ -35,10 +35,10 @@ for (const [name, connect] of clients) {
         isModel(model)
         assert.deepEqual([model.id, model.providerID], [scenario, "demo"])
       }
-      assert.equal(defaults.demo, "baton", "a newcomer's first prompt has somebody to answer it")
+      assert.equal(defaults.demo, "baton", "a new user's first prompt has a model to answer it")
     })
 
-    test("provider.list says which providers are connected", async () => {
+    test("provider.list marks connected providers", async () => {
       const { all, default: defaults, connected } = await ok(sdk.providers())
       isProvider(all.find((provider) => provider.id === "demo"))
       assert.equal(typeof defaults, "object")
@@ -62,7 +62,7 @@ for (const [name, connect] of clients) {
       }
     })
 
-    test("path.get names the places", async () => {
+    test("path.get returns the directories", async () => {
       const places = await ok(sdk.path())
       assert.equal(places.directory, baton.directory)
       for (const place of ["state", "config", "worktree", "directory"]) assert.ok(path.isAbsolute(places[place]), place)
@@ -94,7 +94,7 @@ for (const [name, connect] of clients) {
       controller.abort()
     })
 
-    test("a client is shown what belongs to its directory", async () => {
+    test("a client sees only events and sessions of its directory", async () => {
       const elsewhere = await realpath(await mkdtemp(path.join(baton.world.root, "els ewhere ü-")))
       const away = connect({ url: baton.url, directory: elsewhere }, { directory: elsewhere })
       const [hereEvents, awayEvents] = [await record(sdk.subscribe), await record(away.subscribe)]
@@ -109,7 +109,7 @@ for (const [name, connect] of clients) {
       await awayEvents.tape.idle(session.id)
       const { id } = await ok(sdk.create())
       await hereEvents.tape.type("session.created", id)
-      assert.deepEqual(hereEvents.tape.of(session.id), [], "the stream of one directory says nothing of another")
+      assert.deepEqual(hereEvents.tape.of(session.id), [], "the stream of one directory has no events of another")
       assert.deepEqual(awayEvents.tape.of(id), [])
       await Promise.all([hereEvents.close(), awayEvents.close()])
     })
@@ -121,7 +121,7 @@ function isProvider(provider) {
   assert.ok(["env", "config", "custom", "api"].includes(provider.source), provider.source)
   assert.ok(Array.isArray(provider.env))
   assert.equal(typeof provider.options, "object")
-  assert.ok(!provider.key, "keys stay inside")
+  assert.ok(!provider.key, "no key is shown")
   Object.values(provider.models).forEach(isModel)
 }
 
@@ -146,14 +146,14 @@ function isModel(model) {
   assert.equal(typeof model.headers, "object")
 }
 
-describe("what only v2 asks", () => {
-  test("health says so, with a version", async () => {
+describe("calls that only v2 makes", () => {
+  test("health returns its state and a version", async () => {
     const health = await ok(v2(baton).client.global.health())
     assert.equal(health.healthy, true)
     assert.match(health.version, /^\d+\.\d+\.\d+/)
   })
 
-  test("a repository is a project of its own", async () => {
+  test("a repository is a separate project", async () => {
     const repository = path.join(baton.world.root, "repository")
     await mkdir(path.join(repository, "deep"), { recursive: true })
     const git = (...args) => promisify(execFile)("git", args, { cwd: repository, env: baton.world.env() })
@@ -171,7 +171,7 @@ describe("what only v2 asks", () => {
   })
 })
 
-describe("calls that fit nothing", () => {
+describe("invalid calls", () => {
   const json = { "content-type": "application/json" }
 
   test("unknown paths are answered with JSON, not with a page", async () => {
@@ -188,13 +188,13 @@ describe("calls that fit nothing", () => {
     }
   })
 
-  test("a method that does not fit is refused as such", async () => {
+  test("a wrong method is refused as such", async () => {
     const response = await baton.fetch("/session/status", { method: "PUT", headers: json, body: "{}" })
     assert.equal(response.status, 405)
     await response.json()
   })
 
-  test("bodies that are not what they say are refused with a reason", async () => {
+  test("invalid bodies are refused with a reason", async () => {
     const { id } = await ok(v2(baton).create())
     for (const [body, message] of [
       ["{", /./],
@@ -218,7 +218,7 @@ describe("calls that fit nothing", () => {
     const { id } = await ok(v2(baton).create())
     const body = JSON.stringify({ parts: [{ type: "text", text: "x".repeat(40 * 1024 * 1024) }] })
     const { status, text } = await new Promise((resolve, reject) => {
-      // Whoever announces a body like this had better ask first. The server may say no at once, or hear it out.
+      // A client with such a body should send `Expect` first. The server may refuse at once or read the body.
       const headers = { ...json, "content-length": Buffer.byteLength(body), expect: "100-continue" }
       const request = http.request(new URL(`/session/${id}/message`, baton.url), { method: "POST", headers })
       request.on("continue", () => request.end(body)).on("error", reject)
@@ -232,7 +232,7 @@ describe("calls that fit nothing", () => {
     assert.match(JSON.parse(text).data.message, /larger than \d+ bytes/)
   })
 
-  test("ids and numbers in a path or query are looked at", async () => {
+  test("ids and numbers in a path or query are validated", async () => {
     const { id } = await ok(v2(baton).create())
     for (const target of [
       "/session/not-an-id",
@@ -258,7 +258,7 @@ describe("calls that fit nothing", () => {
     }
   })
 
-  test("figures are served for those who watch servers", async () => {
+  test("metrics are served", async () => {
     const response = await baton.fetch("/metrics")
     assert.equal(response.status, 200)
     assert.match(await response.text(), /^# TYPE baton_\w+ (gauge|counter|histogram)$/m)

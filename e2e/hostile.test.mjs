@@ -1,5 +1,4 @@
-// A page that somebody has open in a browser on the same machine, and that means no good: whatever it tries, nothing
-// happens here.
+// A hostile page in a browser on the same machine: whatever it tries, the server's state does not change.
 
 import assert from "node:assert/strict"
 import { existsSync } from "node:fs"
@@ -29,7 +28,7 @@ describe("a hostile page", () => {
   }
   const get = async (target) => JSON.parse((await call(baton, { target })).body)
 
-  // Everything that the calls below would have changed.
+  // Everything that the calls below could change.
   const state = async () => ({
     sessions: await get("/session"),
     messages: await get(`/session/${session.id}/message`),
@@ -42,7 +41,7 @@ describe("a hostile page", () => {
     repository: existsSync(path.join(baton.directory, ".git")),
   })
 
-  // Calls that do something, each harmless from a friend.
+  // Calls with an effect, each harmless from an allowed client.
   const deeds = () => [
     ["POST", "/session", { title: "mine" }],
     ["POST", `/session/${session.id}/message`, { parts: [{ type: "text", text: "hello" }] }],
@@ -100,32 +99,32 @@ describe("a hostile page", () => {
         }
       }
     }
-    // The person typed the address, or this server's own page calls.
+    // The user typed the address, or this server's own page calls.
     for (const site of ["none", "same-origin"]) {
       const answer = await call(baton, { headers: { "sec-fetch-site": site } })
       assert.equal(answer.status, 200, site)
     }
   })
 
-  test("a name that was made to lead here", async () => {
+  test("a foreign name that resolves to this server", async () => {
     const host = `evil.example:${baton.port}`
     await attempt({ ...JSON_BODY, host }, 403)
     // To the browser this is the page's own origin.
     await attempt({ ...JSON_BODY, host, origin: `http://${host}` }, 403)
   })
 
-  test("a name that was made to lead here may not read either", async () => {
+  test("a foreign name that resolves to this server may not read either", async () => {
     for (const target of ["/session", "/config", "/event", "/global/event", "/api/event", "/file/content?path=README.md"]) {
       const answer = await call(baton, { target, headers: { host: `evil.example:${baton.port}` } })
       assert.equal(answer.status, 403, target)
     }
   })
 
-  test("what a page may send without asking first: text, and forms", async () => {
+  test("calls without a preflight: text and forms", async () => {
     for (const kind of ["text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded"]) {
       await attempt({ "content-type": kind, origin: EVIL }, 403)
     }
-    // Even if its origin were left out. What takes no body does not look at its kind.
+    // Even without an origin. Calls without a body do not check its type.
     for (const [method, target, body] of deeds().filter(([method, , body]) => method === "POST" && body)) {
       if (Object.keys(body).length === 0) continue
       const headers = { "content-type": "text/plain" }
@@ -154,13 +153,13 @@ describe("a hostile page", () => {
       }
       const ticket = { method: "POST", target: `/pty/${terminal.id}/connect-token` }
       const asked = await call(baton, { ...ticket, headers: { ...headers, "x-opencode-ticket": "1" } })
-      assert.equal(asked.status, 403, "nor does it get a ticket")
+      assert.equal(asked.status, 403, "it gets no ticket either")
       const stolen = JSON.parse((await call(baton, { ...ticket, headers: { "x-opencode-ticket": "1" } })).body)
       const refused = await open(baton, `${target}?ticket=${encodeURIComponent(stolen.ticket)}`, headers)
-      assert.equal(refused.status, 403, "and one that it has stolen does not help")
+      assert.equal(refused.status, 403, "a stolen ticket does not help")
     }
     const { status, socket } = await open(baton, target, { origin: own })
-    assert.equal(status, 101, "a page of this server gets in")
+    assert.equal(status, 101, "a page of this server may connect")
     socket.send("hello\n")
     await socket.until(({ text }) => text.includes("hello"), "what was typed")
     socket.leave()

@@ -1,4 +1,4 @@
-// `createOpencode()`, the SDK's own way to start a server: it runs whatever is called `opencode`.
+// `createOpencode()`, the SDK's own way to start a server: it runs the program called `opencode`.
 
 import assert from "node:assert/strict"
 import childProcess from "node:child_process"
@@ -14,7 +14,7 @@ import { record } from "./support/stream.mjs"
 import { story } from "./support/tape.mjs"
 import { within } from "./support/wait.mjs"
 
-// The SDK keeps the process to itself, but a test has to know when it is gone, and how.
+// The SDK hides the process, but the test must know when and how it ends.
 const spawn = mock.method(childProcess, "spawn")
 
 const newest = () => spawn.mock.calls.at(-1).result
@@ -35,7 +35,7 @@ for (const [name, launch, connect] of [
     before(async () => {
       world = await World.create()
       await symlink(binary, path.join(world.bin, "opencode"))
-      // The SDK passes its own environment and directory on to what it starts.
+      // The SDK passes its own environment and directory to the process it starts.
       replaceEnv(world.env())
       process.chdir(world.project)
     })
@@ -71,8 +71,8 @@ for (const [name, launch, connect] of [
       )
     })
 
-    test("a server that cannot start says why", async () => {
-      // Two servers on one database: the second has to give way.
+    test("a server that cannot start reports why", async () => {
+      // Two servers on one database: the second must refuse to start.
       const { server } = await launch({ port: 0 })
       const first = newest()
       await assert.rejects(launch({ port: 0 }), /Server exited with code [1-9][\s\S]*another server/)

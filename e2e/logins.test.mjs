@@ -1,5 +1,5 @@
-// Plugins that know their way into a provider: they list its models, bring ways to log in along, say what a login is good
-// for, and make the calls; and what happens when they do what no plugin should.
+// Plugins with logins for a provider: they list its models, offer login methods, interpret a login and make the
+// calls. Also plugins that misbehave.
 
 import assert from "node:assert/strict"
 import { mkdir, readFile, stat, writeFile } from "node:fs/promises"
@@ -17,7 +17,7 @@ const MODEL = { providerID: "nebius", modelID: "door-1" }
 const HELLO = "Hello from the scripted model."
 const prompt = (text) => ({ model: MODEL, parts: [{ type: "text", text }] })
 
-// A model that also notes who calls.
+// A model that also records the headers of its calls.
 class Door extends Model {
   headers = []
 
@@ -27,7 +27,7 @@ class Door extends Model {
   }
 }
 
-// A world whose user has the plugin, and whose project says where the model is.
+// A world whose user has the plugin, and whose project configures the model's address.
 async function doorWorld(door) {
   const world = await pluginWorld()
   await putPlugins(path.join(await configureUser(world, {}), "plugins"), "doorman.ts")
@@ -43,7 +43,7 @@ async function call(baton, target, body, method = "POST") {
 
 const login = (baton, step, body) => call(baton, `/provider/nebius/oauth/${step}`, body)
 
-describe("a plugin that knows its way into a provider", () => {
+describe("a plugin with a login for a provider", () => {
   let door, baton, sdk
   before(async () => {
     door = await Door.start()
@@ -57,8 +57,8 @@ describe("a plugin that knows its way into a provider", () => {
   const kept = async () => JSON.parse(await readFile(path.join(baton.world.data, "auth.json"), "utf8")).nebius
   const listed = async () => (await call(baton, "/config/providers")).body.providers.find(({ id }) => id === "nebius")
 
-  test("brings ways to log in along", async () => {
-    assert.equal(await listed(), undefined, "nobody is logged in yet")
+  test("offers login methods", async () => {
+    assert.equal(await listed(), undefined, "there is no login yet")
     const { nebius } = (await call(baton, "/provider/auth")).body
     assert.deepEqual(nebius.map(({ type, label }) => [type, label]), [
       ["oauth", "Bring a code back"],
@@ -69,10 +69,10 @@ describe("a plugin that knows its way into a provider", () => {
     assert.deepEqual(nebius[0].prompts[1].when, { key: "team", op: "eq", value: "blue" })
   })
 
-  test("says no to what makes no sense", async () => {
+  test("refuses invalid answers", async () => {
     const missing = await login(baton, "callback", { method: 0, code: "open-sesame" })
     assert.deepEqual([missing.status, missing.body.name], [400, "ProviderAuthOauthMissing"])
-    assert.match(missing.body.data.message, /begin again/)
+    assert.match(missing.body.data.message, /start it again/)
     const invalid = await login(baton, "authorize", { method: 0, inputs: { team: "red" } })
     assert.deepEqual([invalid.status, invalid.body.name], [400, "ProviderAuthValidationFailed"])
     assert.deepEqual([invalid.body.data.field, invalid.body.data.message], ["team", "There is no such team"])
@@ -83,7 +83,7 @@ describe("a plugin that knows its way into a provider", () => {
     assert.equal((await call(baton, "/provider/other/oauth/authorize", { method: 0 })).status, 400)
   })
 
-  test("logs in with a code, and its calls go through it", async () => {
+  test("logs in with a code and makes the calls", async () => {
     const begun = await login(baton, "authorize", { method: 0, inputs: { team: "blue" } })
     assert.deepEqual(begun.body, { url: "https://door.invalid/?team=blue", method: "code", instructions: "Bring the code back" })
     for (const [code, name] of [
@@ -111,7 +111,7 @@ describe("a plugin that knows its way into a provider", () => {
     assert.equal(door.calls.at(-1).model, "main")
   })
 
-  test("streams: what the model has said is heard while it stands still, and an abort reaches it", async () => {
+  test("streams: text arrives while the model pauses, and an abort reaches it", async () => {
     const events = await listen(baton)
     const { id } = await ok(sdk.create())
     await ok(sdk.promptAsync(id, prompt("please [hold]")))
@@ -126,7 +126,7 @@ describe("a plugin that knows its way into a provider", () => {
     await events.close()
   })
 
-  test("waits for a login, renews it in the middle of a turn, and the turn goes on", async () => {
+  test("waits for a login, renews it during a turn, and the turn continues", async () => {
     const begun = await login(baton, "authorize", { method: 1 })
     assert.equal(begun.body.method, "auto")
     assert.deepEqual((await login(baton, "callback", { method: 1 })).body, true)
@@ -137,7 +137,7 @@ describe("a plugin that knows its way into a provider", () => {
     assert.deepEqual([(await kept()).access, door.headers.at(-1).authorization], ["renewed-0123456789", "Bearer renewed-0123456789"])
   })
 
-  test("says what a key is good for, without calling by itself", async () => {
+  test("interprets a key without making the calls itself", async () => {
     const key = { type: "api", key: "sk-door-0123456789", metadata: { team: "green" } }
     assert.deepEqual(await call(baton, "/auth/nebius", key, "PUT"), { status: 200, body: true })
     const { id } = await ok(sdk.create())
@@ -146,7 +146,7 @@ describe("a plugin that knows its way into a provider", () => {
     assert.deepEqual([authorization, headers["x-team"], headers["x-fetched"]], ["Bearer sk-door-0123456789", "green", undefined])
   })
 
-  test("tells nobody what lets people in", async () => {
+  test("shows no credentials to clients", async () => {
     for (const secret of ["token-of-blue", "waited-0123456789", "renewed-0123456789", "refresh-0123456789", "open-sesame", "sk-door"]) {
       assert.ok(!baton.stderr.includes(secret), secret)
     }
@@ -165,7 +165,7 @@ test("such a plugin works in `baton run`, without a server", async () => {
   await door.stop()
 })
 
-describe("a plugin that makes trouble with a provider", () => {
+describe("a misbehaving plugin of a provider", () => {
   let door, baton, sdk
   before(async () => {
     door = await Door.start()
@@ -174,7 +174,7 @@ describe("a plugin that makes trouble with a provider", () => {
     await putPlugins(folder, "trouble.js")
     const key = { type: "api", key: "sk-door-0123456789" }
     await writeFile(path.join(world.data, "auth.json"), JSON.stringify({ nebius: key }), { mode: 0o600 })
-    // Its configuration says where the provider is that gets the key.
+    // Its configuration names the address that gets the key.
     await world.trust()
     baton = await Baton.start({ world, args: ["--print-logs"] })
     sdk = v1(baton)
@@ -188,7 +188,7 @@ describe("a plugin that makes trouble with a provider", () => {
   const config = () => ({ provider: { nebius: { options: { baseURL: door.url }, models: { mine: { id: "main", tool_call: true } } } } })
 
   for (const how of ["throws", "hangs", "spins", "exits", "floods"]) {
-    test(`${how} in any of its hooks, and the provider is as without it`, async () => {
+    test(`${how} in any of its hooks, and the provider works as without it`, async () => {
       const failing = ["auth.loader", "auth.fetch", "provider.models"].map(async (hook) => {
         const directory = path.join(baton.directory, `${how}-${hook}`)
         await mkdir(directory)
@@ -199,7 +199,7 @@ describe("a plugin that makes trouble with a provider", () => {
         const { id } = await ok(sdk.client.session.create({ query }))
         const body = { model: { providerID: "nebius", modelID: "mine" }, parts: [{ type: "text", text: "please [hello]" }] }
         await ok(sdk.client.session.promptAsync({ path: { id }, body, query }))
-        // A call that a plugin makes has the deadlines of any other, which are longer than a test.
+        // A plugin's call has the same timeouts as any other, which are longer than a test.
         if (hook === "auth.fetch" && how !== "throws") await sdk.client.session.abort({ path: { id }, query })
         await events.tape.idle(id, 1, { ms: 60_000 })
         const messages = await ok(sdk.client.session.messages({ path: { id }, query }))
@@ -210,7 +210,7 @@ describe("a plugin that makes trouble with a provider", () => {
       await Promise.all(failing)
     })
 
-    test(`${how} when somebody logs in, who is told`, async () => {
+    test(`${how} during a login, and the client gets an error`, async () => {
       for (const hook of ["auth.authorize", "auth.callback"]) {
         if (hook === "auth.callback" && !["throws", "exits"].includes(how)) continue
         const directory = path.join(baton.directory, `${how}-${hook}`)

@@ -1,4 +1,5 @@
-// Every method of OpenCode's SDK, called once: it works, or it is refused in a way that a client understands.
+// Every method of OpenCode's SDK, called once: it works, or it is refused with an error that a client
+// understands.
 
 import assert from "node:assert/strict"
 import { test } from "node:test"
@@ -9,17 +10,17 @@ import { misfits } from "./support/types.mjs"
 import { within } from "./support/wait.mjs"
 
 const CALL_MS = 20_000
-// These wait until somebody has something to say.
+// These wait until there is an event to return.
 const WAITING = new Set(["tui.control.next"])
 const WAITED_MS = 500
-// Whatever ends things comes after everything else.
+// Methods that end something run last.
 const isLast = ({ name }) => /dispose|upgrade/.test(name)
 const NOWHERE = /^There is nothing at /
 
-// What the first client's types describe as it once was. OpenCode's own answers do not fit them either.
+// Operations whose types in the first client are outdated. OpenCode's own answers do not match them either.
 const STALE = new Set(["app.agents", "provider.list", "session.shell", "session.todo", "vcs.get"])
 
-// The type that a client promises for what an operation answers, if it has one of that name.
+// The response type that a client declares for an operation, if it has one of that name.
 function answerType(client, { operationId, success }) {
   if (!operationId || success !== 200 || (client === "v1" && STALE.has(operationId))) return undefined
   const words = operationId.split(/[._]/).map((word) => word[0].toUpperCase() + word.slice(1))
@@ -27,7 +28,7 @@ function answerType(client, { operationId, success }) {
   return typeNames(client).has(name) ? `${client}.${name}[200]` : undefined
 }
 
-// How a call ended, in words for the table.
+// The outcome of a call, for the table.
 function judge({ response, data, error }) {
   const { status } = response
   const type = response.headers.get("content-type") ?? ""
@@ -61,7 +62,7 @@ async function attempt(client, method, args) {
   }
 }
 
-// A session with an answer in it, fresh for each call, because some of them delete.
+// A fresh session with an answer for each call, because some calls delete it.
 async function prepare(baton, sdk) {
   const { id: sessionID } = await ok(sdk.create())
   const { info, parts } = await ok(sdk.prompt(sessionID, ask("simple")))
@@ -91,14 +92,14 @@ for (const [name, connect] of clients) {
     await baton.stop()
     assert.ok(all.length >= (name === "v1" ? 70 : 180), `only ${all.length} methods were found`)
     assert.deepEqual(outcomes.filter(({ outcome }) => /^WRONG|^no such route/.test(outcome)), [])
-    // What is left out says so, and only what the document says is left out.
+    // Operations that are not available say so, and only those that the document marks as such.
     const surprising = outcomes.filter(({ call, outcome }) => isRefused(call) !== (outcome === "not built"))
     assert.deepEqual(surprising, [])
     assert.deepEqual(misfits(answers), [])
   })
 }
 
-// Tells which calls the document describes as not available.
+// Returns true for calls that the document marks as not available.
 function refusals({ paths }) {
   const nameless = (call) => call.replaceAll(/\{[^}]*\}/g, "{}")
   const calls = Object.entries(paths).flatMap(([path, methods]) =>

@@ -1,5 +1,5 @@
-// Plugins of OpenCode's, unmodified: loading, hooks, tools, events and trust; and what happens to a turn when a plugin
-// does what no plugin should.
+// OpenCode's plugins, unmodified: loading, hooks, tools, events and trust. Also turns with plugins that
+// misbehave.
 
 import assert from "node:assert/strict"
 import { execFileSync } from "node:child_process"
@@ -15,7 +15,7 @@ import { within } from "./support/wait.mjs"
 
 const HELLO = "Hello from the demo model. All is well."
 
-// Scenarios that call what plugins bring along or change.
+// Scenarios that call what plugins add or change.
 const SCENARIOS = {
   weigh: {
     about: "calls a plugin's tool",
@@ -51,7 +51,7 @@ const bodies = {
   command: (model, text) => ({ command: text, arguments: "", model: `demo/${model}` }),
 }
 
-// Runs a prompt and resolves when it is over; the events since the stream was opened stay on the tape.
+// Runs a prompt and resolves when the turn is over; the events since the stream was opened stay on the tape.
 async function turn(sdk, events, model, text = "hello", query, begin = "promptAsync") {
   const { id } = await ok(sdk.client.session.create({ query }))
   await ok(sdk.client.session[begin]({ path: { id }, body: bodies[begin](model, text), query }))
@@ -61,7 +61,7 @@ async function turn(sdk, events, model, text = "hello", query, begin = "promptAs
 
 const tools = (messages) => messages.flatMap(({ parts }) => parts).filter((part) => part.type === "tool")
 
-describe("a plugin of the user's", () => {
+describe("a plugin of the user", () => {
   let baton, sdk, events
   before(async () => {
     const world = await pluginWorld()
@@ -80,7 +80,7 @@ describe("a plugin of the user's", () => {
   })
   const noted = async (name) => (await notes(baton.directory)).filter((note) => note.name === name)
 
-  test("is told where it is and what it was configured with", async () => {
+  test("receives its directory and its options", async () => {
     await ok(sdk.agents())
     const [start] = await noted("start")
     assert.deepEqual(start.options, { level: 3 })
@@ -95,7 +95,7 @@ describe("a plugin of the user's", () => {
     assert.ok(commands.some((command) => command.name === "probed"))
   })
 
-  test("changes what is asked and what is answered", async () => {
+  test("changes prompts and answers", async () => {
     const id = await turn(sdk, events, "simple")
     const [prompt, answer] = await ok(sdk.messages(id))
     assert.equal(textOf(prompt), "hello [asked]")
@@ -106,7 +106,7 @@ describe("a plugin of the user's", () => {
     assert.equal(idlePairs(events.tape.of(id)).get(id), 1)
   })
 
-  test("changes what a command is and what it says", async () => {
+  test("changes a command and its output", async () => {
     const id = await turn(sdk, events, "shell")
     const [call] = tools(await ok(sdk.messages(id)))
     assert.equal(call.state.input.command, "echo from the plugin")
@@ -114,7 +114,7 @@ describe("a plugin of the user's", () => {
     assert.equal((await noted("shell.env")).length, 1)
   })
 
-  test("brings a tool along", async () => {
+  test("adds a tool", async () => {
     const all = await ok(sdk.client.tool.list({ query: { provider: "demo", model: "weigh" } }))
     const about = all.find((tool) => tool.id === "weigh")
     assert.equal(about.description, "Weighs a thing")
@@ -130,7 +130,7 @@ describe("a plugin of the user's", () => {
     assert.equal(weighed.directory, baton.directory)
   })
 
-  test("asks a person, whose refusal ends the turn", async () => {
+  test("asks the user, whose refusal ends the turn", async () => {
     const { id } = await ok(sdk.create())
     await ok(sdk.promptAsync(id, ask("gold")))
     const { properties } = await events.tape.type("permission.asked", id)
@@ -141,7 +141,7 @@ describe("a plugin of the user's", () => {
     assert.equal(call.state.status, "error")
   })
 
-  test("hears what happens, in order", async () => {
+  test("receives events in order", async () => {
     const id = await turn(sdk, events, "simple")
     const wanted = events.tape.of(id).map((event) => event.id)
     let heard
@@ -154,15 +154,15 @@ describe("a plugin of the user's", () => {
     assert.deepEqual(heard, wanted)
   })
 
-  test("says goodbye when the server stops", async () => {
+  test("is disposed when the server stops", async () => {
     await events.close()
     await baton.shutdown()
     assert.equal((await noted("dispose")).length, 1)
   })
 })
 
-describe("a plugin of a project's", () => {
-  test("runs only where the user trusts the project, which is said once", async () => {
+describe("a plugin of a project", () => {
+  test("runs only where the user trusts the project, and clients are notified once", async () => {
     const world = await pluginWorld()
     await putPlugins(path.join(world.project, ".opencode/plugin"), "probe.ts", "lib")
     const baton = await start(world)
@@ -177,14 +177,14 @@ describe("a plugin of a project's", () => {
       assert.match(error.data.message, /this directory is not trusted.*probe\.ts.*`baton trust .*project`/)
       assert.deepEqual(await notes(baton.directory), [])
 
-      assert.match(await world.trust(), /is trusted from now on/)
+      assert.match(await world.trust(), /is now trusted/)
       await answer()
       const names = async () => (await notes(baton.directory)).map((note) => note.name)
       assert.ok((await names()).includes("start"))
 
-      assert.match(await world.trust("--revoke", "."), /is not trusted any more$/)
+      assert.match(await world.trust("--revoke", "."), /is no longer trusted$/)
       await answer()
-      assert.ok((await names()).includes("dispose"), "it is ended")
+      assert.ok((await names()).includes("dispose"), "it is disposed")
     } finally {
       await events.close()
       await baton.stop()
@@ -193,7 +193,7 @@ describe("a plugin of a project's", () => {
 })
 
 describe("an ordinary plugin", () => {
-  test("commits what a turn has changed, once", async () => {
+  test("commits the changes of a turn, once", async () => {
     const world = await pluginWorld()
     await putPlugins(path.join(await configureUser(world, {}), "plugins"), "auto-commit.ts")
     const git = (...args) => execFileSync("git", args, { cwd: world.project, env: world.env(), encoding: "utf8" })
@@ -218,10 +218,10 @@ describe("an ordinary plugin", () => {
     }
   })
 
-  test("reminds of what is left to do, in the words that are stored", async () => {
+  test("reminds the model of open todos with a stored message", async () => {
     const world = await pluginWorld()
     const folder = await configureUser(world, { plugin: [["./open-todos.ts", { title: "OPEN" }]] })
-    // The turn would go on by itself.
+    // Disables continuations, which would also keep the turn going.
     await writeFile(path.join(world.project, "baton.json"), JSON.stringify({ continuation: { enabled: false } }))
     await putPlugins(folder, "open-todos.ts")
     const baton = await start(world)
@@ -241,7 +241,7 @@ describe("an ordinary plugin", () => {
 describe("a plugin in `baton run`, without a server", () => {
   const run = (world, ...args) => world.run(["run", "hello", "--model", "demo/simple", "--data-dir", world.data, ...args])
 
-  test("is loaded, shapes the turn, talks to the program that runs it, and says goodbye", async () => {
+  test("is loaded, changes the turn, calls the program that runs it, and is disposed", async () => {
     const world = await pluginWorld()
     const folder = await configureUser(world, { plugin: [["./mine/probe.ts", { level: 3 }]] })
     await putPlugins(path.join(folder, "mine"), "probe.ts", "lib")
@@ -256,7 +256,7 @@ describe("a plugin in `baton run`, without a server", () => {
     await world.remove()
   })
 
-  test("that changes what was said is heard, and a pipe gets only what it made of it", async () => {
+  test("that rewrites the answer takes effect, and a pipe gets only the rewritten text", async () => {
     const world = await pluginWorld()
     await putPlugins(path.join(await configureUser(world, {}), "plugins"), "rewrite.js")
     const { code, stdout, stderr } = await run(world)
@@ -264,7 +264,7 @@ describe("a plugin in `baton run`, without a server", () => {
     await world.remove()
   })
 
-  test("of a project that nobody trusts is not run, which is said; and without plugins nothing listens", async () => {
+  test("of an untrusted project is not run, with a warning; and without plugins no port is opened", async () => {
     const world = await pluginWorld()
     const plain = await run(world, "--print-logs")
     assert.deepEqual([plain.code, plain.stdout], [0, `${HELLO}\n`], plain.stderr)
@@ -277,7 +277,7 @@ describe("a plugin in `baton run`, without a server", () => {
   })
 })
 
-describe("a plugin that makes trouble", () => {
+describe("a misbehaving plugin", () => {
   const HOOKS = [
     "config",
     "chat.message",
@@ -298,7 +298,7 @@ describe("a plugin that makes trouble", () => {
     "experimental.session.compacting",
     "experimental.compaction.autocontinue",
   ]
-  // Hooks that an ordinary turn does not ask, with one that does.
+  // Hooks that an ordinary turn does not call, with a turn that does.
   const compacts = { model: "context_overflow", says: /^I know enough from the summary/ }
   const SCENES = {
     "permission.ask": { config: { permission: { bash: "ask" } } },
@@ -306,8 +306,8 @@ describe("a plugin that makes trouble", () => {
     "experimental.session.compacting": compacts,
     "experimental.compaction.autocontinue": compacts,
   }
-  // What throws or hangs is told by the name of the hook; what ends the process is told as that. Throwing before a tool
-  // forbids the call.
+  // Errors of hooks that throw or hang name the hook; a plugin that ends the process is reported as that.
+  // Throwing before a tool forbids the call.
   const isTold = (how, hook) =>
     ["throws", "hangs"].includes(how) && !["config", "event"].includes(hook) && `${how} ${hook}` !== "throws tool.execute.before"
   let baton, sdk
@@ -348,8 +348,8 @@ describe("a plugin that makes trouble", () => {
   }
 })
 
-describe("a configuration with a plugin that is not there", () => {
-  test("says so, and everything else works", async () => {
+describe("a configuration with a missing plugin", () => {
+  test("is reported, and everything else works", async () => {
     const world = await pluginWorld()
     await configureUser(world, { plugin: ["./missing.ts", "../no name"] })
     const baton = await start(world)

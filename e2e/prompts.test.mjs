@@ -1,4 +1,4 @@
-// Prompts and turns through both clients: what is answered, what is told on the way, and when it is over.
+// Prompts and turns through both clients: answers, events on the way, and the end of a turn.
 
 import assert from "node:assert/strict"
 import { readFile } from "node:fs/promises"
@@ -27,7 +27,7 @@ for (const [name, connect] of clients) {
     const create = async () => (await ok(sdk.create())).id
     const statuses = (id) => story(events.tape.of(id).filter((event) => event.type === "session.status"))
     const permission = async (id) => (await events.tape.type("permission.asked", id)).properties
-    // Waits until so many prompts of a session are stored.
+    // Waits until this many prompts of a session are stored.
     const announced = (id, count) => {
       const prompts = new Set()
       const isLast = (event) => {
@@ -36,7 +36,7 @@ for (const [name, connect] of clients) {
       }
       return events.tape.until(isLast, `prompt number ${count}`)
     }
-    // Which prompt each answer belongs to, by position.
+    // The prompt that each answer belongs to, by position.
     const answered = async (id) => {
       const messages = await ok(sdk.messages(id))
       const prompts = messages.filter(({ info }) => info.role === "user").map(({ info }) => info.id)
@@ -64,10 +64,10 @@ for (const [name, connect] of clients) {
       assert.deepEqual(answer, { info, parts })
       assert.equal(info.parentID, prompt.info.id)
       assert.deepEqual(await ok(sdk.message(id, info.id)), answer)
-      assert.ok(!(id in (await ok(sdk.status()))), "when the answer is here the session is idle")
+      assert.ok(!(id in (await ok(sdk.status()))), "the session is idle when the answer arrives")
     })
 
-    test("an asynchronous prompt is accepted at once and told by events", async () => {
+    test("an asynchronous prompt is accepted at once and answered by events", async () => {
       const id = await create()
       const { response } = await sdk.promptAsync(id, ask("simple"))
       assert.equal(response.status, 204)
@@ -108,11 +108,11 @@ for (const [name, connect] of clients) {
       })
     }
 
-    test("idle is the last word about a turn, and is said once", async () => {
+    test("idle is the last event of a turn and comes once", async () => {
       const id = await create()
       await ok(sdk.prompt(id, ask("read_edit")))
       await events.tape.idle(id)
-      // Whatever is told in between would come before the answer to this.
+      // Any further event would arrive before the answer to this call.
       const fence = await create()
       await events.tape.type("session.created", fence)
       const turn = events.tape.of(id)
@@ -124,7 +124,7 @@ for (const [name, connect] of clients) {
       assert.match(readme, /Added by the demo\./, "the tools are real")
     })
 
-    test("text can be read while it is still being written", async () => {
+    test("text can be read while it is streaming", async () => {
       const id = await create()
       await ok(sdk.promptAsync(id, ask("slow:10000@20")))
       const delta = await events.tape.type("message.part.delta", id)
@@ -155,14 +155,14 @@ for (const [name, connect] of clients) {
         "IDLE(aborted)",
         "session.idle",
       ])
-      assert.equal(await ok(sdk.abort(id)), true, "an idle session may be aborted, which changes nothing")
+      assert.equal(await ok(sdk.abort(id)), true, "aborting an idle session changes nothing")
       const again = await ok(sdk.prompt(id, ask("simple")))
       assert.equal(textOf(again), HELLO)
       await events.tape.idle(id, 2)
       assert.equal(idlePairs(events.tape.of(id)).get(id), 2)
     })
 
-    test("an abort ends a command and what it has started", async () => {
+    test("an abort ends a command and its descendants", async () => {
       const id = await create()
       await ok(sdk.update(id, { permission: [{ permission: "bash", pattern: "*", action: "allow" }] }))
       await ok(sdk.promptAsync(id, ask("long_tool")))
@@ -216,7 +216,7 @@ for (const [name, connect] of clients) {
       assert.equal(idlePairs(events.tape.of(id)).get(id), 1)
     })
 
-    test("a prompt that is to wait is answered on its own, before idle", async () => {
+    test("a prompt with delivery `queue` is answered separately, before idle", async () => {
       const id = await create()
       await ok(sdk.promptAsync(id, ask("permission", "first")))
       const request = await permission(id)
@@ -224,7 +224,7 @@ for (const [name, connect] of clients) {
       await ok(sdk.promptAsync(id, ask("simple", "[[scenario:simple]] in between")))
       await ok(sdk.permission(request, "once"))
       await events.tape.idle(id)
-      assert.deepEqual(await answered(id), [0, 2, 1], "without a word about delivery a prompt joins")
+      assert.deepEqual(await answered(id), [0, 2, 1], "without a delivery a prompt joins")
       assert.deepEqual(statuses(id), ["BUSY", "IDLE(completed)"])
     })
 
@@ -248,7 +248,7 @@ for (const [name, connect] of clients) {
       )
     })
 
-    test("an abort ends the prompts that were waiting, and says so", async () => {
+    test("an abort ends the waiting prompts with an event each", async () => {
       const id = await create()
       await ok(sdk.promptAsync(id, ask("slow:10000@20", "one")))
       await events.tape.type("message.part.delta", id)
@@ -278,7 +278,7 @@ for (const [name, connect] of clients) {
       assert.equal(idlePairs(events.tape.of(id)).get(id), 1)
     })
 
-    test("a prompt that says nothing begins a turn that ends", async () => {
+    test("an empty prompt begins a turn that ends", async () => {
       const id = await create()
       for (const parts of [[], [{ type: "text", text: "" }]]) {
         const { info } = await ok(sdk.prompt(id, { ...ask("simple"), parts }))
@@ -287,7 +287,7 @@ for (const [name, connect] of clients) {
       assert.deepEqual(await answered(id), [0, 1])
     })
 
-    test("a message that wants no reply is stored and nothing runs", async () => {
+    test("a message without a reply is stored and nothing runs", async () => {
       const id = await create()
       const { info, parts } = await ok(sdk.prompt(id, ask("simple", "a note", { noReply: true })))
       assert.equal(info.role, "user")
@@ -315,7 +315,7 @@ for (const [name, connect] of clients) {
       await refused(sdk.messages(id, { before: "eyJpZCI6IngifQ" }), 400)
     })
 
-    test("the list an agent keeps can be read", async () => {
+    test("the todo list of an agent can be read", async () => {
       const id = await create()
       assert.deepEqual(await ok(sdk.todo(id)), [])
       await ok(sdk.prompt(id, ask("todo")))
@@ -328,7 +328,7 @@ for (const [name, connect] of clients) {
       assert.deepEqual(await ok(sdk.todo(id)), todos)
     })
 
-    test("prompts that make no sense are refused, and nothing is stored", async () => {
+    test("invalid prompts are refused, and nothing is stored", async () => {
       const id = await create()
       const text = [{ type: "text", text: "hello" }]
       for (const body of [
@@ -355,8 +355,8 @@ for (const [name, connect] of clients) {
   })
 }
 
-// What both servers tell of a turn: without what OpenCode repeats (busy, the prompt), what comes at no particular
-// time, and what only one of them has.
+// Events of a turn that both servers send: without those that OpenCode repeats (busy, the prompt), those
+// without a fixed time, and those that only one of them has.
 function essence(events) {
   const turn = story(events.filter((event) => sessionOf(event)))
   const kept = turn

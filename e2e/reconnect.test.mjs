@@ -1,4 +1,4 @@
-// Streams that were lost: a client comes back with its cursor and has missed nothing, even if the server was gone.
+// Lost streams: a client resumes with its cursor and misses nothing, even if the server was down.
 
 import assert from "node:assert/strict"
 import net from "node:net"
@@ -9,7 +9,7 @@ import { listen, record } from "./support/stream.mjs"
 import { idlePairs, Tape, story } from "./support/tape.mjs"
 import { signal, within } from "./support/wait.mjs"
 
-describe("a stream that is opened again", () => {
+describe("a stream that is resumed", () => {
   let baton, sdk
   before(async () => {
     baton = await Baton.start()
@@ -25,7 +25,7 @@ describe("a stream that is opened again", () => {
       if (type === "message.part.removed") texts.delete(properties.partID)
       if (type === "message.part.delta") {
         const { partID, delta } = properties
-        assert.ok(texts.has(partID), "words come for parts that are known")
+        assert.ok(texts.has(partID), "deltas refer to known parts")
         texts.set(partID, texts.get(partID) + delta)
       }
     }
@@ -62,14 +62,14 @@ describe("a stream that is opened again", () => {
     ["?after=", (cursor) => ({ target: `/event?after=${cursor}` })],
     ["Last-Event-ID on /global/event", (cursor) => ({ target: "/global/event", headers: { "Last-Event-ID": cursor } })],
   ]) {
-    test(`with ${how} it goes on where it was cut, in the middle of a text`, async () => {
+    test(`with ${how} it continues where it was cut, in the middle of a text`, async () => {
       const witness = await listen(baton)
       const first = await listen(baton)
       const { id } = await ok(sdk.create())
       await ok(sdk.promptAsync(id, ask("slow:60@20")))
       await deltas(first.tape, 5)
       await first.close()
-      // What is said meanwhile is missed, and has to be made up for.
+      // Events sent meanwhile are missed and must be replayed.
       await deltas(witness.tape, 12)
       const second = await listen(baton, resume(first.tape.cursor))
       const joined = new Tape()
@@ -81,8 +81,8 @@ describe("a stream that is opened again", () => {
       for (const { event, id } of second.tape.frames) {
         if (unwrap(event).type !== "sync") joined.push(unwrap(event), id)
       }
-      assert.deepEqual(joined.durable, witness.tape.durable, "durable events: all, once, in order")
-      assert.deepEqual(texts(joined), texts(witness.tape), "and the same words")
+      assert.deepEqual(joined.durable, witness.tape.durable, "all durable events, once and in order")
+      assert.deepEqual(texts(joined), texts(witness.tape), "and the same texts")
       await Promise.all([witness.close(), second.close()])
     })
   }
@@ -102,7 +102,7 @@ describe("a stream that is opened again", () => {
     await second.close()
   })
 
-  test("a cursor that is not one is refused", async () => {
+  test("an invalid cursor is refused", async () => {
     for (const init of [{ target: "/event?after=yesterday" }, { target: "/event?after=-1" }]) {
       const response = await baton.fetch(init.target)
       assert.equal(response.status, 400, init.target)
@@ -144,7 +144,7 @@ for (const [name, connect] of clients) {
     await baton.stop()
   })
 
-  test(`${name}: who connects late is told who is busy and what waits for an answer`, async () => {
+  test(`${name}: a late client receives busy sessions and pending requests`, async () => {
     const baton = await Baton.start()
     const sdk = connect(baton)
     const early = await record(sdk.subscribe)
@@ -163,7 +163,7 @@ for (const [name, connect] of clients) {
     const after = await record(sdk.subscribe)
     const { id: next } = await ok(sdk.create())
     await after.tape.type("session.created", next)
-    assert.deepEqual(after.tape.of(id), [], "nothing is said about who is idle")
+    assert.deepEqual(after.tape.of(id), [], "there are no events about idle sessions")
     await Promise.all([early, late, everywhere, after].map((events) => events.close()))
     await baton.stop()
   })
@@ -188,7 +188,7 @@ for (const [name, connect] of clients) {
     await events.tape.idle(id, 2)
     const statuses = story(events.tape.of(id).filter((event) => event.type === "session.status"))
     assert.deepEqual(
-      // Whoever comes back is told again that it is busy.
+      // A client that reconnects is told again that the session is busy.
       statuses.filter((status, at) => status !== statuses[at - 1]),
       ["BUSY", "IDLE(interrupted)", "BUSY", "IDLE(completed)"],
       "what ran is ended, what waited is run, and the client hears of both",
@@ -202,7 +202,7 @@ for (const [name, connect] of clients) {
   })
 }
 
-test("a server that stops says so to everybody, and a cursor works after the next start", async () => {
+test("a server that stops ends all streams cleanly, and a cursor works after the next start", async () => {
   const baton = await Baton.start()
   const sdk = v2(baton)
   const before = await listen(baton)
@@ -211,7 +211,7 @@ test("a server that stops says so to everybody, and a cursor works after the nex
   await before.tape.type("message.part.delta", id)
   const cursor = before.tape.cursor
   await baton.shutdown()
-  assert.equal(await within(5_000, before.ended, "the end of the stream"), undefined, "it ended, it did not break")
+  assert.equal(await within(5_000, before.ended, "the end of the stream"), undefined, "it ended cleanly")
   assert.deepEqual(story(before.tape.of(id)).slice(-2), ["IDLE(interrupted)", "session.idle"])
   await waiting
   await baton.begin()
@@ -227,12 +227,12 @@ test("a server that stops says so to everybody, and a cursor works after the nex
   await baton.stop()
 })
 
-// By type, for streams whose frames the SDK does not show.
+// Matches by type, for streams whose frames the SDK does not show.
 function isDurable(event) {
   return !["server.connected", "server.heartbeat", "message.part.delta"].includes(event.type)
 }
 
-// A piece of cable between client and server that can be cut.
+// A proxy between client and server whose connections can be cut.
 class Wire {
   static async to(port) {
     const wire = new Wire()

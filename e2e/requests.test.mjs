@@ -1,4 +1,4 @@
-// What an agent asks a person: permissions and questions.
+// Requests of an agent to the user: permissions and questions.
 
 import assert from "node:assert/strict"
 import { existsSync } from "node:fs"
@@ -28,14 +28,14 @@ for (const [name, connect] of clients) {
     }
     const ending = (id) => story(events.tape.of(id)).slice(-4)
 
-    test("a permission that is given once lets the command run", async () => {
+    test("a permission granted once lets the command run", async () => {
       const { id, request } = await asked("permission")
       assert.match(request.id, /^per_/)
       assert.equal(request.sessionID, id)
       assert.equal(request.permission, "bash")
       assert.ok(request.patterns.length > 0)
       assert.match(request.tool.messageID, /^msg_/)
-      assert.deepEqual((await ok(sdk.status()))[id], { type: "busy" }, "who waits for a person is busy")
+      assert.deepEqual((await ok(sdk.status()))[id], { type: "busy" }, "a session that waits for the user is busy")
       assert.equal(await ok(sdk.permission(request, "once")), true)
       await events.tape.idle(id)
       const replied = await events.tape.type("permission.replied", id)
@@ -48,7 +48,7 @@ for (const [name, connect] of clients) {
       await refused(sdk.permission(request, "once"), 404)
     })
 
-    test("a permission that is refused ends the turn as blocked, and nothing runs", async () => {
+    test("a denied permission ends the turn as blocked, and nothing runs", async () => {
       const { id, request } = await asked("permission_two")
       await ok(sdk.permission(request, "reject"))
       await events.tape.idle(id)
@@ -61,7 +61,7 @@ for (const [name, connect] of clients) {
       for (const file of ["demo-one.txt", "demo-two.txt"]) assert.ok(!existsSync(`${baton.directory}/${file}`), file)
     })
 
-    test("an abort withdraws what was asked", async () => {
+    test("an abort withdraws the request", async () => {
       const { id, request } = await asked("permission")
       await ok(sdk.abort(id))
       await events.tape.type("permission.replied", id)
@@ -70,7 +70,7 @@ for (const [name, connect] of clients) {
       await refused(sdk.permission(request, "once"), 404)
     })
 
-    test("a permission of a child is asked in the child's name, and the parent stays busy", async () => {
+    test("a permission request of a child belongs to the child, and the parent stays busy", async () => {
       const { id } = await ok(sdk.create())
       await ok(sdk.promptAsync(id, ask("subagent_permission")))
       const isChild = (event) => event.type === "session.created" && event.properties.info.parentID === id
@@ -90,7 +90,7 @@ for (const [name, connect] of clients) {
   })
 
   describe(`children with ${name}`, () => {
-    test("a subagent is a child with messages of its own, and never changes its parent's status", async () => {
+    test("a subagent is a child with separate messages, and never changes its parent's status", async () => {
       const sdk = connect(baton)
       const events = await record(sdk.subscribe)
       const { id } = await ok(sdk.create())
@@ -119,7 +119,7 @@ for (const [name, connect] of clients) {
   })
 }
 
-describe("what only v2 knows", () => {
+describe("calls that only v2 has", () => {
   let sdk, events
   before(async () => {
     sdk = v2(baton)
@@ -133,7 +133,7 @@ describe("what only v2 knows", () => {
     return { id, request: (await events.tape.type(type, id)).properties }
   }
 
-  test("waiting permissions are listed", async () => {
+  test("pending permissions are listed", async () => {
     const { id, request } = await begin("permission", "permission.asked")
     const listed = await ok(sdk.client.permission.list())
     assert.deepEqual(
@@ -210,7 +210,7 @@ describe("what only v2 knows", () => {
     assert.equal((await ok(sdk.messages(id))).length, 1)
   })
 
-  test("a message cannot be removed while the session works", async () => {
+  test("a message cannot be removed while the session is busy", async () => {
     const { id } = await begin("slow:10000@20", "message.part.delta")
     const [prompt] = await ok(sdk.messages(id))
     const place = { sessionID: id, messageID: prompt.info.id }
@@ -221,8 +221,8 @@ describe("what only v2 knows", () => {
     assert.equal(await ok(sdk.client.session.deleteMessage(place)), true)
   })
 
-  // The last test: what it allows, it allows for good.
-  test("a permission that is given for good is not asked for again", async () => {
+  // The last test, because its approval is permanent.
+  test("a permission granted permanently is not requested again", async () => {
     const { id, request } = await begin("permission", "permission.asked")
     await ok(sdk.client.permission.reply({ requestID: request.id, reply: "always" }))
     await events.tape.idle(id)

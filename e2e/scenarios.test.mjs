@@ -1,6 +1,6 @@
-// Every scenario of the demo model, and what a person may do in between, recorded through `/event` and judged by
-// `baton check`. The table of idle pairs, Baton's beside OpenCode's, is kept in `scenarios.json` and shown in
-// `docs/scenarios.md`. With UPDATE=1 both are written anew instead of compared.
+// Every scenario of the demo model, with actions of the user in between, recorded through `/event` and judged
+// by `baton check`. The table of idle pairs, Baton's beside OpenCode's, is in `scenarios.json` and shown in
+// `docs/scenarios.md`. With UPDATE=1 both are rewritten instead of compared.
 
 import assert from "node:assert/strict"
 import { mkdir, readFile, writeFile } from "node:fs/promises"
@@ -40,7 +40,7 @@ describe("scenarios", { concurrency: rows.length }, () => {
     test(row.scenario, { timeout: 180_000 }, async () => {
       const scene = await open(row)
       await row.run(scene)
-      // Whatever else the server has to say about the turn would come before this.
+      // Any further event of the turn would arrive before this.
       const fence = (await ok(scene.sdk.create({ title: "fence" }))).id
       await scene.tape.type("session.created", fence)
       measured.set(row.scenario, count(scene.tape.events, scene.id))
@@ -50,8 +50,8 @@ describe("scenarios", { concurrency: rows.length }, () => {
   }
 })
 
-test("what is over stays over", () => {
-  // The streams of quick scenarios were open while slow ones went on. Nothing came any more.
+test("no event follows a finished turn", () => {
+  // The streams of quick scenarios stayed open while slow ones ran. No further event arrived.
   for (const { tape, row } of tapes) {
     const end = tape.events.findIndex((event) => event.properties?.info?.title === "fence")
     const late = tape.events.slice(end + 1).filter((event) => sessionOf(event))
@@ -59,7 +59,7 @@ test("what is over stays over", () => {
   }
 })
 
-test("the table and the page show what happens", async () => {
+test("the table and the page match the results", async () => {
   const table = await Promise.all(
     rows.map(async ({ scenario }) => {
       const baton = measured.get(scenario)
@@ -79,7 +79,7 @@ test("the table and the page show what happens", async () => {
   assert.equal(await readFile(PAGE, "utf8"), page, "docs/scenarios.md is out of date: UPDATE=1")
 })
 
-test("the check that passes all of this finds what is wrong elsewhere", async () => {
+test("the check that passes here finds violations in OpenCode's recordings", async () => {
   const world = await World.create()
   for (const name of ["error_400", "abort"]) {
     const { code, stdout } = await world.run(["check", traceFile(name)])
@@ -89,7 +89,7 @@ test("the check that passes all of this finds what is wrong elsewhere", async ()
   await world.remove()
 })
 
-// A session in a directory of its own, with a stream that records it.
+// A session in a separate directory, with a stream that records it.
 async function open(row) {
   const baton = row.ends ? await Baton.start() : shared
   const directory = row.ends ? baton.directory : path.join(baton.world.root, row.scenario)
@@ -102,7 +102,7 @@ async function open(row) {
   const target = `/event?directory=${encodeURIComponent(directory)}`
   let stream = await listen(baton, { target, tape })
   const scene = { row, baton, sdk, tape, target }
-  // Comes back with the cursor after the server was away.
+  // Reconnects with the cursor after the server was down.
   scene.resume = async () => {
     stream = await listen(baton, { target, tape, headers: { "Last-Event-ID": tape.cursor } })
   }
@@ -111,7 +111,7 @@ async function open(row) {
   return scene
 }
 
-// Idle pairs of the session itself, and of each of its children.
+// Idle pairs of the session itself and of each child.
 function count(events, root) {
   const pairs = idlePairs(events)
   const isChild = (event) => event.type === "session.created" && event.properties.info.parentID
@@ -119,7 +119,7 @@ function count(events, root) {
   return { root: pairs.get(root) ?? 0, ...(children.length && { children }) }
 }
 
-// The same of OpenCode's recording, over all its streams; nothing if there is none.
+// The same for OpenCode's recording, over all its streams; undefined if there is none.
 async function recorded(scenario) {
   if (!hasTrace(scenario)) return undefined
   const events = (await readStreams(scenario)).flat()

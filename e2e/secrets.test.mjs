@@ -1,5 +1,5 @@
-// Keys stay inside: canaries in every place where Baton keeps or is given a secret, and everything that a client, a
-// model, a plugin, an agent or a command could look at. No canary may turn up anywhere.
+// Canaries in every place where Baton stores or receives a secret, and everything that a client, a model, a
+// plugin, an agent or a command could read. No canary may appear anywhere.
 
 import assert from "node:assert/strict"
 import { execFileSync, spawn } from "node:child_process"
@@ -13,7 +13,7 @@ import { Baton, World, binary } from "./support/server.mjs"
 import { listen } from "./support/stream.mjs"
 import { within } from "./support/wait.mjs"
 
-// One for each place. They share no part that a harmless text could have.
+// One canary per place. They share no part that a harmless text could contain.
 const CANARIES = {
   ANTHROPIC_API_KEY: "canary-provider-8c1f",
   BATON_PASSWORD: "canary-password-8c1f",
@@ -36,10 +36,10 @@ const tool = (name, input) => ({
   ],
 })
 
-// A program that is started as an agent, tells what it sees, and goes.
+// A program that is started as an agent, writes its environment to a file and exits.
 const STUB = `require("fs").writeFileSync(process.argv[2], JSON.stringify(process.env)); process.exit(1)`
 
-// A plugin that tells what it sees.
+// A plugin that writes its environment to a file.
 const PLUGIN = `import { readFileSync, writeFileSync } from "node:fs"
 const parent = () => { try { return readFileSync("/proc/" + process.ppid + "/environ", "latin1") } catch (error) { return String(error) } }
 export const Snoop = async ({ directory }) => {
@@ -116,10 +116,10 @@ describe("canaries", () => {
     return messages.body
   }
 
-  test("the server's environment holds none, and it is the process that was started", async (t) => {
+  test("the server's environment contains none, and it is the original process", async (t) => {
     if (process.platform !== "linux") return t.skip("there is no /proc")
     const environ = await readFile(`/proc/${baton.child.pid}/environ`, "latin1").catch((error) => {
-      // Nobody but root can look at a process that is not dumpable.
+      // Only root can inspect a process that is not dumpable.
       assert.equal(error.code, "EACCES")
       return ""
     })
@@ -127,13 +127,13 @@ describe("canaries", () => {
     const parts = (await readFile(`/proc/${baton.child.pid}/cmdline`, "utf8")).split("\0")
     assert.equal(parts[0], binary)
     if (process.getuid() !== 0) return
-    assert.equal(await readlink(`/proc/${baton.child.pid}/fd/0`), "/dev/null", "standard input is the one it was given")
+    assert.equal(await readlink(`/proc/${baton.child.pid}/fd/0`), "/dev/null", "standard input is the original one")
     const files = await readdir(`/proc/${baton.child.pid}/fd`)
     const links = await Promise.all(files.map((file) => readlink(`/proc/${baton.child.pid}/fd/${file}`).catch(() => "")))
-    assert.deepEqual(links.filter((link) => link.includes("memfd")), [], "the hand-over is closed")
+    assert.deepEqual(links.filter((link) => link.includes("memfd")), [], "the memory file is closed")
   })
 
-  test("keys work although the environment does not hold them", async () => {
+  test("keys work although the environment does not contain them", async () => {
     assert.equal((await call(baton, { target: "/session" })).status, 401)
     const { body } = await get("/config/providers")
     assert.ok(JSON.parse(body).providers.some((provider) => provider.id === "anthropic"))
@@ -157,14 +157,14 @@ describe("canaries", () => {
     assert.doesNotMatch(await say("glob"), /auth\.json\\n/)
   })
 
-  test("no attachment holds one", async () => {
+  test("no attachment contains one", async () => {
     for (const file of [`${world.data}/auth.json`, `${world.project}/link/auth.json`, "/proc/self/environ", `${world.data}/`]) {
       const part = { type: "file", mime: "text/plain", filename: "a.txt", url: `file://${file}` }
       await say("simple", [{ type: "text", text: "look" }, part])
     }
   })
 
-  test("no plugin is given one", async () => {
+  test("no plugin receives one", async () => {
     // A turn waits for the plugins of its directory.
     await say("simple")
     const seen = await readFile(path.join(world.project, "plugin.json"), "utf8")
@@ -172,19 +172,19 @@ describe("canaries", () => {
     assert.deepEqual(shows(seen), [])
   })
 
-  test("an agent is given the keys of providers and no other", async () => {
+  test("an agent receives the keys of providers and no others", async () => {
     await say("default", undefined, "acp:stub")
     const file = path.join(world.root, "agent.json")
     const seen = await readFile(file, "utf8")
-    // Searches below would find it.
+    // Removed, because the searches below would find it.
     await rm(file)
     assert.deepEqual(shows(seen), OF_AGENTS)
   })
 
-  test("no GET shows one, whatever directory and path it names", async () => {
+  test("no GET shows one, with any directory and path", async () => {
     const { id } = (await post("/session", {})).json()
     const routes = Object.entries(JSON.parse((await get("/doc")).body).paths)
-      // This one waits until somebody controls a terminal interface.
+      // This call waits until a client controls a terminal interface.
       .filter(([route, it]) => it.get && route !== "/tui/control/next")
     const fill = (route) => route.replace("{sessionID}", id).replaceAll(/\{[^}]+\}|\*/g, "auth.json")
     const closed = [world.data, `${world.data}/log`, `${world.project}/link`, `/proc/${baton.child.pid}`, "/proc/self", "/sys", "/dev"]
@@ -200,7 +200,7 @@ describe("canaries", () => {
       const named = { "x-opencode-directory": directory }
       assert.equal((await call(baton, { target: "/file?path=", headers: { ...headers, ...named } })).status, 400, directory)
     }
-    // Projects that contain closed places.
+    // Projects that contain closed paths.
     const inner = [
       [world.root, "data/auth.json"],
       [world.root, "project/link/auth.json"],
@@ -231,8 +231,8 @@ describe("canaries", () => {
     }
   })
 
-  // The last one: everything above has left traces by now.
-  test("no event and no line of the log holds one", async () => {
+  // Runs last, when all tests above have left their traces.
+  test("no event and no log line contains one", async () => {
     assert.ok(events.tape.events.length > 10)
     assert.deepEqual(shows(JSON.stringify(events.tape.events)), [])
     const folder = path.join(world.data, "log")
@@ -246,7 +246,7 @@ describe("canaries", () => {
 describe("a program that restarts itself", () => {
   const env = { SOME_API_KEY: "canary-some-8c1f" }
 
-  // Runs `baton` with something on its standard input.
+  // Runs `baton` with this text on its standard input.
   async function fed(world, name, args, input, more = env) {
     const child = spawn(name, args, { cwd: world.project, env: world.env(more), stdio: ["pipe", "pipe", "pipe"] })
     let stdout = ""
@@ -267,7 +267,7 @@ describe("a program that restarts itself", () => {
     await world.remove()
   })
 
-  test("commands inherit what is no key of Baton's", async () => {
+  test("commands inherit variables that are not Baton's keys", async () => {
     const world = await World.create()
     const more = { ...env, GITHUB_TOKEN: "mine-to-use", OPENAI_API_KEY: "canary-other-8c1f" }
     const baton = await Baton.start({ world, env: more })
@@ -281,7 +281,7 @@ describe("a program that restarts itself", () => {
     await baton.stop()
   })
 
-  test("a program that runs inside of another hands over its own", async () => {
+  test("a program started by another one restarts with its own variables", async () => {
     const world = await World.create()
     const { stdout } = await fed(world, binary, ["run", "--data-dir", world.data, "--model", "demo/simple"], "hello", {
       ...env,
@@ -291,7 +291,7 @@ describe("a program that restarts itself", () => {
     await world.remove()
   })
 
-  test("it keeps the name it was called by", async () => {
+  test("it keeps the name under which it was started", async () => {
     const world = await World.create()
     const name = path.join(world.bin, "opencode")
     await symlink(binary, name)

@@ -1,4 +1,4 @@
-// Who may talk to a server, seen from outside.
+// Access control of a server, seen from outside.
 
 import assert from "node:assert/strict"
 import { execFile } from "node:child_process"
@@ -16,7 +16,7 @@ describe("a server without a password", () => {
 
   const sessions = async () => JSON.parse((await call(baton)).body).length
 
-  test("it answers to its own names only", async () => {
+  test("it accepts only its own host names", async () => {
     for (const host of [`127.0.0.1:${baton.port}`, `localhost:${baton.port}`, "LOCALHOST"]) {
       assert.equal((await call(baton, { headers: { host } })).status, 200, host)
     }
@@ -44,10 +44,10 @@ describe("a server without a password", () => {
       const preflight = await call(baton, { method: "OPTIONS", headers: asking })
       assert.equal(preflight.headers["access-control-allow-origin"], undefined, origin)
     }
-    assert.equal(await sessions(), before, "nothing was made")
+    assert.equal(await sessions(), before, "nothing was created")
   })
 
-  test("the server's own pages may, and are told so by name", async () => {
+  test("the server's own pages may, with their origin in the answer", async () => {
     const origin = new URL(baton.url).origin
     const { status, headers } = await call(baton, { headers: { origin, "sec-fetch-site": "same-origin" } })
     assert.equal(status, 200)
@@ -57,7 +57,7 @@ describe("a server without a password", () => {
     assert.equal(preflight.headers["access-control-allow-origin"], origin)
   })
 
-  test("a body has to say that it is JSON", async () => {
+  test("a body needs a JSON content type", async () => {
     const before = await sessions()
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]) {
       const headers = { "content-type": type }
@@ -66,10 +66,10 @@ describe("a server without a password", () => {
       assert.equal(typeof JSON.parse(body).name, "string")
     }
     assert.equal((await call(baton, { method: "POST", body: '{"title":"x"}' })).status, 415, "no type at all")
-    assert.equal(await sessions(), before, "nothing was made")
+    assert.equal(await sessions(), before, "nothing was created")
   })
 
-  test("another user of this machine is turned away", async (t) => {
+  test("another user of this machine is refused", async (t) => {
     if (process.getuid?.() !== 0) return t.skip("only root can become somebody else")
     const script = `fetch(${JSON.stringify(new URL("/session", baton.url))}).then((it) => console.log(it.status))`
     const nobody = { uid: 65534, gid: 65534, cwd: "/" }
@@ -78,7 +78,7 @@ describe("a server without a password", () => {
   })
 })
 
-test("--cors lets in the pages of a development server, and of no other port", async () => {
+test("--cors allows pages of a development server, and of no other port", async () => {
   const origin = "http://localhost:5173"
   const baton = await Baton.start({ args: ["--cors", origin] })
   const { status, headers } = await call(baton, { headers: { origin, "sec-fetch-site": "same-site" } })
@@ -98,7 +98,7 @@ describe("a server with a password", () => {
       before(async () => (baton = await Baton.start({ env: { [variable]: "sesame, open" } })))
       after(() => baton.stop())
 
-      test("nobody gets in without it", async () => {
+      test("calls without it are refused", async () => {
         for (const target of ["/session", "/event", "/global/health", "/no/such/path"]) {
           const { status, headers } = await call(baton, { target })
           assert.equal(status, 401, target)
@@ -115,17 +115,17 @@ describe("a server with a password", () => {
         }
       })
 
-      test("who knows it gets in, by header or by query", async () => {
+      test("calls with it are accepted, by header or by query", async () => {
         const authorization = basic("opencode", "sesame, open")
         assert.equal((await call(baton, { headers: { authorization } })).status, 200)
         const token = encodeURIComponent(authorization.slice("Basic ".length))
         assert.equal((await call(baton, { target: `/session?auth_token=${token}` })).status, 200)
         const strange = { authorization, host: "evil.example" }
-        assert.equal((await call(baton, { headers: strange })).status, 403, "a password does not open every door")
+        assert.equal((await call(baton, { headers: strange })).status, 403, "a password does not replace the host check")
       })
 
       for (const [name, connect] of clients) {
-        test(`${name} gets in with an Authorization header, for calls and for events`, async () => {
+        test(`${name} is accepted with an Authorization header, for calls and for events`, async () => {
           const headers = { Authorization: basic("opencode", "sesame, open") }
           const sdk = connect(baton, { headers })
           const events = await record(sdk.subscribe)
@@ -148,7 +148,7 @@ describe("a server with a password", () => {
   })
 })
 
-test("a server that others can reach does not start without a password", async () => {
+test("a server that other machines can reach does not start without a password", async () => {
   const world = await World.create()
   const { code, stdout, stderr } = await world.run(["serve", "--hostname", "0.0.0.0", "--port", "0"])
   assert.notEqual(code, 0)
@@ -157,7 +157,7 @@ test("a server that others can reach does not start without a password", async (
   await world.remove()
 })
 
-test("keys of providers stay inside", async () => {
+test("keys of providers are never shown", async () => {
   const secret = "sk-ant-not-for-anybody"
   const provider = { anthropic: { options: { apiKey: secret } } }
   const env = { ANTHROPIC_API_KEY: secret, OPENCODE_CONFIG_CONTENT: JSON.stringify({ provider }) }

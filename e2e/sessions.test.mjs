@@ -1,4 +1,4 @@
-// Sessions through both clients of the SDK: made, found, changed, forked, deleted.
+// Sessions through both clients of the SDK: create, find, change, fork, delete.
 
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
@@ -19,7 +19,7 @@ for (const [name, connect] of clients) {
     })
     after(() => events.close())
 
-    test("a new session has what clients show, and an event announces it", async () => {
+    test("a new session has the fields that clients show, and an event announces it", async () => {
       const session = await ok(sdk.create())
       assert.match(session.id, /^ses_[0-9a-f]{12}[0-9A-Za-z]{14}$/)
       assert.match(session.title, /^New session - \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
@@ -82,7 +82,7 @@ for (const [name, connect] of clients) {
       assert.ok(!(await ok(sdk.list())).some(({ id }) => id === parent.id || id === child.id))
     })
 
-    test("a session that works is stopped before it is deleted", async () => {
+    test("a busy session is aborted before it is deleted", async () => {
       const { id } = await ok(sdk.create())
       await ok(sdk.promptAsync(id, ask("slow:10000@20")))
       await events.tape.type("message.part.delta", id)
@@ -97,7 +97,7 @@ for (const [name, connect] of clients) {
       assert.ok(!(id in (await ok(sdk.status()))))
     })
 
-    test("a fork begins with a copy of everything said so far", async () => {
+    test("a fork begins with a copy of all messages", async () => {
       const { id } = await ok(sdk.create({ title: "Original" }))
       await ok(sdk.prompt(id, ask("simple", "one")))
       await ok(sdk.prompt(id, ask("simple", "two")))
@@ -111,7 +111,7 @@ for (const [name, connect] of clients) {
       assert.deepEqual(copied.map(textOf), original.map(textOf))
       const ids = new Set(original.map(({ info }) => info.id))
       for (const { info, parts } of copied) {
-        assert.ok(!ids.has(info.id), "copies have ids of their own")
+        assert.ok(!ids.has(info.id), "copies have new ids")
         for (const part of parts) assert.deepEqual([part.sessionID, part.messageID], [whole.id, info.id])
       }
       assert.equal(copied[1].info.parentID, copied[0].info.id, "answers belong to the copied prompts")
@@ -119,15 +119,15 @@ for (const [name, connect] of clients) {
       const second = original[2].info.id
       const half = await ok(sdk.fork(id, { messageID: second }))
       const kept = await ok(sdk.messages(half.id))
-      assert.deepEqual(kept.map(textOf), original.slice(0, 2).map(textOf), "only what came before the message")
+      assert.deepEqual(kept.map(textOf), original.slice(0, 2).map(textOf), "only messages before the given one")
 
       assert.equal((await ok(sdk.fork(whole.id))).title, "Original (fork #2)")
       await ok(sdk.prompt(whole.id, ask("simple", "three")))
-      assert.equal((await ok(sdk.messages(id))).length, 4, "the original does not notice")
+      assert.equal((await ok(sdk.messages(id))).length, 4, "the original is unchanged")
       assert.deepEqual(await ok(sdk.children(id)), [])
     })
 
-    test("sessions that do not exist are not found, whatever is asked of them", async () => {
+    test("unknown sessions are not found by any call", async () => {
       const id = "ses_000000000000nothinghere00"
       for (const call of [
         sdk.get(id),
@@ -145,10 +145,10 @@ for (const [name, connect] of clients) {
         assert.equal(error.name, "NotFoundError")
         assert.match(error.data.message, /ses_000000000000nothinghere00/)
       }
-      assert.equal(await ok(sdk.abort(id)), true, "as with OpenCode: it is not running, which is what was wanted")
+      assert.equal(await ok(sdk.abort(id)), true, "as in OpenCode: it is not running, which is the goal")
     })
 
-    test("with throwOnError the message of a refusal is what the server said", async () => {
+    test("with throwOnError the message of a refusal is the server's", async () => {
       const strict = connect(baton, { throwOnError: true })
       await assert.rejects(strict.get("ses_missing"), (error) => {
         assert.match(error.message, /ses_missing/)

@@ -1,6 +1,6 @@
-// The gateway against a Slack server that nobody here wrote: the package `emulate`. It keeps people, channels and
-// messages, and has neither Socket Mode nor buttons nor statuses. This version cannot be told where its events go
-// either, so what somebody writes there is handed to the gateway here, as it came back, signed as Slack signs.
+// The gateway against an independent Slack server: the package `emulate`. It has people, channels and messages,
+// but neither Socket Mode nor buttons nor statuses. This version cannot send its events to an address either,
+// so the test passes each message to the gateway, signed as Slack signs.
 
 import assert from "node:assert/strict"
 import { createHmac } from "node:crypto"
@@ -16,7 +16,7 @@ const SECRET = "not-a-signing-secret"
 const BOT = { token: "xoxb-not-a-token", user: "UBATON" }
 const ADA = "xoxp-ada"
 const CHANNEL = "C000000001"
-// What the scenario `simple` of the demo model says.
+// Answer of the demo model's scenario `simple`.
 const ANSWER = "Hello from the demo model. All is well."
 
 const seed = {
@@ -40,7 +40,7 @@ const seed = {
   },
 }
 
-// Passes calls on to the emulator, so that a test can wait for one instead of asking again and again.
+// Passes calls on to the emulator, so that a test can wait for one instead of polling.
 class Tap {
   static async open(target) {
     const tap = new Tap()
@@ -63,7 +63,7 @@ class Tap {
     return tap
   }
 
-  // As soon as there are so many calls that fit.
+  // Resolves as soon as there are this many matching calls.
   until(count, fits, what) {
     const found = new Promise((resolve) => {
       const look = () => {
@@ -85,7 +85,7 @@ class Tap {
   }
 }
 
-describe("the gateway and a Slack server that others wrote", () => {
+describe("the gateway and an independent Slack server", () => {
   let baton, emulator, tap, gateway, hook
   before(async () => {
     baton = await Baton.start({ env: { OPENCODE_CONFIG_CONTENT: JSON.stringify({ model: "demo/simple" }) } })
@@ -114,7 +114,7 @@ describe("the gateway and a Slack server that others wrote", () => {
     return answer
   }
 
-  // What Slack does when somebody has written something.
+  // Delivers a new message as Slack does.
   const deliver = async ({ channel, message }, secret = SECRET) => {
     const body = JSON.stringify({ type: "event_callback", event: { ...message, channel } })
     const moment = Math.floor(Date.now() / 1_000)
@@ -136,7 +136,7 @@ describe("the gateway and a Slack server that others wrote", () => {
   const saidIn = (thread) => (call) => call.method === "chat.postMessage" && call.fields.thread_ts === thread
   const ofBot = (messages) => messages.filter((message) => message.user === BOT.user)
 
-  test("a mention is answered in its thread, and so is what follows there", async () => {
+  test("a mention and the messages that follow are answered in its thread", async () => {
     const written = await write({ channel: CHANNEL, text: `<@${BOT.user}> hello` })
     await tap.until(1, saidIn(written.ts), "the answer")
     await write({ channel: CHANNEL, thread_ts: written.ts, text: "and again" })
@@ -149,18 +149,18 @@ describe("the gateway and a Slack server that others wrote", () => {
     assert.deepEqual(ofBot(others.filter((message) => !message.thread_ts)), [])
   })
 
-  test("what is delivered twice is answered once", async () => {
+  test("a message delivered twice is answered once", async () => {
     const written = await write({ channel: CHANNEL, text: `<@${BOT.user}> once` })
     assert.equal(await deliver(written), 200)
     await tap.until(1, saidIn(written.ts), "the answer")
-    // Answers come in order: a second one to the first would have come before this.
+    // Answers come in order: a second answer to the first message would have come before this one.
     await write({ channel: CHANNEL, thread_ts: written.ts, text: "and then" })
     await tap.until(2, saidIn(written.ts), "the answer to what followed")
     const { messages } = await call(ADA, "conversations.replies", { channel: CHANNEL, ts: written.ts })
     assert.equal(ofBot(messages).length, 2, JSON.stringify(messages))
   })
 
-  test("a direct message is answered where it is", async () => {
+  test("a direct message is answered in place", async () => {
     const { channel } = await call(ADA, "conversations.open", { users: BOT.user })
     await write({ channel: channel.id, text: "hello" })
     const inChat = (call) => call.method === "chat.postMessage" && call.fields.channel === channel.id
@@ -170,7 +170,7 @@ describe("the gateway and a Slack server that others wrote", () => {
     assert.equal(ofBot(messages).length, 1)
   })
 
-  test("what Slack did not sign runs nothing", async () => {
+  test("an unsigned call runs nothing", async () => {
     const forged = await call(ADA, "chat.postMessage", { channel: CHANNEL, text: `<@${BOT.user}> forged` })
     assert.equal(await deliver(forged, "another secret"), 401)
     const written = await write({ channel: CHANNEL, text: `<@${BOT.user}> genuine` })
@@ -179,7 +179,7 @@ describe("the gateway and a Slack server that others wrote", () => {
     assert.deepEqual(ofBot(messages), [])
   })
 
-  test("a server without statuses is asked once, and nothing secret is in the log", () => {
+  test("a server without statuses is called once, and the log has no secrets", () => {
     const asked = tap.calls.filter((call) => call.method === "assistant.threads.setStatus")
     assert.deepEqual(asked.map((call) => call.status), [404])
     for (const secret of [BOT.token, SECRET]) assert.ok(!gateway.log.includes(secret))

@@ -1,5 +1,5 @@
-// Is the fake of Slack that the gateway is tested with like Slack? Slack's own clients say so: they connect to it,
-// receive from it, acknowledge and speak, and notice no difference.
+// Verifies the fake of Slack with Slack's own clients: they connect to it, receive from it, acknowledge and
+// post, and notice no difference.
 
 import assert from "node:assert/strict"
 import { once } from "node:events"
@@ -57,7 +57,7 @@ describe("Slack's own clients and the fake", () => {
     await assert.rejects(web.chat.update({ channel: "C1", ts: posted.ts, text: "gone" }), /cant_update_message/)
   })
 
-  test("show buttons and hear which one was chosen", async () => {
+  test("show buttons and receive the chosen one", async () => {
     const button = { type: "button", action_id: "a", value: "yes", text: { type: "plain_text", text: "Yes" } }
     const blocks = [
       { type: "section", text: { type: "mrkdwn", text: "Really?" } },
@@ -75,7 +75,7 @@ describe("Slack's own clients and the fake", () => {
     )
   })
 
-  test("hear a slash command", async () => {
+  test("receive a slash command", async () => {
     const command = heard("slash_commands")
     await say({ text: "/baton look around" })
     const { ack, body } = await command
@@ -94,7 +94,7 @@ describe("Slack's own clients and the fake", () => {
     assert.deepEqual([thread, file.name, file.text], [id, "a.txt", "hello"])
   })
 
-  test("receive again what they did not acknowledge, and notice when Slack closes a connection", async () => {
+  test("receive unacknowledged events again, and notice when Slack closes a connection", async () => {
     const connected = once(socket, "connected")
     await fake.control("slack/disconnect")
     await within(20_000, connected, "the official client to connect again")

@@ -1,4 +1,4 @@
-// Socket Mode over TLS, as Slack offers it: with somebody who can be trusted, and with somebody who cannot.
+// Socket Mode over TLS, as Slack offers it: with a trusted and with an untrusted certificate.
 
 import assert from "node:assert/strict"
 import { writeFile } from "node:fs/promises"
@@ -35,13 +35,13 @@ describe("Slack by Socket Mode over TLS", () => {
       await gateway.shutdown()
     }
     for (const token of Object.values(TOKENS)) assert.ok(!gateway.log.includes(token), "a token was logged")
-    assert.ok(!gateway.log.includes("ticket-"), "the address is as good as a password")
+    assert.ok(!gateway.log.includes("ticket-"), "the address contains a secret")
   }
 
   const until = (gateway, words) =>
     fake.until(`${words}\n${gateway.log.slice(-4_000)}`, ({ messages }) => messages.find(({ text }) => text.includes(words)))
 
-  test("whoever is not trusted is not talked to", async () => {
+  test("a server with an untrusted certificate is refused", async () => {
     await connected({}, async (gateway) => {
       await gateway.logged("invalid peer certificate")
       const { calls } = await fake.state()
@@ -49,7 +49,7 @@ describe("Slack by Socket Mode over TLS", () => {
     })
   })
 
-  test("what is said is answered over a connection that is trusted", async () => {
+  test("a message is answered over a trusted connection", async () => {
     await connected({ SSL_CERT_FILE: certificate }, async (gateway) => {
       await fake.say({ ...ADA, text: "/model demo/simple" })
       await until(gateway, "demo/simple")

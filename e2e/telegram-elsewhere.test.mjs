@@ -1,6 +1,6 @@
-// The gateway and a Telegram that nobody here wrote: the server of the npm package `telegram-test-api`. It is less than
-// Telegram (its polls do not wait, it does not know "typing", it tells little of itself), and the gateway has to get
-// along with that.
+// The gateway against an independent Telegram server: the npm package `telegram-test-api`. It is less complete
+// than Telegram (its polls do not wait, it does not know "typing", it returns few fields), and the gateway must
+// cope with that.
 
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
@@ -34,7 +34,7 @@ describe("the gateway and telegram-test-api", () => {
 
   const said = ({ chatId }) => telegram.storage.botMessages.filter(({ message }) => Number(message.chat_id) === chatId)
 
-  // What the bot said or edited, as soon as it has.
+  // Messages that the bot sent or edited, as soon as they match.
   async function until(who, words) {
     for (;;) {
       const found = said(who).find(({ message }) => message.text.includes(words))
@@ -67,7 +67,7 @@ describe("the gateway and telegram-test-api", () => {
     await until(ADA, "A good choice.")
   })
 
-  test("a stranger is not let in", async () => {
+  test("an unpaired user is refused", async () => {
     await say(eve, "hello")
     const answer = await until(EVE, "/pair")
     assert.ok(!answer.message.text.includes("demo"))

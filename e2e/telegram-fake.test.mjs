@@ -1,5 +1,5 @@
-// Is the fake of Telegram that the gateway is tested with like Telegram? grammY, a client that many bots are written
-// with, says so: it polls it, speaks, edits, answers and is told to wait, and notices no difference.
+// Verifies the fake of Telegram with grammY, a widely used client: it polls, sends, edits, answers and is rate
+// limited, and notices no difference.
 
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
@@ -12,7 +12,7 @@ const ADA = { chat: "7", from: "1", name: "Ada" }
 
 describe("grammY and the fake", () => {
   let fake, bot, polling
-  // What the bot hears, in order.
+  // Updates that the bot received, in order.
   const heard = []
   let news = signal()
   const hear = (it) => {
@@ -49,20 +49,20 @@ describe("grammY and the fake", () => {
   const look = () => fake.until("the state", (state) => state)
 
   const refused = async (code, words, call) => {
-    const error = await call.then(() => assert.fail("it was not refused"), (error) => error)
+    const error = await call.then(() => assert.fail("the call was not refused"), (error) => error)
     assert.ok(error instanceof GrammyError, String(error))
     assert.equal(error.error_code, code, error.description)
     assert.match(error.description, words)
     return error
   }
 
-  test("knows who the bot is, and that a token is wrong", async () => {
+  test("identifies the bot and rejects a wrong token", async () => {
     const me = await bot.api.getMe()
     assert.deepEqual([me.id, me.is_bot, me.username], [4200, true, "baton_bot"])
     await refused(401, /Unauthorized/, connect("1:wrong").api.getMe())
   })
 
-  test("hears what is said, also in a topic and with a file", async () => {
+  test("receives messages, also in a topic and with a file", async () => {
     await fake.control("say", { ...ADA, text: "one" })
     assert.equal((await until(says("one"), "the message")).message.chat.type, "private")
     const topic = { ...ADA, chat: "-70", thread: "5", isGroup: true }
@@ -74,11 +74,11 @@ describe("grammY and the fake", () => {
     const bytes = await fetch(`${fake.url}/file/bot${TOKEN}/${file.file_path}`)
     assert.equal(await bytes.text(), "hello")
     await fake.control("repeat")
-    // A bot that confirms what it has heard gets it once; what the service repeats, it gets again.
+    // A bot that confirms updates gets each once; those that the service repeats, it gets again.
     await fake.until("the confirmations", (state) => state.acknowledged >= 3)
   })
 
-  test("speaks, edits and takes back", async () => {
+  test("sends, edits and deletes messages", async () => {
     const html = { parse_mode: "HTML" }
     const sent = await bot.api.sendMessage(7, "<b>one</b> &amp; two", html)
     assert.equal(sent.text, "one & two")
@@ -97,7 +97,7 @@ describe("grammY and the fake", () => {
     assert.equal(state.typing["7"], 1)
   })
 
-  test("is held to the limits", async () => {
+  test("is bound by the limits", async () => {
     const html = { parse_mode: "HTML" }
     await refused(400, /message is too long/, bot.api.sendMessage(7, "x".repeat(4097)))
     await bot.api.sendMessage(7, `<b>${"x".repeat(4096)}</b>`, html)
@@ -109,7 +109,7 @@ describe("grammY and the fake", () => {
     await refused(400, /caption is too long/, bot.api.sendDocument(7, new InputFile(Buffer.from("a"), "a"), caption))
   })
 
-  test("hears a button, and answers it once", async () => {
+  test("receives a button and answers it once", async () => {
     const reply_markup = new InlineKeyboard().text("Yes", "t1").text("No", "t2")
     const sent = await bot.api.sendMessage(7, "Shall I?", { reply_markup })
     await fake.control("tap", { ...ADA, message: String(sent.message_id), label: "No" })
@@ -120,13 +120,13 @@ describe("grammY and the fake", () => {
     assert.deepEqual((await look()).understood, ["Well then"])
   })
 
-  test("is told to wait", async () => {
+  test("is rate limited", async () => {
     await fake.control("fault", { method: "sendMessage", kind: "busy", after: 7 })
     const error = await refused(429, /Too Many Requests/, bot.api.sendMessage(7, "quick"))
     assert.equal(error.parameters.retry_after, 7)
   })
 
-  test("is alone: a second poll ends the first, and a webhook all of them", async () => {
+  test("has one poll: a second ends the first, and a webhook ends all", async () => {
     await bot.stop()
     await polling
     const before = (await look()).calls.getUpdates

@@ -1,4 +1,4 @@
-// A group of Telegram becomes another one, with another number: the session and what was to be said go along.
+// A Telegram group is upgraded and gets another id: the session and unsent messages move along.
 
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
@@ -10,7 +10,7 @@ const TOKEN = "4200:not-a-token"
 const ADA = { from: "1001", name: "Ada", isGroup: true }
 const [OLD, NEW] = ["-70", "-10070"]
 
-describe("A group that becomes another", () => {
+describe("A group that is upgraded", () => {
   let fake, baton, gateway
 
   before(async () => {
@@ -29,12 +29,12 @@ describe("A group that becomes another", () => {
   const says = (chat, words) => ({ messages }) => messages.find((it) => it.chat === chat && it.text.includes(words))
   const until = (chat, words) => fake.until(`${words}\n${gateway.log.slice(-4_000)}`, says(chat, words))
 
-  test("loses nothing", async () => {
+  test("loses no message", async () => {
     await fake.say({ ...ADA, chat: OLD, text: "/agent plan" })
-    await until(OLD, "From now on: plan")
+    await until(OLD, "The agent is now plan.")
     await fake.plan({ method: "sendMessage", kind: "busy", after: 1 })
     await fake.say({ ...ADA, chat: OLD, text: "/help" })
-    await gateway.logged("a post was not taken")
+    await gateway.logged("the service did not accept a post")
     await fake.control("telegram/migrate", { chat: OLD, to: Number(NEW) })
     await until(NEW, "/sessions")
     await fake.say({ ...ADA, chat: NEW, text: "/status" })

@@ -1,4 +1,5 @@
-// Telegram calls the gateway, instead of being asked: through the listener, with the secret, until it is taken.
+// Telegram delivers by webhook instead of polling: through the listener, with the secret, repeatedly until it
+// is accepted.
 
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
@@ -32,7 +33,7 @@ describe("Telegram by webhook", () => {
   const until = (words) => fake.until(`${words}\n${gateway.log.slice(-4_000)}`, says(words))
   const answers = async (words) => (await fake.state()).messages.filter(({ text }) => text.includes(words)).length
 
-  test("what is said is answered, and nobody polls", async () => {
+  test("a message is answered without polling", async () => {
     await fake.say({ ...ADA, text: "/model demo/simple" })
     await until("demo/simple")
     await fake.say({ ...ADA, text: "hello" })
@@ -42,7 +43,7 @@ describe("Telegram by webhook", () => {
     assert.deepEqual(problems, [])
   })
 
-  test("what is said while the gateway is away is brought when it is back, once", async () => {
+  test("a message sent while the gateway is down is answered once after its start", async () => {
     await gateway.kill()
     await fake.say({ ...ADA, text: "/status" })
     await fake.say({ ...ADA, text: "hello again" })
@@ -53,10 +54,10 @@ describe("Telegram by webhook", () => {
     await fake.repeat()
     await fake.say({ ...ADA, text: "/help" })
     await until("/sessions")
-    assert.equal(await answers("All is well."), 2, "a repetition is no second prompt")
+    assert.equal(await answers("All is well."), 2, "a repeated delivery is not a second prompt")
   })
 
-  test("nobody else is believed", async () => {
+  test("calls without the secret are refused", async () => {
     const from = { id: Number(ADA.from), is_bot: false, first_name: "Ada" }
     const message = { message_id: 900, date: 1, chat: { id: 7, type: "private" }, from, text: "forged" }
     const call = async (secret, body) => {

@@ -1,4 +1,5 @@
-// A project is not trusted because it is there: what its configuration would send or start, seen from outside.
+// Trust in a project: the secrets its configuration would send and the programs it would start, seen from
+// outside.
 
 import assert from "node:assert/strict"
 import { once } from "node:events"
@@ -13,7 +14,7 @@ import { within } from "./support/wait.mjs"
 
 const SECRET = "canary-0123456789"
 
-// An address that remembers the heads of all calls, and refuses every one.
+// A server that records the heads of all calls and refuses each.
 class Listener {
   static async start() {
     const listener = new Listener()
@@ -40,7 +41,7 @@ class Listener {
   }
 }
 
-describe("a project that nobody trusts", () => {
+describe("an untrusted project", () => {
   let listener, baton, sdk
   before(async () => {
     listener = await Listener.start()
@@ -64,7 +65,7 @@ describe("a project that nobody trusts", () => {
     return id
   }
 
-  test("sends no secret, whatever is read or asked", async () => {
+  test("sends no secret on any call", async () => {
     for (const target of ["/mcp", "/command", "/experimental/resource", "/provider", "/config/providers", "/agent"]) {
       assert.equal((await baton.fetch(target)).status, 200, target)
     }
@@ -73,7 +74,7 @@ describe("a project that nobody trusts", () => {
     assert.ok(!JSON.stringify(await get("/config")).includes(SECRET))
   })
 
-  test("is told with the command that trusts it: on the terminal, to clients and in the status", async () => {
+  test("is reported with the command that trusts it: on the terminal, to clients and in the status", async () => {
     const sentence = /this directory is not trusted.*mcp\.far.*provider\.anthropic.*username.*`baton trust \S+project`/
     while (!sentence.test(baton.stderr)) await within(30_000, once(baton.child.stderr, "data"), "the sentence")
     const { far } = await get("/mcp")
@@ -91,18 +92,18 @@ describe("a project that nobody trusts", () => {
     )
   })
 
-  test("is told again when something else does not count, and not before", async () => {
+  test("is reported again when another part is withheld, and not before", async () => {
     const { tape, close } = await listen(baton)
     const told = () => tape.events.filter(({ type, properties }) => type === "session.error" && !properties.sessionID)
     await tape.idle(await answered())
-    assert.deepEqual(told(), [], "it was said in the first turn")
+    assert.deepEqual(told(), [], "the first turn already reported it")
     await writeFile(path.join(baton.directory, "baton.json"), JSON.stringify({ shell: "/bin/evil" }))
     await tape.idle(await answered())
     assert.match(told()[0].properties.error.data.message, /shell \(runs a program\)/)
     await close()
   })
 
-  test("counts once it is trusted", async () => {
+  test("takes effect once it is trusted", async () => {
     const { trusted, by, withheld } = await get("/trust", { method: "POST" })
     assert.deepEqual([trusted, by, withheld], [true, baton.directory, []])
     assert.equal((await get("/mcp")).far.status, "disabled", "reading starts nothing")
@@ -113,7 +114,7 @@ describe("a project that nobody trusts", () => {
     assert.equal((await get("/config")).username, SECRET)
   })
 
-  test("does not count where every user may write to its file", async () => {
+  test("is withheld where every user may write to its file", async () => {
     await chmod(path.join(baton.directory, "opencode.json"), 0o666)
     const { trusted, withheld } = await get("/trust")
     assert.equal(trusted, true)
@@ -130,6 +131,6 @@ test("a file of another user is not trusted", async (t) => {
   await writeFile(file, JSON.stringify({ mcp: { evil: { type: "local", command: ["true"] } } }))
   await chown(file, 65534, 65534)
   await world.trust()
-  assert.match(await world.trust("--status"), /is trusted\ndoes not count: mcp\.evil/)
+  assert.match(await world.trust("--status"), /is trusted\nwithheld: mcp\.evil/)
   await world.remove()
 })

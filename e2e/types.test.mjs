@@ -1,4 +1,4 @@
-// Answers and events, held against the types that the SDK promises its users.
+// Answers and events compared with the types of the SDK.
 
 import assert from "node:assert/strict"
 import { after, before, test } from "node:test"
@@ -7,9 +7,9 @@ import { Baton } from "./support/server.mjs"
 import { listen } from "./support/stream.mjs"
 import { misfits } from "./support/types.mjs"
 
-// Baton's additions, which no type of OpenCode's knows.
+// Baton's additions, which OpenCode's types do not contain.
 const OWN_EVENTS = /^(prompt\.|continuation\.|server\.(heartbeat|resync)$)/
-// What the first client's types still describe as it once was. OpenCode's own answers do not fit them either.
+// Operations whose types in the first client are outdated. OpenCode's own answers do not match them either.
 const STALE = new Set(["AppAgents", "ProviderList", "SessionTodo"])
 
 let baton
@@ -17,7 +17,7 @@ before(async () => (baton = await Baton.start()))
 after(() => baton.stop())
 
 for (const [name, connect] of clients) {
-  test(`answers fit the types of ${name}`, async () => {
+  test(`answers match the types of ${name}`, async () => {
     const sdk = connect(baton)
     const answers = []
     const take = async (operation, call, status = 200) => {
@@ -68,7 +68,7 @@ for (const [name, connect] of clients) {
   })
 }
 
-test("events fit the types of v2", async () => {
+test("events match the types of v2", async () => {
   const sdk = v2(baton)
   const events = await listen(baton)
   for (const scenario of ["read_edit", "reasoning", "todo", "subagent", "error_400", "bad_tool", "content_filter"]) {

@@ -1,6 +1,6 @@
-// The fake of WhatsApp's Cloud API, driven by a client that nobody here wrote. What that client sends the fake has to
-// take, and what the fake calls a webhook with, the client's own check and reader have to take. So the fake is neither
-// stricter than what others send, nor does it speak a language of its own.
+// Verifies the fake of WhatsApp's Cloud API with an independent client. The fake must accept what that client
+// sends, and the client's own check and parser must accept the fake's webhook calls. So the fake is neither
+// stricter than other clients expect nor has its own format.
 
 import assert from "node:assert/strict"
 import { createServer } from "node:http"
@@ -28,14 +28,14 @@ after(async () => {
   await platform?.stop()
 })
 
-// Ada says something, and the webhook is told.
+// Ada sends a message, and the webhook is called.
 async function hear(said) {
   const { id } = await platform.control("say", { chat: ada, from: ada, name: "Ada", ...said })
   const message = await webhook.until((seen) => seen.messages.find((message) => message.id === id))
   return { id, message }
 }
 
-test("what a person says is signed and can be read", async () => {
+test("a message of a user is signed and can be parsed", async () => {
   const { message } = await hear({ text: "Hello." })
   assert.equal(message.type, "text")
   assert.equal(message.from, ada)
@@ -44,7 +44,7 @@ test("what a person says is signed and can be read", async () => {
   assert.ok(webhook.calls.every((call) => call.isGenuine), "every call is signed with the app's secret")
 })
 
-test("words, buttons, a list and a file are taken as this client sends them", async () => {
+test("text, buttons, a list and a file are accepted as this client sends them", async () => {
   const { id } = await hear({ text: "Do something." })
   await client.messages.markRead({ phoneNumberId, messageId: id, typingIndicator: { type: "text" } })
   const text = await client.messages.sendText({
@@ -93,7 +93,7 @@ test("words, buttons, a list and a file are taken as this client sends them", as
   }
 })
 
-test("a file that a person sends can be fetched with the token and not without it", async () => {
+test("a file that a user sends can be fetched only with the token", async () => {
   const bytes = Buffer.from("a picture")
   const file = { name: "", mime: "image/png", base64: bytes.toString("base64") }
   const { message } = await hear({ text: "Look.", file })
@@ -104,7 +104,7 @@ test("a file that a person sends can be fetched with the token and not without i
   assert.equal((await fetch(url)).status, 401)
 })
 
-test("what is refused is an error of the Graph API", async () => {
+test("a refusal is an error of the Graph API", async () => {
   const refused = async (call, code) => {
     const error = await call.then(() => undefined, (error) => error)
     assert.ok(error instanceof GraphApiError, `${error}`)
@@ -122,7 +122,7 @@ test("what is refused is an error of the Graph API", async () => {
   assert.equal(busy.retry.retryAfterMs, 7_000)
 })
 
-test("what comes after 24 hours is taken and fails afterwards", async () => {
+test("a message after 24 hours is accepted and fails afterwards", async () => {
   await platform.control("later", { hours: 25 })
   const sent = await client.messages.sendText({ phoneNumberId, to: ada, body: "late" })
   const isIt = (status) => status.id === sent.messages[0].id
@@ -131,7 +131,7 @@ test("what comes after 24 hours is taken and fails afterwards", async () => {
   assert.equal(status.errors[0].code, 131047)
 })
 
-// What a business would run: it knows the verify token and the app's secret, and reads with the client's own code.
+// A business's webhook: it knows the verify token and the app's secret, and parses with the client's own code.
 class Webhook {
   static async start(verifyToken) {
     const webhook = new Webhook(verifyToken)
@@ -164,7 +164,7 @@ class Webhook {
     this.waiting.forEach((look) => look())
   }
 
-  // What `find` finds in everything that was told, as soon as it is there.
+  // Resolves with the result of `find` over all received calls, as soon as there is one.
   until(find) {
     const all = () => find({
       messages: this.calls.flatMap((call) => call.messages),

@@ -1,5 +1,5 @@
-//! Compresses the catalogue of models into the program: each provider by itself, so that asking for one does not
-//! unpack all of them, and an index of where they are.
+//! Compresses the model catalogue into the program. Each provider is compressed separately, so that reading one
+//! does not unpack all of them; an index holds their positions.
 
 use std::error::Error;
 use std::io::Write as _;

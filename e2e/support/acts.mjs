@@ -102,14 +102,14 @@ export const acts = {
     },
   },
   perm_deny: {
-    about: "refuses a permission",
+    about: "rejects a permission",
     run: async (scene) => {
       await ok(scene.sdk.promptAsync(scene.id, ask("permission")))
       await answerUntilIdle(scene, 1, "reject")
     },
   },
   perm_always: {
-    about: "gives a permission for good",
+    about: "grants a permission with `always`",
     run: async (scene) => {
       await ok(scene.sdk.promptAsync(scene.id, ask("permission")))
       await answerUntilIdle(scene, 1, "always")
@@ -142,7 +142,7 @@ export const acts = {
     },
   },
   blocking_message: {
-    about: "prompts with the call that waits for the answer",
+    about: "prompts with the blocking call `POST /session/{id}/message`",
     run: async ({ sdk, tape, id }) => {
       await ok(sdk.prompt(id, ask("slow:25@20")))
       await tape.idle(id)

@@ -1,11 +1,11 @@
-//! Plain HTTP calls, on purpose without the client library: what is tested is the wire.
+//! Plain HTTP calls, deliberately without the client library, because the wire itself is under test.
 
 use anyhow::{Context as _, Result, bail};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// A client for plain HTTP. The HTTP library wants to know about TLS all the same, so it gets a configuration
-/// that trusts nobody.
+/// A client for plain HTTP. The HTTP library requires a TLS configuration all the same, so it gets one without any
+/// trusted root.
 #[expect(clippy::expect_used, reason = "the set-up of a test, and the same every time")]
 pub fn http() -> reqwest::Client {
     let config = rustls::ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
@@ -25,7 +25,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Calls to the server at `url`.
+    /// Creates a caller for the server at `url`.
     pub fn new(url: &str) -> Self {
         Self { http: http(), url: url.to_owned() }
     }
@@ -55,7 +55,7 @@ impl Calls {
         self.call(Method::DELETE, path, None).await
     }
 
-    /// A GET that must succeed and whose answer is not kept; how many bytes it has.
+    /// A GET that must succeed. Discards the body and returns its size in bytes.
     pub async fn drain(&self, path: &str) -> Result<u64> {
         let mut answer = self.http.get(format!("{}{path}", self.url)).send().await?.error_for_status()?;
         let mut bytes = 0;
@@ -82,7 +82,7 @@ impl Calls {
         serde_json::from_str(&text).with_context(|| format!("{method} {path} did not answer JSON: {text}"))
     }
 
-    /// A new session's id.
+    /// Creates a session and returns its id.
     pub async fn session(&self) -> Result<String> {
         let session = self.post("/session", &json!({})).await?;
         session.get("id").and_then(Value::as_str).map(ToOwned::to_owned).context("a session without an id")

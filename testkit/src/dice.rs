@@ -1,11 +1,10 @@
-//! Numbers that look random and are not: the same seed gives the same play.
+//! Pseudo-random numbers: the same seed gives the same sequence.
 
 /// A seeded generator. Only the order of its numbers matters.
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// A generator for a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

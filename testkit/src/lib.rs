@@ -1,12 +1,12 @@
-//! For tests and benchmarks only: a real server process, plain calls to it, and watchers of its streams.
+//! Tools for tests and benchmarks only: a real server process, plain calls to it, and readers of its event streams.
 //!
-//! Everything here speaks to Baton from outside, as any client would; nothing in the product depends on it.
+//! Everything here talks to Baton from outside, as any client does; nothing in the product depends on it.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::missing_errors_doc,
-    reason = "development only: a person reads the output"
+    reason = "development only: a developer reads the output"
 )]
 
 pub mod calls;

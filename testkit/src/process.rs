@@ -16,13 +16,13 @@ use tokio::{
     process::{Child, Command},
 };
 
-/// How long a server may take until it listens.
+/// Time for a server to start listening.
 const START: Duration = Duration::from_secs(20);
 
-/// How long a process may take to stop after SIGSTOP.
+/// Time for a process to stop after SIGSTOP.
 const FREEZE: Duration = Duration::from_secs(5);
 
-/// Where a server keeps its things, across restarts.
+/// The directories of a server, which survive its restarts.
 #[derive(Debug)]
 pub struct Home {
     root: TempDir,
@@ -34,7 +34,7 @@ pub struct Home {
 }
 
 impl Home {
-    /// A fresh home for a program.
+    /// Creates a fresh home for a program.
     pub fn new(program: impl Into<PathBuf>) -> Result<Self> {
         let root = TempDir::with_prefix("baton-test-")?;
         for name in ["project", "data", "home"] {
@@ -45,71 +45,71 @@ impl Home {
         Ok(Self { root, program: program.into(), project, data, variables: Vec::new(), errors: None })
     }
 
-    /// Works in another directory, for instance that of another home.
+    /// Uses another working directory, for instance that of another home.
     #[must_use]
     pub fn with_project(mut self, project: impl Into<PathBuf>) -> Self {
         self.project = project.into();
         self
     }
 
-    /// Keeps the data in another directory, for instance on another disk.
+    /// Uses another data directory, for instance on another disk.
     #[must_use]
     pub fn with_data(mut self, data: impl Into<PathBuf>) -> Self {
         self.data = data.into();
         self
     }
 
-    /// Starts the server with an environment variable from now on.
+    /// Sets an environment variable for all later starts.
     pub fn set_variable(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.variables.push((name.into(), value.into()));
     }
 
-    /// Appends the server's standard error to a file of the home, where [`Home::errors`] reads it.
+    /// Appends the server's standard error to a file of the home, for [`Home::errors`].
     #[must_use]
     pub fn with_errors_kept(mut self) -> Self {
         self.errors = Some(self.root.path().join("stderr.log"));
         self
     }
 
-    /// Everything the server has printed to standard error so far; empty unless it is kept.
+    /// Everything that the server has printed to standard error so far; empty without [`Home::with_errors_kept`].
     pub fn errors(&self) -> String {
         let bytes = self.errors.as_ref().and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The directory that holds everything; removed with the home.
+    /// The directory that contains everything; removed with the home.
     pub fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// Leaves the directory behind for inspection.
+    /// Keeps the directory for inspection and returns it.
     pub fn keep(self) -> PathBuf {
         self.root.keep()
     }
 
-    /// The directory the server works in.
+    /// The server's working directory.
     pub fn project(&self) -> PathBuf {
         self.project.clone()
     }
 
-    /// The folder of the user's own configuration, which need not be there.
+    /// The user's configuration directory, which may not exist.
     pub fn configuration(&self) -> PathBuf {
         self.root.path().join("home/config/opencode")
     }
 
-    /// The directory in which the server keeps what it stores.
+    /// The server's data directory.
     pub fn data(&self) -> PathBuf {
         self.data.clone()
     }
 
-    /// Starts the server and waits until it says that it listens.
+    /// Starts the server and waits until it reports that it listens.
     pub async fn start(&self) -> Result<Baton> {
         let mut command = self.command();
         command.args(["serve", "--hostname", "127.0.0.1", "--port", "0", "--data-dir"]).arg(self.data());
         self.launch(command, "listening on ").await
     }
 
-    /// Starts a gateway for chats in front of a server and waits until it says that it attends to them.
+    /// Starts a chat gateway in front of a server and waits until it reports that it is ready.
     pub async fn gateway(&self, server: &str) -> Result<Baton> {
         let mut command = self.command();
         command.args(["channels", "--log-level", "warn", "--attach", server, "--data-dir"]);
@@ -117,7 +117,7 @@ impl Home {
         self.launch(command, " for ").await
     }
 
-    /// Starts a process and waits for the line that says, after a mark, where it listens or whom it serves.
+    /// Starts a process and waits for the line that contains `mark`, followed by an address.
     async fn launch(&self, mut command: Command, mark: &str) -> Result<Baton> {
         let begun = Instant::now();
         if let Some(path) = &self.errors {
@@ -137,7 +137,7 @@ impl Home {
         })
         .await
         .context("the process was not ready in time")??;
-        // Whatever else it prints must not block it.
+        // Reads the rest of the output, so that a full pipe does not block the process.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Baton { child, url, started_in: begun.elapsed() })
     }
@@ -160,7 +160,7 @@ impl Home {
         command
     }
 
-    /// Bytes below the data directory.
+    /// Total size of the files below the data directory.
     pub fn stored_bytes(&self) -> u64 {
         fn below(path: &Path) -> u64 {
             let Ok(entries) = std::fs::read_dir(path) else { return 0 };
@@ -181,9 +181,9 @@ impl Home {
 #[derive(Debug)]
 pub struct Baton {
     child: Child,
-    /// Where it listens, or whom it serves.
+    /// The address it listens on; for a gateway, the address of its server.
     pub url: String,
-    /// From the start of the process to its listening line.
+    /// Time from the start of the process to its listening line.
     pub started_in: Duration,
 }
 
@@ -193,20 +193,20 @@ impl Baton {
         Pid::from_raw(i32::try_from(pid)?).context("no such process")
     }
 
-    /// Kills it as a power cut would, and waits until it is gone.
+    /// Kills it as a power cut would, and waits until it has ended.
     pub async fn kill(mut self) -> Result<()> {
         kill_process(self.pid()?, Signal::KILL)?;
         self.child.wait().await?;
         Ok(())
     }
 
-    /// Stops it where it is until [`Baton::thaw`], and waits until the system says that it has stopped.
+    /// Stops it with SIGSTOP until [`Baton::thaw`], and waits until the kernel reports that it has stopped.
     pub async fn freeze(&self) -> Result<()> {
         let pid = self.pid()?;
         kill_process(pid, Signal::STOP)?;
         let path = format!("/proc/{}/stat", pid.as_raw_nonzero());
         tokio::time::timeout(FREEZE, async {
-            // The state follows the name, which is in brackets.
+            // The state follows the name, which is in parentheses.
             while !std::fs::read_to_string(&path)?
                 .rsplit(") ")
                 .next()
@@ -220,12 +220,12 @@ impl Baton {
         .context("the process did not stop in time")?
     }
 
-    /// Lets it go on after [`Baton::freeze`].
+    /// Resumes it after [`Baton::freeze`].
     pub fn thaw(&self) -> Result<()> {
         Ok(kill_process(self.pid()?, Signal::CONT)?)
     }
 
-    /// Asks it to end and waits for it; how long it took.
+    /// Sends SIGTERM and waits for the end; returns the exit status and the time it took.
     pub async fn terminate(mut self) -> Result<(std::process::ExitStatus, Duration)> {
         let begun = Instant::now();
         kill_process(self.pid()?, Signal::TERM)?;

@@ -1,4 +1,4 @@
-//! Watchers of a server's event stream.
+//! Readers of a server's event stream.
 
 use anyhow::{Context as _, Result, bail};
 use futures::StreamExt as _;
@@ -8,9 +8,8 @@ use sse::{Decoder, Frame};
 /// A frame of a stream with its cursor.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// The `id:` of a durable frame.
+    /// The `id:` of a durable frame; `None` for a live one.
     pub cursor: Option<u64>,
-    /// The event.
     pub event: Event,
 }
 
@@ -27,7 +26,7 @@ impl std::fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// Connects; with a cursor, after it.
+    /// Connects, after the cursor if there is one.
     pub async fn connect(url: &str, path: &str, after: Option<u64>) -> Result<Self> {
         let mut request = crate::calls::http().get(format!("{url}{path}"));
         if let Some(after) = after {
@@ -41,7 +40,7 @@ impl Watch {
         Ok(Self { body, decoder: Decoder::default() })
     }
 
-    /// The next frame; none when the stream is over, cleanly or not.
+    /// The next frame; `None` when the stream has ended, cleanly or not.
     pub async fn next(&mut self) -> Result<Option<Seen>> {
         loop {
             if let Some(frame) = self.decoder.frame() {

@@ -5,8 +5,8 @@ use anyhow::Result;
 use crate::command::{self, program};
 use crate::repo::Repo;
 
-/// Builds the server and runs testkit's campaigns against it. A debug build is what continuous integration has at
-/// hand; `--release` tests what is shipped.
+/// Builds the server and runs testkit's campaigns against it. Uses the debug build that continuous integration
+/// already has; `--release` tests the build that ships.
 pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
     let (release, args): (Vec<_>, Vec<_>) = args.iter().partition(|arg| *arg == "--release");
     let (debug, campaign) = repo.build_for_tests("campaign")?;

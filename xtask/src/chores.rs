@@ -15,13 +15,13 @@ pub(crate) fn fmt(repo: &Repo, check: bool) -> Result<()> {
     run(&mut command)
 }
 
-/// Clippy with every warning an error.
+/// Runs Clippy with every warning as an error.
 pub(crate) fn lint(repo: &Repo) -> Result<()> {
     run(cargo(repo.root()).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// Unit and integration tests. Nextest runs each test in its own process and kills the ones that hang, but
-/// a fresh machine need not have it.
+/// Runs unit and integration tests, with nextest if it is installed. Nextest runs each test in its own process and
+/// kills tests that hang.
 pub(crate) fn tests(repo: &Repo) -> Result<()> {
     if present(cargo(repo.root()).args(["nextest", "--version"])) {
         return run(cargo(repo.root()).args(["nextest", "run", "--workspace", "--profile", "ci"]));
@@ -30,19 +30,19 @@ pub(crate) fn tests(repo: &Repo) -> Result<()> {
     run(cargo(repo.root()).args(["test", "--workspace", "--all-targets", "--no-fail-fast"]))
 }
 
-/// Examples in documentation, which nextest does not run.
+/// Runs the examples in documentation, which nextest does not run.
 pub(crate) fn doctests(repo: &Repo) -> Result<()> {
     run(cargo(repo.root()).args(["test", "--workspace", "--doc"]))
 }
 
-/// The documentation builds without a broken link.
+/// Builds the documentation and fails on a broken link.
 pub(crate) fn docs(repo: &Repo) -> Result<()> {
     run(cargo(repo.root())
         .args(["doc", "--workspace", "--no-deps", "--document-private-items"])
         .env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Benchmarks the optimised binary; a debug build would measure the compiler's mood.
+/// Benchmarks the optimised binary; the figures of a debug build would mean nothing.
 pub(crate) fn bench(repo: &Repo, args: &[String]) -> Result<()> {
     let baton = repo.build_release()?;
     run(cargo(repo.root())
@@ -51,12 +51,12 @@ pub(crate) fn bench(repo: &Repo, args: &[String]) -> Result<()> {
         .env("BATON_BIN", baton))
 }
 
-/// Whether `cargo deny` can be run here.
+/// Returns true if `cargo deny` is installed.
 pub(crate) fn has_deny(repo: &Repo) -> bool {
     present(cargo(repo.root()).args(["deny", "--version"]))
 }
 
-/// Bans, licences and sources. Advisories are left out: they need a database from the network, so the same
+/// Checks bans, licences and sources. Advisories are left out: they need a database from the network, so the same
 /// commit could pass today and fail tomorrow.
 pub(crate) fn deny(repo: &Repo) -> Result<()> {
     ensure!(has_deny(repo), "cargo-deny is not installed; get it with `cargo install --locked cargo-deny`");

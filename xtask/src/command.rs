@@ -1,4 +1,4 @@
-//! Starting other programs, and saying plainly which one failed.
+//! Starts other programs, and reports which one failed.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,8 +11,8 @@ pub(crate) fn cargo(dir: &Path) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.current_dir(dir);
-    // What cargo tells this process about its own package is no business of the packages that are built: some of their
-    // build scripts would run again, and everything above them would be compiled again, after each call without xtask.
+    // Removes the variables about xtask's own package. Otherwise some build scripts would run again, and their
+    // dependents compile again, whenever calls with and without xtask alternate.
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_about_package(name)) {
         command.env_remove(name);
     }
@@ -32,7 +32,7 @@ pub(crate) fn program(name: &str, dir: &Path) -> Command {
     command
 }
 
-/// Runs to the end with the terminal shared; anything but success is an error.
+/// Runs a command to its end with the terminal shared; anything but success is an error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = describe(command);
     let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
@@ -42,7 +42,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs to the end and returns standard output; diagnostics still reach the terminal.
+/// Runs a command to its end and returns its standard output; diagnostics still reach the terminal.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let shown = describe(command);
     let output = command
@@ -56,7 +56,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed something that is not UTF-8"))
 }
 
-/// Whether a program can be started and likes its arguments; for asking `--version`.
+/// Returns true if a program can be started and accepts its arguments; for `--version`.
 pub(crate) fn present(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -66,7 +66,7 @@ pub(crate) fn present(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// The command as a person would type it: without the directory the program was found in.
+/// The command as a developer types it: without the directory of the program.
 fn describe(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(command.get_program());
@@ -88,8 +88,8 @@ mod tests {
     }
 
     #[test]
-    fn cargo_is_not_told_about_this_package() {
-        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "tests are told, too");
+    fn cargo_gets_no_variables_about_this_package() {
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "tests get it too");
         let command = cargo(Path::new("."));
         let removed: Vec<_> = command.get_envs().filter(|(_, value)| value.is_none()).collect();
         assert!(removed.contains(&(OsStr::new("CARGO_MANIFEST_DIR"), None)));

@@ -10,20 +10,20 @@ use anyhow::{Context, Result, ensure};
 use crate::command::{self, program};
 use crate::repo::Repo;
 
-/// Installs what the tests import, builds the server and runs `node --test`.
+/// Installs the tests' dependencies, builds the server and runs `node --test`.
 pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
     let dir = repo.root().join("e2e");
     ensure!(dir.join("package.json").is_file(), "there is no e2e/package.json");
     install(&dir)?;
     let (baton, platforms) = repo.build_for_tests("platforms")?;
-    // The files wait far more than they work, so more of them run at a time than there are cores.
+    // Test files wait far more than they work, so more of them run concurrently than there are cores.
     let mut node = program("node", &dir);
     node.args(["--test", "--test-concurrency=4"]).args(chosen(&dir, args)?);
     command::run(node.env("BATON_BIN", baton).env("PLATFORMS_BIN", platforms))
 }
 
-/// What to tell `node --test`: the arguments, and all test files of the directory unless they name some. Left to
-/// itself it would look into subdirectories, too, whose tests need another surrounding.
+/// The arguments for `node --test`, and all test files of the directory unless the arguments name some. Without
+/// files, node would also search subdirectories, whose tests need another environment.
 pub(crate) fn chosen(dir: &Path, args: &[String]) -> Result<Vec<OsString>> {
     let mut words: Vec<OsString> = args.iter().map(OsString::from).collect();
     if args.iter().any(|arg| Path::new(arg).extension().is_some_and(|it| it == "mjs")) {
@@ -37,13 +37,13 @@ pub(crate) fn chosen(dir: &Path, args: &[String]) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// Installs what the tests import.
+/// Installs the tests' dependencies.
 pub(crate) fn install(dir: &Path) -> Result<()> {
     let lock = dir.join("package-lock.json");
     if !lock.is_file() {
         return command::run(program("npm", dir).args(["install", "--no-audit", "--no-fund"]));
     }
-    // npm writes this file last, so it dates the installation.
+    // npm writes this file last, so its date is the date of the installation.
     let installed = dir.join("node_modules/.package-lock.json");
     if is_current(modified(&lock), modified(&installed)) {
         return Ok(());
@@ -57,7 +57,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|metadata| metadata.modified()).ok()
 }
 
-/// `npm ci` deletes and downloads everything, so it runs only when the lock file is newer than its result.
+/// Installing takes long, so it runs only when the lock file is newer than its result.
 fn is_current(lock: Option<SystemTime>, installed: Option<SystemTime>) -> bool {
     matches!((lock, installed), (Some(lock), Some(installed)) if installed >= lock)
 }

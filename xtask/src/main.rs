@@ -1,7 +1,7 @@
 //! Every recurring chore of this repository, by name: `cargo xtask <chore>`.
 //!
-//! Continuous integration runs the same names a person types, so there is no second list of commands to
-//! keep in step.
+//! Continuous integration and developers use the same names, so there is no second list of commands to keep in
+//! step.
 
 #![expect(
     clippy::disallowed_methods,
@@ -41,9 +41,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Everything `test` does, then spelling, documentation, `OpenAPI` drift and dependency policy
+    /// Run all stages of `test`, then check spelling, documentation, `OpenAPI` drift and dependency policy
     Ci(Selection),
-    /// Formatting, lints, tests, doctests, tidy and the end-to-end tests
+    /// Check formatting, run lints, tests, doctests, tidy and the end-to-end tests
     Test(Selection),
     /// Format all Rust code
     Fmt {
@@ -51,9 +51,9 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
-    /// Clippy over the whole workspace, warnings denied
+    /// Run Clippy on the whole workspace, with warnings denied
     Lint,
-    /// Check what no compiler checks: the arrows between rooms, file sizes, leftovers
+    /// Check rules that no compiler checks: the arrows between rooms, file sizes, leftovers
     Tidy,
     /// Build the release binary and run the benchmarks against it
     Bench {
@@ -84,7 +84,7 @@ enum Chore {
         /// Fail when the committed document differs instead of rewriting it
         #[arg(long)]
         check: bool,
-        /// Only say how many of OpenCode's operations the committed document has
+        /// Only print how many of OpenCode's operations the committed document contains
         #[arg(long, conflicts_with = "check")]
         share: bool,
     },

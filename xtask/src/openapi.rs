@@ -10,7 +10,7 @@ use crate::share;
 
 pub(crate) const DOCUMENT: &str = "docs/openapi.json";
 
-/// Writes the document, or with `check` compares it with what the code says.
+/// Writes the document, or with `check` compares it with the route table.
 pub(crate) fn run(repo: &Repo, check: bool) -> Result<()> {
     let path: PathBuf = repo.root().join(DOCUMENT);
     let mut generated = capture(cargo(repo.root()).args(["run", "--quiet", "-p", "cli", "--", "openapi"]))?;

@@ -1,8 +1,8 @@
-//! Other people's programs as peers of a freshly built Baton: OpenCode's terminal interface, its `run` and its server
+//! External programs as peers of a freshly built Baton: OpenCode's terminal interface, its `run` and its server
 //! beside it, Claude Code and Codex behind it.
 //!
-//! The package comes from the npm registry, is kept under the target directory and runs only where there is no
-//! network but loopback: somebody else's program has no business outside.
+//! The packages come from the npm registry, are kept under the target directory, and run in a namespace without any
+//! network but loopback, so that third-party programs cannot call anything outside.
 
 mod install;
 mod sealed;
@@ -13,15 +13,15 @@ use crate::command::{self, program};
 use crate::repo::Repo;
 use crate::{e2e, peers::sealed::Sealed};
 
-/// What has to be there before anything is built, and where it comes from.
+/// Required programs, each with the argument that checks for it and the reason why it is needed.
 const PROGRAMS: [(&str, &str, &str); 4] = [
-    ("tmux", "-V", "the terminal interface is watched through it"),
+    ("tmux", "-V", "the tests read the terminal interface through it"),
     ("ip", "-V", "it switches loopback on; it is in the package iproute2"),
     ("unshare", "--version", "it takes the network away; it is in the package util-linux"),
-    ("git", "--version", "the project that is worked on is a repository"),
+    ("git", "--version", "the test project is a repository"),
 ];
 
-/// Installs the peers, builds the server and runs the tests in `e2e/peers`, sealed off.
+/// Installs the peers, builds the server and runs the tests in `e2e/peers` without a network.
 pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
     let tests = repo.root().join("e2e/peers");
     for (name, question, reason) in PROGRAMS {
@@ -38,7 +38,7 @@ pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
         peer.version, claude.version, codex.version
     );
     let (baton, platforms) = repo.build_for_tests("platforms")?;
-    // One file at a time: a terminal interface that has to share a core with three others is slow to draw.
+    // One file at a time: a terminal interface that shares a core with three others draws slowly.
     let mut node = sealed.program("node", &tests);
     node.args(["--test", "--test-concurrency=1", "--test-reporter=spec"]);
     node.args(e2e::chosen(&tests, args)?);

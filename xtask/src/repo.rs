@@ -1,4 +1,4 @@
-//! The repository being worked on: where it is, what cargo says about it, which files belong to it.
+//! The repository: its location, its cargo metadata and its files.
 
 use std::path::{Path, PathBuf};
 
@@ -22,8 +22,8 @@ pub(crate) struct TextFile {
 }
 
 impl Repo {
-    /// Asks cargo, at run time, which workspace this is: a path baked in at compile time would be wrong in
-    /// a second clone that shares the target directory.
+    /// Asks cargo for the workspace at run time: a path baked in at compile time would be wrong in a second clone
+    /// that shares the target directory.
     pub(crate) fn open() -> Result<Self> {
         let here = std::env::current_dir().context("cannot tell the current directory")?;
         let json =
@@ -41,7 +41,7 @@ impl Repo {
         &self.root
     }
 
-    /// Where cargo puts what it builds; what is not committed may be kept there, too.
+    /// Cargo's target directory, also used for other files that are not committed.
     pub(crate) fn target(&self) -> PathBuf {
         let named = self.metadata.get("target_directory").and_then(Value::as_str);
         named.map_or_else(|| self.root.join("target"), PathBuf::from)
@@ -51,15 +51,23 @@ impl Repo {
         &self.metadata
     }
 
-    /// Builds the program as it is released and returns where cargo put it, whatever target directory is in use.
+    /// Builds the release binary and returns its path, whatever target directory is in use.
     pub(crate) fn build_release(&self) -> Result<PathBuf> {
         let mut build = command::cargo(&self.root);
-        build.args(["build", "-p", "cli", "--profile", "dist", "--message-format", "json-render-diagnostics"]);
+        build.args([
+            "build",
+            "-p",
+            "cli",
+            "--profile",
+            "dist",
+            "--message-format",
+            "json-render-diagnostics",
+        ]);
         let messages = command::capture(&mut build)?;
         executable(&messages, "baton").context("cargo built no `baton` executable")
     }
 
-    /// Builds the program and one of testkit's programs that tests it; where each is.
+    /// Builds the program and one of testkit's test programs; returns the path of each.
     pub(crate) fn build_for_tests(&self, tester: &str) -> Result<(PathBuf, PathBuf)> {
         let mut build = command::cargo(&self.root);
         build.args(["build", "-p", "cli", "-p", "testkit", "--bin", "baton", "--bin", tester]);
@@ -68,8 +76,8 @@ impl Repo {
         Ok((found("baton")?, found(tester)?))
     }
 
-    /// Every text file that is tracked, or new and not ignored: a file that is about to be committed should
-    /// fail here and not only after the commit.
+    /// Every text file that is tracked, or new and not ignored: a file that is about to be committed should fail
+    /// here and not only after the commit.
     pub(crate) fn text_files(&self) -> Result<Vec<TextFile>> {
         let listing = command::capture(command::program("git", &self.root).args([
             "ls-files",

@@ -1,4 +1,4 @@
-//! How many of OpenCode's operations there are in Baton, as a sentence of `docs/compatibility.md`.
+//! Counts OpenCode's operations that Baton supports, for a sentence in `docs/compatibility.md`.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,15 @@ use crate::repo::Repo;
 
 const CONTRACT: &str = "crates/server/tests/fixtures/opencode-contract.json";
 const PAGE: &str = "docs/compatibility.md";
-/// How the sentence begins; it is alone on its line.
+/// The beginning of the sentence, which is alone on its line.
 const OPENING: &str = "Of OpenCode's ";
 
-/// Says it.
 pub(crate) fn print(repo: &Repo) -> Result<()> {
     println!("{}", sentence(repo)?);
     Ok(())
 }
 
-/// Puts the sentence into the page.
+/// Replaces the sentence in the page.
 pub(crate) fn write(repo: &Repo) -> Result<()> {
     let (path, sentence) = (repo.root().join(PAGE), sentence(repo)?);
     let page = std::fs::read_to_string(&path).with_context(|| format!("cannot read {PAGE}"))?;
@@ -27,7 +26,7 @@ pub(crate) fn write(repo: &Repo) -> Result<()> {
     std::fs::write(&path, page).with_context(|| format!("cannot write {PAGE}"))
 }
 
-/// Fails when the page says something else.
+/// Fails if the page has a different sentence.
 pub(crate) fn check(repo: &Repo) -> Result<()> {
     let sentence = sentence(repo)?;
     let page = std::fs::read_to_string(repo.root().join(PAGE))?;
@@ -59,7 +58,7 @@ fn theirs(contract: &Value) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// The same of the document, without what only says that it is not built.
+/// Method and path of every operation of the document, without those that only answer 501.
 fn ours(document: &Value) -> BTreeSet<(String, String)> {
     let paths = document.get("paths").and_then(Value::as_object).into_iter().flatten();
     let operations = paths.flat_map(|(path, methods)| {
@@ -72,7 +71,7 @@ fn ours(document: &Value) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// The page with its sentence replaced; nothing if it has none.
+/// The page with its sentence replaced; `None` if it has none.
 fn replaced(page: &str, sentence: &str) -> Option<String> {
     let old = page.lines().find(|line| line.starts_with(OPENING))?;
     Some(page.replacen(old, sentence, 1))
@@ -85,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_built_does_not_count() {
+    fn operations_that_answer_501_do_not_count() {
         let document = json!({ "paths": { "/a": {
             "get": { "responses": { "200": {} } },
             "post": { "responses": { "501": {} } },

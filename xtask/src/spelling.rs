@@ -29,6 +29,9 @@ fn find(repo: &Repo) -> Option<PathBuf> {
         return Some(found.to_owned());
     }
     let mut install = program("python3", repo.root());
-    install.args(["-m", "pip", "install", "--quiet", "--target"]).arg(&tools).arg(format!("typos=={VERSION}"));
+    install
+        .args(["-m", "pip", "install", "--quiet", "--target"])
+        .arg(&tools)
+        .arg(format!("typos=={VERSION}"));
     (present(&mut install) && works(&installed)).then_some(installed)
 }

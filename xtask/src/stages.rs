@@ -1,4 +1,4 @@
-//! Running several chores in a row: one header each, how long it took, and one line at the end.
+//! Runs several chores in a row: prints a header and the duration of each, and a summary at the end.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -24,11 +24,11 @@ pub(crate) enum Stage {
     Deny,
 }
 
-/// What `cargo xtask test` runs.
+/// The stages of `cargo xtask test`.
 pub(crate) const TEST: &[Stage] =
     &[Stage::Fmt, Stage::Lint, Stage::Tests, Stage::Doctests, Stage::Tidy, Stage::E2e];
 
-/// What `cargo xtask ci` runs.
+/// The stages of `cargo xtask ci`.
 pub(crate) const CI: &[Stage] = &[
     Stage::Fmt,
     Stage::Lint,
@@ -42,7 +42,7 @@ pub(crate) const CI: &[Stage] = &[
     Stage::Deny,
 ];
 
-/// How a stage that did not fail ended.
+/// The result of a stage that did not fail.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Passed,
@@ -83,8 +83,8 @@ impl Stage {
             Self::Spelling => {}
             Self::Docs => chores::docs(repo)?,
             Self::Openapi => openapi::run(repo, true)?,
-            // Compiling cargo-deny takes longer than everything else together, so its absence is said and
-            // not fatal; `cargo xtask deny` on its own does insist.
+            // Compiling cargo-deny takes longer than all other stages together, so a missing one is reported and
+            // not fatal; `cargo xtask deny` on its own requires it.
             Self::Deny if !chores::has_deny(repo) => {
                 return Ok(Outcome::Skipped("cargo-deny is not installed"));
             }
@@ -94,7 +94,7 @@ impl Stage {
     }
 }
 
-/// Runs the stages in order and prints the summary; fails if one of them did.
+/// Runs the stages in order and prints the summary; fails if any stage failed.
 pub(crate) fn run(chore: &str, repo: &Repo, stages: &[Stage], keep_going: bool) -> Result<()> {
     let summary = run_each(chore, stages, keep_going, |stage| stage.perform(repo));
     if summary.failed.is_empty() {
@@ -141,7 +141,7 @@ fn run_each(
     summary
 }
 
-/// What became of each stage.
+/// The stages by result.
 #[derive(Debug, Default)]
 struct Summary {
     chore: String,
@@ -170,7 +170,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// A duration for people: tenths below a minute, whole seconds above.
+/// A readable duration: tenths below a minute, whole seconds above.
 struct Seconds(Duration);
 
 impl fmt::Display for Seconds {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_stage_is_said_and_does_not_fail() {
+    fn a_skipped_stage_is_reported_and_does_not_fail() {
         let summary = run_each("ci", &[Stage::Fmt, Stage::Deny], false, lint_fails);
         assert!(summary.failed.is_empty());
         assert_eq!(text(summary), "ci: passed fmt; skipped deny (1.5s)");

@@ -1,8 +1,8 @@
-//! What no compiler checks: the arrows between rooms, the purity of the lifecycle, and the state of the text.
+//! Rules that no compiler checks: the arrows between rooms, the purity of the lifecycle, and the state of the text.
 //!
-//! A boundary that nothing enforces erodes, so each rule of ARCHITECTURE.md that can be read off the
-//! manifests or the sources is read off them here. Rules are pure functions over what [`Repo`] loaded, so
-//! each has a test that plants the mistake.
+//! A boundary that nothing enforces erodes. So this chore checks every rule of ARCHITECTURE.md that the manifests
+//! or the sources show. Rules are pure functions over the data of [`Repo`], and each has a test that plants the
+//! mistake.
 
 mod arrows;
 mod purity;
@@ -44,7 +44,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Runs every rule and prints every finding, so that one run shows all there is to fix.
+/// Runs every rule and prints every finding, so that one run shows everything to fix.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
     let files = repo.text_files()?;
     let mut findings = arrows::check(repo.metadata())?;

@@ -1,48 +1,61 @@
-//! What every runner needs that drives somebody else's program over its standard input and output.
+//! External agents: programs of other vendors that take turns in a session.
 //!
-//! - [`child`]: one program that is talked to in lines of JSON. [`Child::start`] it from a [`Launch`]; say something
-//!   with [`Child::say`] or, from elsewhere, through its [`Input`]; and call [`Child::next`] in a loop, which is safe
-//!   to drop at any await. It yields [`Heard`] until there is nothing more to hear, which is a [`Failure`]: a value
-//!   that says for people what happened, with the last words of the program. Dropping a child kills the whole tree of
-//!   processes, [`Child::stop`] asks first, and a server that dies takes its children with it.
-//! - [`keeper`]: what is kept between the turns of a session. A turn begins with [`Keeper::take`] and, if there is
-//!   nothing, with a start after [`Keeper::pause`]; it ends with [`Keeper::keep`], or with [`Keeper::failed`]. What is
-//!   kept is watched ([`Kept::rest`]), stopped when nobody has wanted it for a while, and all of it when the server
-//!   goes down ([`Keeper::close`]).
-//! - [`family`]: subagents as child sessions. The turn that hears an agent has a [`Family`]; runs of parents and
-//!   children meet in a [`Nursery`].
-//! - [`permission`]: what rules say to what an agent wants, before people are asked.
+//! - [`driver`]: the [`Driver`] is the runner for every external agent. It refuses what cannot be served, starts, resumes,
+//!   keeps and ends processes, and names sessions. [`exchange`] is the loop of one turn.
+//! - [`agent`]: the traits [`Agent`] and [`Process`], which hold everything that differs between agents, and the [`Signal`]s
+//!   into which an agent translates its frames.
+//! - [`child`]: one program that exchanges lines of JSON. [`Child::start`] starts it from a [`Launch`], [`Child::say`]
+//!   and [`Input`] write to it, and [`Child::next`] reads from it until a [`Failure`] says how it ended, with its last
+//!   words. Dropping a child kills its whole process tree, [`Child::stop`] asks first, and a server that dies takes its
+//!   children with it.
+//! - [`keeper`]: processes that are kept between the turns of a session. A turn takes one with [`Keeper::take`] and returns
+//!   it with [`Keeper::keep`]; [`Keeper::failed`] delays the next start. Kept processes are watched ([`Kept::rest`]), ended
+//!   after a while without a turn, and all ended by [`Keeper::close`].
+//! - [`children`]: subagents as child sessions; the turns of parents and children meet in a [`ChildRegistry`].
+//! - [`permission`]: the rules that answer a request of an agent before the user is asked.
+//! - `shell`: command lines that the user runs in a session.
 //!
-//! A turn that is aborted is escalated: the agent is told to interrupt in its own words and given
-//! [`Patience::interrupt`]; then its tree gets `SIGTERM` and, after `workspace::process::GRACE`, `SIGKILL`.
+//! An abort escalates: the agent is told to interrupt and given [`Patience::interrupt`]; then its process tree gets
+//! `SIGTERM` and, after `workspace::process::GRACE`, `SIGKILL`.
 
+pub mod agent;
 pub mod child;
-pub mod family;
+pub mod children;
+pub mod driver;
+pub mod exchange;
 pub mod keeper;
 mod lines;
-pub mod nursery;
 pub mod permission;
+pub mod registry;
+mod shell;
 #[cfg(test)]
 pub(crate) mod world;
 
+pub use agent::{
+    Agent, Broken, Condition, Context, Joining, Opened, Options, Outcome, Phase, Process, Signal, Task,
+};
 pub use child::{Bounds, Child, Failure, Heard, Input, Launch};
-pub use family::{Birth, Family};
+pub use children::{ChildLink, Children, Subagent};
+pub use driver::Driver;
+pub use exchange::exchange;
 pub use keeper::{Keeper, Keeping, Kept, Rested};
-pub use nursery::Nursery;
+pub use registry::ChildRegistry;
 
 use std::time::Duration;
 
-/// How long an agent is waited for.
+/// Timeouts for an external agent.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// Until it answers the first thing it is told after its start.
+    /// Until a process answers its first request, or begins to work on a prompt.
     pub start: Duration,
-    /// Until it stops by itself after it was interrupted. Less than the grace that the engine gives a runner, so
-    /// that there is time left to end it.
+    /// Until a process answers a request that needs no model.
+    pub answer: Duration,
+    /// Until a turn stops after it was interrupted. Less than the grace that the engine gives a runner, so that time is
+    /// left to end the process.
     pub interrupt: Duration,
-    /// Until it is really done after it said that it was, or was refused something that ends the turn.
+    /// Until a turn ends whose end the agent has announced, or that the user has refused to continue.
     pub settle: Duration,
-    /// The longest silence while it works; the only bound on an agent that hangs and says nothing.
+    /// The longest silence of an agent at work; the only bound on an agent that hangs.
     pub silence: Duration,
 }
 
@@ -50,6 +63,7 @@ impl Default for Patience {
     fn default() -> Self {
         Self {
             start: Duration::from_mins(1),
+            answer: Duration::from_secs(30),
             interrupt: Duration::from_millis(350),
             settle: Duration::from_secs(5),
             silence: Duration::from_mins(30),

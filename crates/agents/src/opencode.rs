@@ -2,7 +2,7 @@
 //!
 //! [`wire`] makes what is sent, [`translate`] makes sense of what is heard, [`server`] starts and stops the process and
 //! [`run`] is the loop of one turn, which is over when [`ending`] says so. Subagents of OpenCode's are child sessions
-//! here; the parent's loop hears for all of them and passes on to each what is its own ([`Nursery`]).
+//! here; the parent's loop hears for all of them and passes on to each what is its own ([`ChildRegistry`]).
 
 mod ending;
 mod pulse;
@@ -26,7 +26,7 @@ use protocol::agent::Abilities;
 use protocol::config::PermissionMode;
 use protocol::request::Rule;
 
-use crate::external::Nursery;
+use crate::external::ChildRegistry;
 use crate::roster::{About, External, Program};
 use pulse::Pace;
 use run::Adopted;
@@ -76,7 +76,7 @@ struct Inner {
     rules: Vec<Rule>,
     mint: Mint,
     server: Server,
-    nursery: Nursery<Adopted>,
+    registry: ChildRegistry<Adopted>,
     patience: Patience,
 }
 
@@ -99,7 +99,7 @@ impl OpenCode {
             rules: program.rules.clone(),
             mint: Mint::new(clock, random),
             server,
-            nursery: Nursery::default(),
+            registry: ChildRegistry::default(),
             patience: Patience::default(),
         }))
     }

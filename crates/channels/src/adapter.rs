@@ -1,4 +1,4 @@
-//! What a chat service can do, and how to make it do it.
+//! The interface between the gateway and one chat service.
 
 use std::time::Duration;
 
@@ -11,127 +11,123 @@ use crate::{
     webhook::{Call, Reply},
 };
 
-/// What a call to a chat service returns.
+/// The future of a call to a chat service.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Fault>>;
 
-/// One chat service. It knows its wire and its limits, and nothing of sessions.
+/// One chat service. An adapter knows its wire format and its limits, and nothing of sessions.
 ///
-/// Calls for one place are made one after the other, by whoever makes them; an adapter neither queues nor retries, but
-/// says in its [`Fault`] what would help.
+/// The caller makes the calls for one place one after the other. An adapter neither queues nor retries: its
+/// [`Fault`] tells the caller whether a retry can help.
 pub trait Adapter: Send + Sync {
     /// The channel's name, as in [`Place::channel`].
     fn channel(&self) -> &'static str;
 
-    /// What it can do.
     fn abilities(&self) -> Abilities;
 
-    /// How much time there should be between two edits of a message in a place, where that differs from place to place.
+    /// Minimum time between two edits of a message in this place, if it differs from place to place.
     fn edit_pace(&self, _place: &Place) -> Option<Duration> {
         self.abilities().edit
     }
 
-    /// Receives updates and puts each into the inbox before it is acknowledged, until dropped. Connections that break
-    /// are made anew. Returns only if there is no use in going on, for instance because the token is wrong. An adapter
-    /// that receives by webhook alone registers it if it has to, and then waits forever.
+    /// Receives updates until dropped, and stores each in the inbox before acknowledging it. Reconnects when a
+    /// connection breaks. Returns only on a fault that no retry can fix, such as a wrong token. An adapter that
+    /// only receives by webhook registers it if necessary, and then waits forever.
     fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, Fault>;
 
-    /// Whether the service calls us, so that somebody has to listen.
+    /// True if the service delivers updates by webhook, which needs a listener.
     fn is_called(&self) -> bool {
         false
     }
 
-    /// Answers a call of the service to `/{channel}`: checks that it is genuine, puts the updates into the inbox, and
-    /// only then says yes. Nothing of an unsigned call is believed.
+    /// Handles a webhook call to `/{channel}`: checks its signature, stores the updates in the inbox, and only then
+    /// returns success. Ignores the content of a call whose signature is wrong.
     fn webhook<'a>(&'a self, _call: Call, _inbox: &'a Inbox) -> BoxFuture<'a, Reply> {
         Box::pin(std::future::ready(Reply::absent()))
     }
 
-    /// Says something.
+    /// Sends a post and returns the service's id of the message.
     fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> Answer<'a, Sent>;
 
-    /// Puts something else in the place of what was said; without buttons, if the new post has none. That nothing
-    /// changes is no fault.
+    /// Replaces the content of a sent message, and removes its buttons if the new post has none. It is not a fault
+    /// if the content stays the same.
     fn edit<'a>(&'a self, _place: &'a Place, _sent: &'a Sent, _post: &'a Post) -> Answer<'a, ()> {
-        Box::pin(std::future::ready(Err(Fault::Refused("messages cannot be edited here".to_owned()))))
+        Box::pin(std::future::ready(Err(Fault::Refused("this service cannot edit messages".to_owned()))))
     }
 
-    /// Takes back what was said.
+    /// Deletes a sent message.
     fn remove<'a>(&'a self, _place: &'a Place, _sent: &'a Sent) -> Answer<'a, ()> {
-        Box::pin(std::future::ready(Err(Fault::Refused("messages cannot be taken back here".to_owned()))))
+        Box::pin(std::future::ready(Err(Fault::Refused("this service cannot delete messages".to_owned()))))
     }
 
-    /// Shows that work goes on, for as long as [`Abilities::typing`] says. `message` is the last one that the person
-    /// sent here, which some services want to know; `words` say what is being done, where a service shows that.
+    /// Shows a "typing" indicator for the duration [`Abilities::typing`]. `message` is the user's last message
+    /// here, which some services require; `words` describes the activity, for services that display it.
     fn typing<'a>(&'a self, place: &'a Place, message: Option<&'a str>, words: &'a str) -> Answer<'a, ()>;
 
-    /// Stops showing that work goes on, where that does not happen by itself.
+    /// Removes the typing indicator, for services where it does not expire by itself.
     fn rest<'a>(&'a self, _place: &'a Place) -> Answer<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Tells the service that a button was understood, with a word for the person if there is one.
+    /// Confirms a button tap to the service, with a short text for the user if there is one.
     fn understood<'a>(&'a self, _receipt: &'a str, _words: Option<&'a str>) -> Answer<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Fetches a file, if it is not longer than `limit` bytes.
+    /// Downloads a file of at most `limit` bytes.
     fn download<'a>(&'a self, file: &'a Attachment, limit: u64) -> Answer<'a, Bytes>;
 
-    /// Cuts a text into pieces that fit into one message each.
+    /// Splits a text into pieces that fit into one message each.
     fn split(&self, text: &str) -> Vec<String> {
         split::pieces(text, self.abilities().text)
     }
 }
 
-/// What a service can do.
+/// Features and limits of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abilities {
-    /// How often "is typing" has to be repeated to stay; none if it cannot be shown.
+    /// Interval at which the typing indicator must be repeated; `None` if the service has none.
     pub typing: Option<Duration>,
-    /// How much time there should be between two edits of a message; none if it cannot be edited.
+    /// Minimum time between two edits of a message; `None` if messages cannot be edited.
     pub edit: Option<Duration>,
-    /// How many buttons a message may have.
+    /// Maximum number of buttons of a message.
     pub buttons: usize,
-    /// Whether a chat has topics or threads.
+    /// True if a chat can have topics or threads.
     pub threads: bool,
-    /// Whether an answer can be shown while it grows.
+    /// True if an answer can be shown while it grows.
     pub streaming: bool,
-    /// How long a file may be that is sent; none if none can.
+    /// Maximum size of a file to send, in bytes; `None` if files cannot be sent.
     pub files: Option<u64>,
-    /// How long a message may be.
+    /// Maximum length of a message.
     pub text: split::Limit,
 }
 
-/// A message that was sent, in the service's words: enough to edit it.
+/// The service's id of a sent message, needed to edit or delete it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent(pub String);
 
-/// Why a service did not do what it was asked. What matters is whether it may have done it after all: only what
-/// certainly was not done is tried again.
+/// A failed call to a chat service. Each variant states whether the service may have carried out the call: only
+/// calls that were certainly not carried out are retried.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Not done: too much was asked. To be tried again after a while.
+    /// Not carried out: rate limit. Retry after the given time.
     #[error("the service asks to wait {} s", after.as_secs_f32().ceil())]
-    Busy {
-        /// How long.
-        after: Duration,
-    },
-    /// Not done: the service could not be reached, or said that it is out of order.
+    Busy { after: Duration },
+    /// Not carried out: the service cannot be reached or reports an outage. Retry.
     #[error("the service cannot be reached: {0}")]
     Unreachable(String),
-    /// Not done: the service wants the person to speak first. To be tried again when they have.
-    #[error("the person has to write first: {0}")]
+    /// Not carried out: the service only delivers messages after the user has written. Retry when they have.
+    #[error("the service delivers messages only after the user has written: {0}")]
     Closed(String),
-    /// Not done: the chat has become another one. To be tried again there.
-    #[error("the chat has become another one: {into}")]
+    /// Not carried out: the chat has a new id. Retry there.
+    #[error("the chat has moved to {into}")]
     Moved {
-        /// The chat that it is now.
+        /// The new id of the chat.
         into: String,
     },
-    /// Not done, and asking again would not change that.
+    /// Not carried out, and a retry would fail again.
     #[error("the service refused: {0}")]
     Refused(String),
-    /// Nobody knows: the connection broke, or time ran out, after the call was made.
-    #[error("it is not known whether the service did it: {0}")]
+    /// Unknown: the connection broke or the call timed out after it was sent.
+    #[error("the service may or may not have carried out the call: {0}")]
     Uncertain(String),
 }

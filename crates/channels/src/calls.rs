@@ -1,4 +1,4 @@
-//! Calls to chat services: one way to connect, to read an answer, and to say what a failure means.
+//! HTTP calls to chat services: the client, reading an answer, and mapping failures to [`Fault`].
 
 use std::time::Duration;
 
@@ -8,42 +8,42 @@ use reqwest::{Response, Url, redirect};
 
 use crate::Fault;
 
-/// How long a call may take, unless it is one that waits on purpose.
+/// Timeout of a call, except long polling.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest answer that is read, apart from files.
+/// Maximum length of an answer in bytes, except files.
 pub const MAX_ANSWER: u64 = 8 << 20;
 
-/// How long to wait if a service asks to wait and does not say how long.
+/// Pause after a rate limit without a `Retry-After` header.
 const SOME_TIME: Duration = Duration::from_secs(5);
 
-/// A client for the service at this address.
+/// Builds an HTTP client for the service at this address.
 pub fn client(address: &str) -> Result<reqwest::Client, Fault> {
-    let refused = |reason: String| Fault::Refused(format!("the address of the interface: {reason}"));
+    let refused = |reason: String| Fault::Refused(format!("invalid API address: {reason}"));
     let url = Url::parse(address).map_err(|error| refused(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(refused("it has to begin with http:// or https://".to_owned()));
+        return Err(refused("it must begin with http:// or https://".to_owned()));
     }
     reqwest::Client::builder()
         .tls_backend_preconfigured(client::tls::config(&url).map_err(|error| refused(error.to_string()))?)
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(CALL_TIMEOUT)
-        // A token must not follow a redirect.
+        // A redirect must not carry the token to another host.
         .redirect(redirect::Policy::none())
         .build()
         .map_err(|error| refused(error.without_url().to_string()))
 }
 
-/// What a call that brought no answer means. Addresses may contain tokens and are left out.
+/// Maps a call without an answer to a fault. Leaves out the address, which may contain a token.
 pub fn fault(error: reqwest::Error) -> Fault {
     let is_undone = error.is_connect() || error.is_builder();
     let reason = reason(&error.without_url());
     if is_undone { Fault::Unreachable(reason) } else { Fault::Uncertain(reason) }
 }
 
-/// An error and what is behind it.
+/// The error with its chain of causes.
 fn reason(error: &reqwest::Error) -> String {
     let mut reason = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -54,26 +54,26 @@ fn reason(error: &reqwest::Error) -> String {
     reason
 }
 
-/// What an answer means that is not a success, by its status alone; a service may know better.
+/// Maps an unsuccessful answer to a fault by its status alone; an adapter may know better from the body.
 pub fn refusal(status: StatusCode, headers: &HeaderMap, reason: String) -> Fault {
     match status {
         StatusCode::TOO_MANY_REQUESTS => Fault::Busy { after: retry_after(headers) },
         StatusCode::SERVICE_UNAVAILABLE => Fault::Unreachable(reason),
-        // Somebody between us and the service, or the service itself, stumbled on the way.
+        // A proxy or the service failed after it may have carried out the call.
         status if status.is_server_error() => Fault::Uncertain(reason),
         _ => Fault::Refused(reason),
     }
 }
 
-/// How long a service asks to wait.
+/// The pause that the service asks for in `Retry-After`.
 pub fn retry_after(headers: &HeaderMap) -> Duration {
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
     seconds.map_or(SOME_TIME, Duration::from_secs)
 }
 
-/// Reads an answer's body, if it is not longer than `limit` bytes.
+/// Reads the body of an answer of at most `limit` bytes.
 pub async fn body(mut response: Response, limit: u64) -> Result<Bytes, Fault> {
-    let too_long = || Fault::Refused(format!("longer than {limit} bytes"));
+    let too_long = || Fault::Refused(format!("the answer is longer than {limit} bytes"));
     if response.content_length().is_some_and(|length| length > limit) {
         return Err(too_long());
     }

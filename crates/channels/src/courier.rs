@@ -1,8 +1,8 @@
-//! Says everything that is said in a place: one task per place, while there is something to say or to show.
+//! Sends posts: one task, the courier, per place with something to send or to show.
 //!
-//! Because there is only one, posts keep their order, and when the service asks to wait, the whole place waits. What
-//! has to be said comes from the ledger and is marked before it is sent; of what is only shown (typing, the message that
-//! tells what is being done) the newest wins, and nothing is stored but which message that is.
+//! A single task keeps posts in order and pauses the whole place when the service asks to wait. Posts come from the
+//! ledger and are marked before they are sent. Progress (the typing indicator and the progress message) is not
+//! queued: the newest state wins, and only the id of the progress message is stored.
 
 #[cfg(test)]
 mod tests;
@@ -22,26 +22,26 @@ use crate::{
     ledger::{Ledger, PostId},
 };
 
-/// So many of each may wait; the oldest go. They come from what a person taps.
+/// Limit of queued replacements and of queued tap confirmations; the oldest are dropped. Both come from taps.
 const WAITING: usize = 64;
 
-/// What is shown while work goes on. The default is nothing.
+/// Progress to show during a turn. The default shows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Showing {
-    /// Whether to show that the agent is at work.
+    /// True to show the typing indicator.
     pub is_working: bool,
-    /// What it is doing, for services that show that beside "is typing".
+    /// The current activity, for services that display it beside the typing indicator.
     pub words: String,
-    /// The one message that tells what is being done. It is edited in place; where that cannot be done, its last line
-    /// is said when it changes.
+    /// The progress message, edited in place. Where messages cannot be edited, its last line is sent whenever it
+    /// changes.
     pub status: Option<String>,
-    /// The answer as far as it is, shown in the same message.
+    /// The answer so far, shown in the same message.
     pub preview: Option<String>,
-    /// The last message of the person, in the service's words.
+    /// The service's id of the user's last message.
     pub message: Option<String>,
 }
 
-/// The couriers of all places. Clones are the same.
+/// The couriers of all places. Clones share their state.
 #[derive(Clone)]
 pub struct Couriers(Arc<Office>);
 
@@ -54,7 +54,7 @@ struct Office {
     stop: CancellationToken,
 }
 
-/// Where a courier finds what to do.
+/// The work queue of one courier.
 #[derive(Default)]
 struct Desk {
     orders: Mutex<Orders>,
@@ -63,7 +63,7 @@ struct Desk {
 
 #[derive(Default)]
 struct Orders {
-    /// Something may be in the ledger.
+    /// The ledger may have posts to send.
     has_posts: bool,
     showing: Option<Showing>,
     replacing: VecDeque<(PostId, Post)>,
@@ -87,7 +87,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Couriers {
-    /// Couriers who say through these adapters what is in the ledger.
+    /// Creates couriers that send posts from the ledger through these adapters.
     pub fn new(inbox: Inbox, adapters: &[Arc<dyn Adapter>]) -> Self {
         let ledger = Arc::clone(inbox.ledger());
         let adapters = adapters.iter().map(|adapter| (adapter.channel(), Arc::clone(adapter))).collect();
@@ -95,37 +95,37 @@ impl Couriers {
         Self(Arc::new(Office { inbox, ledger, adapters, desks, tasks, stop }))
     }
 
-    /// Something was put into the ledger, to be said in a place.
+    /// Wakes the courier of a place after a post was stored.
     pub fn wake(&self, place: &Place) {
         self.order(place, |orders| orders.has_posts = true);
     }
 
-    /// Shows this from now on, in place of what was shown before.
+    /// Replaces the progress shown in a place.
     pub fn show(&self, place: &Place, showing: Showing) {
         self.order(place, |orders| orders.showing = Some(showing));
     }
 
-    /// Puts something else in the place of a post, once it was sent.
+    /// Replaces the content of a post once it was sent.
     pub fn replace(&self, place: &Place, post: PostId, with: Post) {
         self.order(place, |orders| push(&mut orders.replacing, (post, with)));
     }
 
-    /// Tells the service that a button was understood.
+    /// Confirms a button tap to the service.
     pub fn understood(&self, place: &Place, receipt: String, words: Option<String>) {
         self.order(place, |orders| push(&mut orders.receipts, (receipt, words)));
     }
 
-    /// Stops all couriers where they are. What was not said is said after the next start.
+    /// Stops all couriers at once. The next start sends the remaining posts.
     pub async fn stop(&self) {
         self.0.stop.cancel();
         self.0.tasks.close();
         self.0.tasks.wait().await;
     }
 
-    /// Leaves an order at a place's desk; somebody sits there afterwards.
+    /// Queues an order for a place and starts its courier if none is running.
     fn order(&self, place: &Place, order: impl FnOnce(&mut Orders)) {
         let Some(adapter) = self.0.adapters.get(place.channel.as_str()) else {
-            tracing::warn!(%place, "nothing can be said there: the channel is not configured");
+            tracing::warn!(%place, "cannot send to this place: the channel is not configured");
             return;
         };
         let mut desks = lock(&self.0.desks);
@@ -140,9 +140,9 @@ impl Couriers {
         desk.bell.notify_one();
     }
 
-    /// Gives up a desk, unless there are orders on it.
+    /// Removes a courier's queue unless it has new orders.
     fn leave(&self, place: &Place, desk: &Desk) -> bool {
-        // Orders are left under the same lock, so that none comes between the look and the leaving.
+        // `order` holds the same lock, so no order can come between the check and the removal.
         let mut desks = lock(&self.0.desks);
         let is_done = lock(&desk.orders).is_empty();
         if is_done {

@@ -1,4 +1,4 @@
-//! Puts the pieces together: adapters, router, couriers and the listener for webhooks, around one ledger.
+//! The gateway: adapters, router, couriers and the webhook listener around one ledger.
 
 use std::{
     collections::BTreeMap,
@@ -24,40 +24,26 @@ use crate::{
     whatsapp::WhatsApp,
 };
 
-/// The ledger's name in the directory that the gateway keeps its things in.
+/// File name of the ledger in the gateway's data directory.
 const LEDGER: &str = "channels.db";
-/// Where files are kept that people send and no prompt can carry.
+/// Directory for files from users that do not fit into a prompt.
 const FILES: &str = "channels-files";
 
-/// Why a gateway cannot start, or cannot go on.
+/// Reasons why the gateway cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing is configured.
     #[error("no channel is configured: add `telegram`, `slack` or `whatsapp` under `channels`")]
     Nothing,
-    /// A channel that receives by webhook has nowhere to be called.
-    #[error("{channel} calls us, so `channels.listen` has to say where, for instance \"127.0.0.1:4097\"")]
-    NoListener {
-        /// Which.
-        channel: &'static str,
-    },
-    /// The address for webhooks cannot be used.
-    #[error("{address} cannot be listened on for webhooks: {reason}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Why not.
-        reason: std::io::Error,
-    },
-    /// A channel cannot be used.
+    /// A channel receives by webhook, but there is no listener address.
+    #[error(
+        "{channel} delivers messages by webhook: set `channels.listen` to an address, for instance \"127.0.0.1:4097\""
+    )]
+    NoListener { channel: &'static str },
+    #[error("cannot listen for webhooks on {address}: {reason}")]
+    Listen { address: SocketAddr, reason: std::io::Error },
+    /// A channel's settings are invalid, or the channel failed while running.
     #[error("{channel}: {fault}")]
-    Channel {
-        /// Which.
-        channel: &'static str,
-        /// Why not.
-        fault: Fault,
-    },
-    /// The ledger cannot be used.
+    Channel { channel: &'static str, fault: Fault },
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
 }
@@ -71,7 +57,7 @@ pub struct Gateway {
     couriers: Couriers,
     ledger: Arc<Ledger>,
     listener: Option<TcpListener>,
-    /// Whether the settings let anybody in.
+    /// True if the settings allow at least one user.
     has_guests: bool,
 }
 
@@ -81,13 +67,13 @@ impl fmt::Debug for Gateway {
     }
 }
 
-/// Where a gateway keeps its ledger.
+/// Path of a gateway's ledger.
 pub fn ledger_path(directory: &Path) -> PathBuf {
     directory.join(LEDGER)
 }
 
 impl Gateway {
-    /// Opens the ledger in a directory and makes everything ready. Nobody is called yet.
+    /// Opens the ledger in a directory and prepares everything. Makes no call to a chat service yet.
     pub async fn open(
         settings: &Settings,
         client: Client,
@@ -114,17 +100,17 @@ impl Gateway {
         Ok(Self { inbox, news, adapters, router, couriers, ledger, listener, has_guests })
     }
 
-    /// Where webhooks are received, if they are.
+    /// Address of the webhook listener, if there is one.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// The channels.
+    /// Names of the configured channels.
     pub fn channels(&self) -> Vec<&'static str> {
         self.adapters.iter().map(|adapter| adapter.channel()).collect()
     }
 
-    /// A code with which somebody can let themselves in, if nobody else may talk to the agent yet.
+    /// A pairing code for the first user; `None` if a user already has access.
     pub async fn first_code(&self) -> Result<Option<String>, Error> {
         if self.has_guests || !self.ledger.people().await?.is_empty() {
             return Ok(None);
@@ -132,7 +118,7 @@ impl Gateway {
         Ok(Some(self.ledger.new_code(true).await?))
     }
 
-    /// Attends to what was left, and to what comes, until told to stop or until no channel can go on.
+    /// Handles stored and new updates until `stop` is cancelled or every channel has failed.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), Error> {
         let mut receiving = JoinSet::new();
         for adapter in &self.adapters {
@@ -160,12 +146,12 @@ impl Gateway {
                     return Ok(());
                 }
                 Some(place) = self.news.recv() => {
-                    // What was held there until the person wrote is due.
+                    // Posts that were held until the user wrote are now due.
                     self.couriers.wake(&place);
                     self.router.attend(place);
                 }
                 Some(ended) = receiving.join_next() => if let Ok((channel, fault)) = ended {
-                    tracing::error!(channel, %fault, "the channel cannot be used any more");
+                    tracing::error!(channel, %fault, "the channel failed and is now disabled");
                     if receiving.is_empty() {
                         return Err(Error::Channel { channel, fault });
                     }
@@ -175,7 +161,7 @@ impl Gateway {
     }
 }
 
-/// Who is named in the settings, by channel.
+/// Users named in the settings, by channel.
 fn allowed(settings: &Settings) -> BTreeMap<String, Vec<Person>> {
     let Settings { telegram, slack, whatsapp, .. } = settings;
     let lists = [
@@ -202,7 +188,7 @@ fn adapters(settings: &Settings) -> Result<Vec<Arc<dyn Adapter>>, Error> {
     if adapters.is_empty() { Err(Error::Nothing) } else { Ok(adapters) }
 }
 
-/// Listens for webhooks, if a channel receives by one.
+/// Listens for webhooks if a channel receives by webhook.
 async fn listen(settings: &Settings, adapters: &[Arc<dyn Adapter>]) -> Result<Option<TcpListener>, Error> {
     let Some(called) = adapters.iter().find(|adapter| adapter.is_called()) else { return Ok(None) };
     let address = settings.listen.ok_or(Error::NoListener { channel: called.channel() })?;

@@ -1,4 +1,4 @@
-//! Where updates go.
+//! The inbox stores updates and wakes the router.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -13,36 +13,37 @@ use crate::{
     ledger::{self, Held, Ledger},
 };
 
-/// So many updates may be stored and not looked at; then whoever brings more has to wait.
+/// Limit of stored updates that the router has not looked at. Adapters wait when it is reached.
 const NEWS: usize = 1_024;
 
-/// So many updates are remembered that could not be stored. What comes beyond that only the service remembers.
+/// Limit of updates kept in memory because they could not be stored. Beyond it, only the service's redelivery
+/// helps.
 const LEFT: usize = 1_024;
 
-/// How long to wait before it is tried again to store what is left; doubles up to the second.
+/// Pause before storing the remaining updates again; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What became of an update.
+/// Result of storing an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accepted {
-    /// It is stored, and will be attended to, whatever happens.
+    /// The update is stored and will be handled, even after a crash.
     New,
-    /// It was stored before. Nothing more will happen.
+    /// The update was stored before and is ignored.
     Known,
 }
 
-/// Takes updates in. Once it has one the service may forget it.
+/// Stores updates. As soon as an update is stored, it can be acknowledged to the service.
 #[derive(Debug, Clone)]
 pub struct Inbox {
     ledger: Arc<Ledger>,
-    /// Places where something is to be done.
+    /// Places with new work.
     news: mpsc::Sender<Place>,
     left: Arc<Left>,
 }
 
-/// What could not be stored, for instance because the disk was full. The service was not told that it arrived, and brings
-/// it again; but not every service does so for long.
+/// Updates that could not be stored, for instance because the disk was full. They were not acknowledged, so the
+/// service delivers them again; but some services give up soon.
 #[derive(Debug, Default)]
 struct Left {
     updates: Mutex<Vec<Update>>,
@@ -54,7 +55,6 @@ impl Left {
         self.updates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers updates.
     fn add(&self, updates: Vec<Update>) {
         let mut left = self.lock();
         for update in updates {
@@ -66,7 +66,7 @@ impl Left {
         self.bell.notify_one();
     }
 
-    /// Remembers updates again that came before all others.
+    /// Puts updates back before those that arrived in the meantime.
     fn put_back(&self, updates: Vec<Update>) {
         let later = std::mem::replace(&mut *self.lock(), updates);
         self.add(later);
@@ -74,31 +74,31 @@ impl Left {
 }
 
 impl Inbox {
-    /// An inbox that stores in a ledger, and the places in which something was stored.
+    /// Creates an inbox on a ledger, and a receiver of the places with new updates.
     pub fn new(ledger: Arc<Ledger>) -> (Self, mpsc::Receiver<Place>) {
         let (news, places) = mpsc::channel(NEWS);
         (Self { ledger, news, left: Arc::default() }, places)
     }
 
-    /// Stores an update, unless it is known. It survives a crash when this returns. If it fails the service must not be
-    /// told that the update arrived.
+    /// Stores an update unless it is known. The update survives a crash when this returns. If this fails, the
+    /// caller must not acknowledge the update to the service.
     pub async fn accept(&self, update: Update) -> Result<(), ledger::Error> {
         self.accept_all(vec![update]).await
     }
 
-    /// Stores updates that were delivered together, apart from those that are known: all, or none if this fails.
+    /// Stores updates that were delivered together, except known ones: all, or none if this fails.
     pub async fn accept_all(&self, updates: Vec<Update>) -> Result<(), ledger::Error> {
-        // What came first goes first. Should one of those be what cannot be stored, it does not hold up the others.
+        // Earlier updates go first. If one of them cannot be stored, it does not block the new ones.
         let _ = self.store_left().await;
         let stored = self.store(updates.clone()).await;
         if let Err(error) = &stored {
-            tracing::error!(%error, "what people wrote cannot be stored; the services are not told that it arrived");
+            tracing::error!(%error, "cannot store updates; they are not acknowledged, so that the services send them again");
             self.left.add(updates);
         }
         stored
     }
 
-    /// Stores what could not be stored when it came, as soon as that can be done. Never returns.
+    /// Retries storing the remaining updates until it succeeds. Never returns.
     pub async fn make_up(&self) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -118,7 +118,7 @@ impl Inbox {
         }
         let stored = self.store(left.clone()).await;
         match &stored {
-            Ok(()) => tracing::info!(count = left.len(), "what could not be stored before is stored now"),
+            Ok(()) => tracing::info!(count = left.len(), "stored updates that could not be stored before"),
             Err(_) => self.left.put_back(left),
         }
         stored
@@ -126,14 +126,15 @@ impl Inbox {
 
     async fn store(&self, updates: Vec<Update>) -> Result<(), ledger::Error> {
         for place in self.ledger.accept_all(updates).await? {
-            // Nobody listens while the gateway stops; the next start looks into the ledger.
+            // The receiver is closed while the gateway stops; the next start reads the ledger.
             let _ = self.news.send(place).await;
         }
         Ok(())
     }
 
-    /// The service took a post and said later that the person did not get to see it, because they have to write
-    /// first. It is said again when they have. Returns whether this could be noted: if not, it has to be told again.
+    /// Handles a late report of the service that a sent post was not delivered because the user has to write first.
+    /// The post is sent again when they have. Returns false if the report could not be matched yet; the service
+    /// must then repeat it.
     pub async fn unseen(&self, place: &Place, sent: &Sent, since: Millis) -> Result<bool, ledger::Error> {
         let held = self.ledger.hold_sent(place, sent, since).await?;
         if held == Held::Due {
@@ -142,32 +143,30 @@ impl Inbox {
         Ok(held != Held::TooEarly)
     }
 
-    /// A place has become another one, with all that is kept there. It stays so when this returns.
+    /// Moves a place and everything stored for it to a new id. The move survives a crash when this returns.
     pub async fn moved(&self, from: &Place, to: &Place) -> Result<(), ledger::Error> {
         self.ledger.move_place(from, to).await?;
-        tracing::info!(%from, %to, "a chat has become another one; its session goes along");
+        tracing::info!(%from, %to, "a chat has a new id; its session moves with it");
         for place in [from, to] {
             let _ = self.news.send(place.clone()).await;
         }
         Ok(())
     }
 
-    /// What is stored.
     pub(crate) fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
 
-    /// What an adapter wants to remember of where it is, such as the number of the last update it has read.
+    /// The adapter's stored read position, such as the number of the last update.
     pub async fn bookmark(&self, channel: &str) -> Result<Option<String>, ledger::Error> {
         self.ledger.bookmark(channel).await
     }
 
-    /// Remembers it.
+    /// Stores the adapter's read position.
     pub async fn set_bookmark(&self, channel: &str, value: String) -> Result<(), ledger::Error> {
         self.ledger.set_bookmark(channel, value).await
     }
 
-    /// What time it is.
     pub fn now(&self) -> Millis {
         self.ledger.now()
     }
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_could_not_be_stored_is_not_acknowledged_and_stored_when_there_is_space() {
+    async fn an_update_that_cannot_be_stored_is_not_acknowledged_and_stored_later() {
         let World { ledger, inbox, mut news, _directory } = World::new();
         let making_up = tokio_util::task::AbortOnDropHandle::new(tokio::spawn({
             let inbox = inbox.clone();
@@ -225,12 +224,12 @@ mod tests {
         }));
         ledger.refuse("INSERT", "updates", "true").await;
         inbox.accept(update("a")).await.unwrap_err();
-        // The service brings it again, and something else.
+        // The service delivers it again, together with another update.
         inbox.accept(update("a")).await.unwrap_err();
         inbox.accept_all(vec![update("b")]).await.unwrap_err();
         assert!(stored(&ledger).await.is_empty() && news.try_recv().is_err());
         ledger.relent().await;
-        // Nobody brings anything any more.
+        // The service delivers nothing more.
         tokio::time::pause();
         tokio::time::advance(FIRST_PAUSE).await;
         tokio::time::resume();
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_came_first_is_stored_first_and_one_that_never_can_be_holds_up_nobody() {
+    async fn earlier_updates_are_stored_first_and_a_hopeless_one_blocks_no_other() {
         let World { ledger, inbox, news: _news, _directory } = World::new();
         ledger.refuse("INSERT", "updates", "NEW.name IN ('a', 'never')").await;
         inbox.accept(update("a")).await.unwrap_err();

@@ -1,8 +1,9 @@
-//! What must survive a crash: updates until they are answered, posts until they are sent, and who talks where.
+//! The channels' durable state: updates until they are answered, posts until they are sent, and the users of each
+//! place.
 //!
-//! One SQLite file, one thread that uses it. Whoever asks waits until what was asked for is on the disk; those who ask
-//! at the same time share a commit. The file belongs to one gateway at a time, which holds a lock beside it; a second
-//! process may only add what a person does by hand, such as a pairing code.
+//! One thread uses one SQLite file. A caller waits until its change is on disk; concurrent callers share a commit.
+//! A gateway holds a lock file as long as it runs, so that there is only one; a second process, such as `baton
+//! channels pair`, may open the ledger beside it for small changes.
 
 mod asks;
 mod moves;
@@ -33,42 +34,32 @@ pub use places::Seat;
 pub use posts::{Held, Outgoing, PostId};
 pub use updates::{Kept, Run, State, UpdateId};
 
-/// What time it is.
+/// The current time.
 pub type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
 
-/// What went wrong with the ledger.
+/// Failures of the ledger.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// Another gateway uses it.
     #[error("another gateway is running with {0}; stop it, or choose another data directory")]
     InUse(PathBuf),
-    /// The file or its directory cannot be used.
     #[error("{path}: {reason}")]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// It was written by a newer version.
+    File { path: PathBuf, reason: String },
     #[error("{0} was written by a newer version of Baton; use that version")]
     Newer(PathBuf),
-    /// The disk is full.
     #[error(
         "no space is left for the ledger of the channels: make room on the disk that holds the data directory"
     )]
     Full,
-    /// Something that was to be written together with it failed, and took it along.
-    #[error("the ledger of the channels could not be written: what was to be written beside it failed")]
+    /// Another change in the same transaction failed, and both were rolled back.
+    #[error(
+        "cannot write the channels' ledger: the transaction was rolled back because another change in it failed"
+    )]
     Undone,
-    /// SQLite says no.
-    #[error("the ledger of the channels could not be read or written: {0}")]
+    #[error("cannot read or write the channels' ledger: {0}")]
     Sql(Arc<rusqlite::Error>),
-    /// A row cannot be understood.
-    #[error("the ledger of the channels holds something unreadable: {0}")]
+    #[error("the channels' ledger has a row that cannot be parsed: {0}")]
     Unreadable(Arc<serde_json::Error>),
-    /// It is closed.
-    #[error("the ledger of the channels is closed")]
+    #[error("the channels' ledger is closed")]
     Closed,
 }
 
@@ -87,11 +78,10 @@ impl From<serde_json::Error> for Error {
     }
 }
 
-/// An open ledger.
 pub struct Ledger {
     jobs: std::sync::mpsc::Sender<thread::Job>,
     clock: Clock,
-    /// Held as long as this gateway lives.
+    /// The file lock that keeps a second gateway out; `None` for a visitor.
     _lock: Option<File>,
 }
 
@@ -102,13 +92,13 @@ impl fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// Opens or creates the ledger of a gateway, which nobody else may have open as such.
+    /// Opens or creates a gateway's ledger. Fails if another gateway has it open.
     pub fn open(path: &Path, clock: Clock) -> Result<Self, Error> {
         let lock = lock(path)?;
         Self::start(path, clock, Some(lock))
     }
 
-    /// Opens the ledger beside a gateway that may be running, for what a person does by hand.
+    /// Opens the ledger beside a gateway that may be running, for commands such as `baton channels pair`.
     pub fn visit(path: &Path, clock: Clock) -> Result<Self, Error> {
         Self::start(path, clock, None)
     }
@@ -119,12 +109,11 @@ impl Ledger {
         Ok(Self { jobs, clock, _lock: lock })
     }
 
-    /// What time it is.
     pub fn now(&self) -> Millis {
         (self.clock)()
     }
 
-    /// Does something with the tables; what it changed is on the disk when this returns.
+    /// Runs `work` on the ledger's thread. Its changes are on disk when this returns.
     async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
@@ -139,7 +128,7 @@ fn file(path: &Path, error: &std::io::Error) -> Error {
     Error::File { path: path.to_owned(), reason: error.to_string() }
 }
 
-/// Takes the lock that lies beside the file.
+/// Takes the lock file beside the ledger.
 fn lock(path: &Path) -> Result<File, Error> {
     let beside = path.with_extension("lock");
     if let Some(directory) = path.parent() {

@@ -1,9 +1,9 @@
 //! Sessions in chats: Telegram, Slack and WhatsApp, for any server that `client` can talk to.
 //!
-//! What a person writes is an [`Update`]; what they are told is a [`Post`]; where both happen is a [`Place`]. An
-//! [`Adapter`] turns one chat service's wire into these words and back, and knows nothing of sessions. Everything
-//! that must survive a crash is in the [`ledger`]: an update is stored before the service is told that it arrived,
-//! and what has to be said is stored before it is said.
+//! An [`Update`] is something a user does in a chat, a [`Post`] is a message that Baton sends, and a [`Place`] is
+//! the chat or thread where both happen. An [`Adapter`] translates between these types and the wire format of one
+//! chat service, and knows nothing of sessions. Everything that must survive a crash is in the [`ledger`]: an
+//! update is stored before it is acknowledged to the service, and a post is stored before it is sent.
 
 pub mod adapter;
 pub mod calls;

@@ -1,18 +1,17 @@
-//! Where a conversation happens.
+//! The address of a conversation in a chat service.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A chat of a channel, or a topic or thread in it. Everything is kept apart by place: the session, what is running,
-/// what waits for an answer.
+/// A chat of a channel, or a topic or thread in it. Each place has its own session, running turn and open requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// The channel, such as `telegram`.
     pub channel: String,
-    /// The chat, in the service's words.
+    /// The chat's id at the service.
     pub chat: String,
-    /// The topic or thread in the chat, if it is not the chat itself.
+    /// The id of the topic or thread; `None` for the chat itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
 }
@@ -25,7 +24,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// Reads what [`Display`](fmt::Display) writes. No service uses a slash in its names.
+    /// Parses the output of [`Display`](fmt::Display). No service uses a slash in its ids.
     pub fn parse(text: &str) -> Option<Self> {
         let mut names = text.splitn(3, '/').map(str::to_owned);
         Some(Self { channel: names.next()?, chat: names.next()?, thread: names.next() })
@@ -37,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn a_displayed_place_can_be_parsed() {
         for text in ["telegram/-7", "slack/C1/17.2"] {
             assert_eq!(Place::parse(text).unwrap().to_string(), text);
         }

@@ -1,49 +1,48 @@
-//! What is said in a chat.
+//! Messages that Baton sends to a chat.
 
 use serde::{Deserialize, Serialize};
 
-/// One message.
+/// One message to send.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Post {
-    /// Markdown, as agents write it; an adapter puts it into its service's form. Short enough for one message.
+    /// Markdown, as agents write it; the adapter converts it to its service's format. Fits into one message.
     pub text: String,
-    /// What can be chosen, not more than the adapter's abilities allow.
+    /// Buttons below the message, at most [`Abilities::buttons`](crate::Abilities::buttons).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buttons: Vec<Button>,
-    /// The message it answers, in the service's words.
+    /// The service's id of the message that this post replies to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
-    /// Whether it begins the answer of a turn: it takes the place of what was shown while the answer grew.
+    /// True for the first post of a turn's answer, which replaces the preview that was shown while the answer grew.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_answer: bool,
-    /// A file that comes with it; then the text is its caption.
+    /// A file to send with the post; `text` is then its caption.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<Document>,
 }
 
 impl Post {
-    /// Nothing but words.
+    /// A post with text only.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 }
 
-/// Something to choose.
+/// A button that a user can tap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Button {
-    /// For people. An adapter shortens it if it must.
+    /// Visible text. The adapter shortens it to its service's limit.
     pub label: String,
-    /// Comes back in [`Content::Tapped`](crate::Content::Tapped); at most 40 bytes of ASCII.
+    /// Returned in [`Content::Tapped`](crate::Content::Tapped) when the user taps the button; at most 40 bytes of
+    /// ASCII.
     pub token: String,
 }
 
 /// A file to send.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
-    /// Its name.
     pub name: String,
-    /// Its media type.
     pub mime: String,
-    /// Its text: what is sent as a file is a diff, or an answer too long to read in a chat.
+    /// The content. Baton only sends text files: diffs, and answers that are too long for a chat.
     pub text: String,
 }

@@ -1,8 +1,8 @@
-//! Makes prompts of what people say, and posts of what comes of them.
+//! Turns users' messages into prompts, and their answers into posts.
 //!
-//! There is one [lane](Lane) for each place in which something is to be done, and none for the others. Everything is
-//! kept apart by place: the session, what runs, what waits, what is asked. What a lane knows it could read again from
-//! the ledger, so that it may be dropped at any moment.
+//! Each place with unfinished work has one [lane](Lane), the task that handles it. Places are independent: each has
+//! its own session, running turn, queue and requests. A lane can be dropped at any time, because it can read all of
+//! its state again from the ledger.
 
 mod answers;
 mod asks;
@@ -34,23 +34,19 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use self::{lane::Lane, people::Strangers, requests::Note};
 use crate::{Adapter, Place, courier::Couriers, ledger::Ledger, settings};
 
-/// What every lane works with.
+/// Shared dependencies of all lanes.
 pub struct Desk {
-    /// The server.
     pub client: Client,
-    /// Its events.
     pub feed: Feed,
-    /// What must survive.
     pub ledger: Arc<Ledger>,
-    /// Who says what is to be said.
+    /// Sends the posts.
     pub couriers: Couriers,
-    /// The chat services, by channel.
+    /// Adapters by channel.
     pub adapters: BTreeMap<String, Arc<dyn Adapter>>,
-    /// What was chosen.
     pub settings: settings::Router,
-    /// Who is named in the settings, by channel.
+    /// Users named in the settings, by channel.
     pub allow: BTreeMap<String, Vec<settings::Person>>,
-    /// Where files are kept that do not fit into a prompt.
+    /// Directory for files that do not fit into a prompt.
     pub files: PathBuf,
 }
 
@@ -60,7 +56,7 @@ impl fmt::Debug for Desk {
     }
 }
 
-/// Sees to it that what happens in a place is attended to. Clones are the same router.
+/// Starts a lane for each place with work. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Router(Arc<Inner>);
 
@@ -68,16 +64,16 @@ pub struct Router(Arc<Inner>);
 struct Inner {
     desk: Desk,
     strangers: Strangers,
-    /// Wakes the lane of a place.
+    /// One sender per running lane, which wakes it.
     lanes: Mutex<HashMap<Place, mpsc::Sender<()>>>,
-    /// What lanes have not read yet. A request is noted once or twice, so there are not many.
+    /// Notes that lanes have not read yet. Each request adds at most two, so the lists stay short.
     notes: Mutex<HashMap<Place, Vec<Note>>>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
 impl Router {
-    /// A router; nothing happens until it is told about places.
+    /// Creates a router without lanes.
     pub fn new(desk: Desk) -> Self {
         Self(Arc::new(Inner {
             desk,
@@ -89,12 +85,12 @@ impl Router {
         }))
     }
 
-    /// Something is to be done in a place.
+    /// Wakes the lane of a place, or starts one.
     pub fn attend(&self, place: Place) {
         let inner = &self.0;
         let Some(adapter) = inner.desk.adapters.get(&place.channel) else {
-            // Its channel was taken out of the settings; what is kept waits until it is back.
-            tracing::debug!(%place, "nobody attends to this channel");
+            // The channel was removed from the settings; its updates stay in the ledger until it is back.
+            tracing::debug!(%place, "the channel is not configured; its updates wait");
             return;
         };
         let mut lanes = inner.lanes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,14 +105,14 @@ impl Router {
         inner.tasks.spawn(inner.stop.clone().run_until_cancelled_owned(lane.run()));
     }
 
-    /// Stops all lanes where they are. What is not done is done after the next start.
+    /// Stops all lanes at once. The next start resumes unfinished updates.
     pub async fn stop(&self) {
         self.0.stop.cancel();
         self.0.tasks.close();
         self.0.tasks.wait().await;
     }
 
-    /// In how many places something is going on.
+    /// Number of running lanes.
     pub fn lanes(&self) -> usize {
         self.0.lanes.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
@@ -127,7 +123,7 @@ impl Inner {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands on what the lane of a place has not read.
+    /// Passes unread notes to the lane of another place.
     fn forward(&self, from: &Place, to: Place) {
         let mut notes = self.notes();
         if let Some(left) = notes.remove(from) {
@@ -135,7 +131,7 @@ impl Inner {
         }
     }
 
-    /// Lets a lane end, unless there was news in the meantime. Whoever brings news holds the same lock.
+    /// Removes a lane unless it was woken in the meantime; `attend` holds the same lock.
     fn leave(&self, place: &Place, wakes: &mut mpsc::Receiver<()>) -> bool {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = wakes.try_recv().is_err();

@@ -1,149 +1,143 @@
-//! What can be chosen, as it is written under `channels` in the configuration.
+//! The settings under `channels` in the configuration.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use protocol::config::Secret;
 use serde::Deserialize;
 
-/// Everything about channels.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Settings {
-    /// The server whose sessions are talked to; the one that runs the gateway, if there is no other.
+    /// Address of the server with the sessions; by default the server that runs the gateway.
     pub server: Option<String>,
-    /// Who calls it.
+    /// Username for the server.
     pub username: Option<String>,
-    /// Its password.
+    /// Password for the server.
     pub password: Option<Secret>,
-    /// The directory that sessions are about.
+    /// Directory of the sessions.
     pub directory: Option<PathBuf>,
-    /// Where services call us, if a channel receives by webhook.
+    /// Address of the webhook listener; required if a channel receives by webhook.
     pub listen: Option<SocketAddr>,
-    /// Telegram.
     pub telegram: Option<Telegram>,
-    /// Slack.
     pub slack: Option<Slack>,
-    /// WhatsApp.
     pub whatsapp: Option<WhatsApp>,
-    /// How messages become prompts, and how their answers come back.
+    /// Rules for turning messages into prompts and reporting their answers.
     pub router: Router,
 }
 
-/// A bot of Telegram.
+/// A Telegram bot.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Telegram {
-    /// The bot's token.
     pub token: Secret,
-    /// Where its interface is.
+    /// Base address of the Bot API.
     #[serde(default = "telegram_api")]
     pub api: String,
-    /// Who may talk to it.
+    /// Users who may talk to the bot.
     #[serde(default)]
     pub allow: Vec<Allowed>,
-    /// How it calls us. Without this, updates are fetched.
+    /// Receives updates by webhook; without it the adapter polls.
     #[serde(default)]
     pub webhook: Option<TelegramWebhook>,
 }
 
-/// Where Telegram calls us.
+/// The webhook that Telegram calls.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TelegramWebhook {
-    /// The public address that leads to `/telegram` of our listener.
+    /// The public address that leads to `/telegram` of the gateway's listener.
     pub url: String,
-    /// What every call carries. 1 to 256 letters, digits, `_` and `-`.
+    /// Secret header of every call: 1 to 256 letters, digits, `_` and `-`.
     pub secret: Secret,
 }
 
-/// An app of Slack.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Slack {
-    /// `xoxb-…`: to speak.
+    /// `xoxb-…`: authenticates calls to the Web API.
     pub bot_token: Secret,
-    /// `xapp-…`: to listen by Socket Mode, which needs no public address.
+    /// `xapp-…`: receives events by Socket Mode, which needs no public address.
     #[serde(default)]
     pub app_token: Option<Secret>,
-    /// To know calls of the Events API; without Socket Mode.
+    /// Verifies calls of the Events API, which is used without Socket Mode.
     #[serde(default)]
     pub signing_secret: Option<Secret>,
-    /// Where its interface is.
+    /// Base address of the Web API.
     #[serde(default = "slack_api")]
     pub api: String,
-    /// Who may talk to it.
+    /// Users who may talk to the app.
     #[serde(default)]
     pub allow: Vec<Allowed>,
 }
 
-/// A number of WhatsApp's Cloud API.
+/// A phone number of WhatsApp's Cloud API.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WhatsApp {
-    /// To speak.
+    /// Access token for calls to the Graph API.
     pub token: Secret,
-    /// Whose number it is.
+    /// Id of the phone number.
     #[serde(rename = "phoneNumberID")]
     pub phone_number_id: String,
-    /// To know calls.
+    /// Verifies the signature of webhook calls.
     pub app_secret: Secret,
-    /// What is said when the webhook is set up.
+    /// Token that Meta sends back when the webhook is registered.
     pub verify_token: Secret,
-    /// Where its interface is, with the version.
+    /// Base address of the Graph API, with its version.
     #[serde(default = "whatsapp_api")]
     pub api: String,
-    /// Who may talk to it.
+    /// Users who may talk to the number.
     #[serde(default)]
     pub allow: Vec<Allowed>,
 }
 
-/// Somebody who may talk to the agent.
+/// A user who may talk to the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Allowed {
-    /// May do everything.
+    /// An id: the user may do everything.
     Fully(String),
-    /// May do what is said.
+    /// An id with explicit rights.
     Partly(Person),
 }
 
-/// Somebody, and what they may do.
+/// A user and their rights.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Person {
-    /// As the service knows them.
+    /// The user's id at the service.
     pub id: String,
-    /// Whether they may give the agent work, and answer its questions.
+    /// True if the user may prompt the agent and answer its questions.
     #[serde(default = "yes")]
     pub prompt: bool,
-    /// Whether they may allow what the agent asks permission for.
+    /// True if the user may answer permission requests.
     #[serde(default)]
     pub approve: bool,
 }
 
-/// How messages become prompts.
+/// Rules for turning messages into prompts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Router {
-    /// How long an answer may take, in milliseconds.
+    /// Timeout of an answer in milliseconds.
     pub timeout_ms: u64,
-    /// How long a person may take to answer, in milliseconds.
+    /// Timeout of a question or permission request in milliseconds.
     pub question_timeout_ms: u64,
-    /// What becomes of a message that comes while the agent works.
+    /// Handling of a message that arrives while the agent works.
     pub busy: Busy,
-    /// Whether an answer is shown while it grows, where that can be done.
+    /// True to show an answer while it grows, where the service supports it.
     pub stream: bool,
-    /// Messages that waited longer than this while nobody received them are not run; the person is told.
+    /// Messages that waited longer than this while the gateway was down are not run; the user is told so.
     pub stale_minutes: u64,
-    /// What is told while the agent works.
+    /// Progress messages while the agent works.
     pub progress: Progress,
 }
 
-/// What becomes of a message that comes while the agent works.
+/// Handling of a message that arrives while the agent works.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Busy {
-    /// It waits for its turn.
+    /// It waits for the running turn to end.
     #[default]
     Queue,
     /// It joins the running turn.
@@ -152,19 +146,19 @@ pub enum Busy {
     Interrupt,
 }
 
-/// What is told while the agent works.
+/// Progress messages while the agent works.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Progress {
-    /// Whether tools and signs of life are told. Questions always are.
+    /// True to report tool calls and to send heartbeats. Requests are always shown.
     pub enabled: bool,
-    /// The least time between two tool lines, in milliseconds.
+    /// Minimum time between two tool lines in milliseconds.
     pub tool_throttle_ms: u64,
-    /// After how much silence there is a sign of life, in milliseconds.
+    /// Silence before a heartbeat in milliseconds.
     pub heartbeat_ms: u64,
 }
 
-/// The least that can be chosen.
+/// Lower limits; smaller configured values are raised to them.
 const MIN_TOOL_THROTTLE: Duration = Duration::from_secs(1);
 const MIN_HEARTBEAT: Duration = Duration::from_secs(10);
 
@@ -188,19 +182,18 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// The least time between two tool lines.
+    /// Minimum time between two tool lines, raised to its lower limit.
     pub fn tool_throttle(&self) -> Duration {
         Duration::from_millis(self.tool_throttle_ms).max(MIN_TOOL_THROTTLE)
     }
 
-    /// After how much silence there is a sign of life.
+    /// Silence before a heartbeat, raised to its lower limit.
     pub fn heartbeat(&self) -> Duration {
         Duration::from_millis(self.heartbeat_ms).max(MIN_HEARTBEAT)
     }
 }
 
 impl Allowed {
-    /// Somebody, and what they may do.
     pub fn person(&self) -> Person {
         match self {
             Self::Fully(id) => Person { id: id.clone(), prompt: true, approve: true },
@@ -232,21 +225,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_has_to_be_chosen() {
+    fn every_setting_has_a_default() {
         let settings: Settings = serde_json::from_value(json!({})).unwrap();
         assert_eq!(settings.router, Router::default());
         assert_eq!(settings.router.progress.heartbeat(), Duration::from_mins(1));
     }
 
     #[test]
-    fn what_is_chosen_too_small_is_taken_as_the_least() {
+    fn values_below_the_minimum_are_raised() {
         let progress = Progress { tool_throttle_ms: 1, heartbeat_ms: 1, ..Progress::default() };
         assert_eq!(progress.tool_throttle(), Duration::from_secs(1));
         assert_eq!(progress.heartbeat(), Duration::from_secs(10));
     }
 
     #[test]
-    fn somebody_may_do_everything_or_what_is_said() {
+    fn a_user_has_all_rights_or_explicit_ones() {
         let telegram: Telegram =
             serde_json::from_value(json!({"token": "t", "allow": ["1", {"id": "2"}]})).unwrap();
         let people: Vec<Person> = telegram.allow.iter().map(Allowed::person).collect();
@@ -254,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_and_a_secret_is_not() {
+    fn a_mistake_is_named_and_a_secret_is_hidden() {
         let mistake = serde_json::from_value::<Settings>(json!({"telegramm": {}})).unwrap_err();
         assert!(mistake.to_string().contains("telegramm"), "{mistake}");
         let telegram: Telegram = serde_json::from_value(json!({"token": "123:abc"})).unwrap();

@@ -1,7 +1,7 @@
-//! Slack: listens by Socket Mode, or by the Events API, and speaks through the Web API.
+//! The Slack adapter: receives by Socket Mode or by the Events API, and sends through the Web API.
 //!
-//! A thread is a place of its own in a channel; a direct message is a place as a whole. What says that work goes on is
-//! the status that Slack shows in a thread.
+//! In a channel each thread is a place; a direct message is one place as a whole. Progress is shown as the status
+//! of a thread.
 
 mod blocks;
 mod errors;
@@ -38,38 +38,37 @@ use crate::{
     webhook::{Call, Reply},
 };
 
-/// The channel's name.
 pub const CHANNEL: &str = "slack";
 
-/// Slack takes about fifty changes of messages in a minute, from all chats together.
+/// Slack allows about fifty edits per minute for all chats together.
 const EDIT_PACE: Duration = Duration::from_secs(3);
 
-/// An app of Slack in one workspace.
+/// A Slack app in one workspace.
 #[derive(Debug)]
 pub struct Slack {
     web: Web,
     way: Way,
-    /// Asked for once, when it is first needed.
+    /// Requested once, when it is first needed.
     me: OnceCell<Identity>,
     statuses: Statuses,
 }
 
-/// How updates come.
+/// The way in which updates arrive.
 #[derive(Debug)]
 enum Way {
-    /// We connect, with this token.
+    /// Baton connects to Slack with this token.
     Socket(Secret),
-    /// Slack calls, and signs.
+    /// Slack calls the webhook and signs the calls.
     Calls(Signature),
 }
 
-/// A message that was posted.
+/// The answer to a posted message.
 #[derive(Deserialize)]
 struct Posted {
     ts: String,
 }
 
-/// Who a token belongs to.
+/// The user that a token belongs to.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Owner {
@@ -77,7 +76,7 @@ struct Owner {
 }
 
 impl Slack {
-    /// An app as it is configured. Nothing is called yet.
+    /// Creates the adapter. Makes no call yet.
     pub fn new(settings: &settings::Slack) -> Result<Self, Fault> {
         present(settings)?;
         let way = match (&settings.app_token, &settings.signing_secret) {
@@ -92,7 +91,7 @@ impl Slack {
         Ok(Self { web: Web::new(settings)?, way, me: OnceCell::new(), statuses: Statuses::default() })
     }
 
-    /// Who we are.
+    /// The app's own user.
     async fn identity(&self) -> Result<&Identity, Trouble> {
         self.me
             .get_or_try_init(|| async {
@@ -102,7 +101,7 @@ impl Slack {
             .await
     }
 
-    /// Stores what was delivered, if it concerns us. Until this has returned, Slack must not be told that it arrived.
+    /// Stores a delivery if it concerns the app. It must not be acknowledged before this returns.
     async fn take(&self, delivery: &Delivery, inbox: &Inbox) -> Result<(), String> {
         let me = self.identity().await.map_err(|trouble| trouble.fault.to_string())?;
         let Some(mut update) = updates::update(delivery, me, inbox.now()) else { return Ok(()) };
@@ -131,7 +130,7 @@ impl Slack {
         let mut fields = vec![
             ("channel", place.chat.as_str()),
             ("text", &text),
-            // An agent's answer is full of addresses; their previews would bury it.
+            // An agent's answer may have many links, whose previews would bury it.
             ("unfurl_links", "false"),
             ("unfurl_media", "false"),
         ];
@@ -145,7 +144,7 @@ impl Slack {
 
     async fn change(&self, place: &Place, sent: &Sent, post: &Post) -> Result<(), Fault> {
         let (text, blocks) = (blocks::text(post), json!(blocks::blocks(post)).to_string());
-        // Without blocks the old ones would stay, with their buttons.
+        // Without this field Slack keeps the old blocks with their buttons.
         let fields =
             [("channel", place.chat.as_str()), ("ts", &sent.0), ("text", &text), ("blocks", &blocks)];
         let _: Value = self.web.call("chat.update", &fields).await?;
@@ -167,7 +166,7 @@ impl Slack {
     }
 }
 
-/// A secret that is empty, for instance because a variable is not set, would let everybody sign calls.
+/// Refuses an empty secret, for instance from an unset variable: with an empty key any caller could sign calls.
 fn present(settings: &settings::Slack) -> Result<(), Fault> {
     let values = [
         ("botToken", Some(&settings.bot_token)),

@@ -1,31 +1,29 @@
-//! Cuts a long text into messages without breaking what it shows.
+//! Splits a long text into messages without breaking its formatting.
 //!
-//! A cut is made where it hurts least: between paragraphs, else between lines, else between words, else anywhere
-//! between two characters. A fenced block of code that does not fit into one message is closed at the cut and opened
-//! again, with its language, in the next.
+//! It cuts between paragraphs if possible, else between lines, else between words, else between any two characters.
+//! A fenced code block that does not fit into one message is closed at the cut and opened again, with its language,
+//! in the next message.
 
-/// How long a message may be.
+/// Maximum length of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// So many units.
     pub length: usize,
-    /// What is counted.
     pub unit: Unit,
 }
 
-/// What a service counts.
+/// The unit in which a service measures text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Unicode characters.
     Character,
-    /// Units of UTF-16, of which an emoji has two.
+    /// UTF-16 code units; an emoji has two.
     Utf16,
     /// Bytes of UTF-8.
     Byte,
 }
 
 impl Limit {
-    /// How long a text is.
+    /// Length of a text in this unit.
     pub fn measure(self, text: &str) -> usize {
         match self.unit {
             Unit::Character => text.chars().count(),
@@ -34,7 +32,7 @@ impl Limit {
         }
     }
 
-    /// How much of a text, in bytes, is not longer than `length` units.
+    /// Length in bytes of the longest prefix that has at most `length` units.
     fn prefix(self, text: &str, length: usize) -> usize {
         let mut used = 0;
         for (at, character) in text.char_indices() {
@@ -51,28 +49,28 @@ impl Limit {
     }
 }
 
-/// A fence is never longer than this: a longer info string is not repeated.
+/// Maximum length of a repeated fence; a longer info string is dropped.
 const MAX_FENCE: usize = 40;
 
-/// Cuts a text into pieces that fit, in order. Nothing but white space at a cut is left out.
+/// Splits a text into pieces that fit, in order. Only white space at a cut is dropped.
 pub fn pieces(text: &str, limit: Limit) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest = text.trim().to_owned();
     while limit.measure(&rest) > limit.length {
-        // What closes an open block has to fit as well.
+        // The closing fence must fit as well.
         let room = limit.length.saturating_sub(MAX_FENCE).max(1);
         let end = cut(&rest, limit.prefix(&rest, room).max(first_character(&rest)));
         let (head, tail) = rest.split_at(end);
         let (piece, next) = match open_fence(head) {
             Some(fence) => {
                 let closing = fence.chars().take_while(|mark| matches!(mark, '`' | '~')).collect::<String>();
-                // Indentation is part of code; only the line break of the cut goes.
+                // Indentation is part of the code; only the line break at the cut is dropped.
                 let tail = tail.strip_prefix('\n').unwrap_or(tail);
                 (format!("{}\n{closing}", head.trim_end()), format!("{fence}\n{tail}"))
             }
             None => (head.trim_end().to_owned(), tail.trim_start().to_owned()),
         };
-        // A fence that leaves no room for anything else would repeat itself forever.
+        // A fence that fills the whole message would repeat forever.
         let (piece, next) =
             if next.len() < rest.len() { (piece, next) } else { (head.to_owned(), tail.to_owned()) };
         pieces.push(piece);
@@ -89,16 +87,16 @@ fn first_character(text: &str) -> usize {
     text.chars().next().map_or(0, char::len_utf8)
 }
 
-/// The best place for a cut that is not after `most`.
+/// The best position for a cut, at most `most`.
 fn cut(text: &str, most: usize) -> usize {
     let (head, _) = text.split_at(most);
-    // Not so early that messages become snippets.
+    // A cut in the first half would make messages too short.
     let least = most / 2;
     let found = |pattern: &str| head.rfind(pattern).filter(|at| *at > least);
     found("\n\n").or_else(|| found("\n")).or_else(|| found(" ").map(|at| at + 1)).unwrap_or(most)
 }
 
-/// The line that opened the block of code in which a text ends, if it does.
+/// The opening line of the code block that is still open at the end of the text.
 fn open_fence(text: &str) -> Option<String> {
     let mut open: Option<&str> = None;
     for line in text.lines() {
@@ -117,7 +115,7 @@ fn open_fence(text: &str) -> Option<String> {
     })
 }
 
-/// Whether a line ends the block that another began: as many marks of the same kind, and nothing else.
+/// True if a line closes a fence: at least as many marks of the same kind, and nothing else.
 fn closes(fence: &str, line: &str) -> bool {
     let mark = fence.chars().next().unwrap_or('`');
     let count = |text: &str| text.chars().take_while(|it| *it == mark).count();
@@ -133,7 +131,7 @@ mod tests {
     const SHORT: Limit = Limit { length: 100, unit: Unit::Character };
 
     #[test]
-    fn what_fits_is_left_alone() {
+    fn a_text_that_fits_is_not_split() {
         assert_eq!(pieces("Hello.", SHORT), ["Hello."]);
         assert!(pieces(" \n ", SHORT).is_empty());
     }
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_the_services_own() {
+    fn length_is_measured_in_the_services_unit() {
         let faces = "😀".repeat(100);
         for unit in [Unit::Utf16, Unit::Byte, Unit::Character] {
             let limit = Limit { length: 100, unit };

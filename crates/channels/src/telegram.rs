@@ -1,7 +1,7 @@
-//! Telegram, by its Bot API.
+//! The Telegram adapter, which uses the Bot API.
 //!
-//! Updates are fetched by long polls, or pushed to a webhook; either way each is in the ledger before Telegram may
-//! forget it. Words are sent as Telegram's HTML, and as they are if Telegram cannot read that.
+//! Updates arrive by long polling or by webhook; either way each is in the ledger before it is acknowledged. Text
+//! is sent as Telegram's HTML, and as plain text if Telegram rejects the HTML.
 
 mod api;
 mod form;
@@ -37,21 +37,21 @@ use crate::{
 
 const CHANNEL: &str = "telegram";
 
-/// "Is typing" is shown for five seconds.
+/// Telegram shows the typing indicator for five seconds.
 const TYPING: Duration = Duration::from_secs(4);
 
-/// About one message or edit a second is allowed in a chat of two, and twenty a minute in a group.
+/// Telegram allows about one message or edit per second in a private chat, and twenty per minute in a group.
 const EDITS: Duration = Duration::from_secs(1);
 const EDITS_IN_GROUPS: Duration = Duration::from_secs(3);
 
-/// More would not be shown by all programs that people use.
+/// Telegram's clients do not reliably show more buttons.
 const BUTTONS: usize = 60;
 
-/// What a bot can fetch, and what it can send.
+/// Telegram's limits for downloads and uploads of bots.
 const MAX_DOWNLOAD: u64 = 20 << 20;
 const MAX_UPLOAD: u64 = 50 << 20;
 
-/// A bot of Telegram.
+/// A Telegram bot.
 pub struct Telegram {
     api: Api,
     bot: OnceCell<Bot>,
@@ -66,32 +66,32 @@ impl fmt::Debug for Telegram {
 }
 
 impl Telegram {
-    /// A bot with these settings; an error if they cannot be right.
+    /// Creates a bot. Fails if its settings are invalid.
     pub fn new(settings: &settings::Telegram) -> Result<Self, Fault> {
         let hook = settings.webhook.as_ref().map(Hook::new).transpose()?;
         Ok(Self { api: Api::new(settings)?, bot: OnceCell::new(), hook, pace: Pace::default() })
     }
 
-    /// Who we are. Telegram is asked once.
+    /// The bot's own user; requested once.
     async fn bot(&self) -> Result<&Bot, Trouble> {
         let ask = async || {
             let user: wire::User = self.api.call("getMe", &json!({})).await?;
             let username = user.username.unwrap_or_default();
-            tracing::info!(username, "Telegram knows the bot");
+            tracing::info!(username, "authenticated at Telegram");
             Ok(Bot { id: user.id, username })
         };
         self.bot.get_or_try_init(ask).await
     }
 
-    /// Says who we are and how we want to be told.
+    /// Authenticates the bot, sets or deletes the webhook, and registers the commands.
     async fn introduce(&self) -> Result<&Bot, Trouble> {
         let bot = self.bot().await?;
         match &self.hook {
             Some(hook) => self.api.call::<Value>("setWebhook", &hook.registration()).await.map(drop)?,
-            // If this fails and matters, polls will say so.
+            // If this fails and matters, polling reports it.
             None => best_effort(self.api.call("deleteWebhook", &json!({})).await, "deleteWebhook"),
         }
-        // What is offered to people who type a slash.
+        // Telegram suggests these commands to users who type a slash.
         let commands = words::COMMANDS.map(|(name, _, what)| json!({"command": name, "description": what}));
         let commands = json!({"commands": commands});
         best_effort(self.api.call("setMyCommands", &commands).await, "setMyCommands");
@@ -116,8 +116,8 @@ impl Telegram {
         self.poll(bot, inbox).await
     }
 
-    /// Calls a method with words in Telegram's HTML; with plain words, if Telegram cannot show those. It has certainly
-    /// not done what it refuses with one of these reasons.
+    /// Calls a method with Telegram's HTML, and again with plain text if Telegram cannot parse or show the HTML. A
+    /// call refused for one of these reasons was certainly not carried out.
     async fn say(&self, method: &str, words: impl Fn(Dress) -> Body) -> Result<Value, Trouble> {
         let trouble = match self.api.submit(method, words(Dress::Html)).await {
             Ok(value) => return Ok(value),
@@ -129,18 +129,18 @@ impl Telegram {
         if !is_unreadable {
             return Err(trouble);
         }
-        tracing::warn!(fault = %Fault::from(trouble), "Telegram could not show a text; it is sent as it is");
+        tracing::warn!(fault = %Fault::from(trouble), "Telegram rejected a text in HTML; sending it as plain text");
         self.api.submit(method, words(Dress::Plain)).await
     }
 }
 
 fn best_effort(result: Result<Value, Trouble>, method: &str) {
     if let Err(trouble) = result {
-        tracing::debug!(method, fault = %Fault::from(trouble), "Telegram did not do this");
+        tracing::debug!(method, fault = %Fault::from(trouble), "a call to Telegram failed; continuing without it");
     }
 }
 
-/// Takes a refusal for success if it means that there was nothing to do.
+/// Treats a refusal as success if there was nothing to do.
 fn forgive(result: Result<Value, Trouble>, reasons: &[&str]) -> Result<(), Fault> {
     match result {
         Err(trouble) if !reasons.iter().any(|reason| trouble.is(400, reason)) => Err(trouble.into()),
@@ -148,10 +148,11 @@ fn forgive(result: Result<Value, Trouble>, reasons: &[&str]) -> Result<(), Fault
     }
 }
 
-/// The message that was sent.
+/// The id of the sent message.
 fn sent(message: &Value) -> Result<Sent, Fault> {
     let id = message.get("message_id").and_then(Value::as_i64);
-    id.map(|id| Sent(id.to_string())).ok_or_else(|| Fault::Uncertain("a message without an id".to_owned()))
+    id.map(|id| Sent(id.to_string()))
+        .ok_or_else(|| Fault::Uncertain("Telegram's answer has no message id".to_owned()))
 }
 
 impl Adapter for Telegram {
@@ -171,7 +172,7 @@ impl Adapter for Telegram {
         }
     }
 
-    /// The numbers of groups are negative.
+    /// Ids of groups are negative.
     fn edit_pace(&self, place: &Place) -> Option<Duration> {
         Some(if place.chat.starts_with('-') { EDITS_IN_GROUPS } else { EDITS })
     }
@@ -217,7 +218,7 @@ impl Adapter for Telegram {
     fn understood<'a>(&'a self, receipt: &'a str, words: Option<&'a str>) -> Answer<'a, ()> {
         Box::pin(async move {
             let result = self.api.call("answerCallbackQuery", &say::receipt(receipt, words)).await;
-            // After a while nobody waits for it any more.
+            // An old callback query cannot be confirmed any more, and needs no confirmation.
             forgive(result, &["query is too old", "query ID is invalid"])
         })
     }
@@ -226,11 +227,12 @@ impl Adapter for Telegram {
         Box::pin(async move {
             let limit = limit.min(MAX_DOWNLOAD);
             if let Some(size) = file.size.filter(|size| *size > limit) {
-                return Err(Fault::Refused(format!("{size} bytes are more than {limit}")));
+                return Err(Fault::Refused(format!("its {size} bytes are more than the limit of {limit}")));
             }
             let found: wire::File = self.api.call("getFile", &json!({"file_id": file.reference})).await?;
-            let path =
-                found.file_path.ok_or_else(|| Fault::Refused("the file is not there any more".to_owned()))?;
+            let path = found
+                .file_path
+                .ok_or_else(|| Fault::Refused("Telegram no longer has the file".to_owned()))?;
             self.api.fetch(&path, limit).await
         })
     }

@@ -1,79 +1,73 @@
-//! What people do in a chat.
+//! Actions of users in a chat.
 
 use protocol::Millis;
 use serde::{Deserialize, Serialize};
 
 use crate::Place;
 
-/// Something a person did. Services deliver it at least once, and not always in order.
+/// An action of a user in a chat. Services deliver an update at least once, and not always in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Update {
-    /// What the service calls it: the same again is the same update.
+    /// The service's id. Two updates with the same id are the same update.
     pub id: String,
-    /// Another name of the same thing, where a service tells one thing in two ways.
+    /// A second id of the same update, for services that report one action in two events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
-    /// Where.
     pub place: Place,
-    /// Who.
     pub sender: Sender,
-    /// Whether nobody else is in the chat, so that everything said is meant for the agent.
+    /// True if the chat has no other members, so that every message is meant for the agent.
     pub is_direct: bool,
-    /// Whether the agent was named, answered or called by a command. In a chat with others only this counts, and
-    /// what is said in a thread that has a session.
+    /// True if the message mentions the agent, replies to it or is a command. In a group, Baton ignores other
+    /// messages unless they are in a thread that has a session.
     pub is_addressed: bool,
-    /// The message, in the service's words, to reply to.
+    /// The service's id of the message, for replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When, as the service tells it.
+    /// Time at which the user acted, as the service reports it.
     pub sent: Millis,
-    /// What.
     pub content: Content,
 }
 
-/// A person, as the service knows them.
+/// A user of the chat service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sender {
-    /// Does not change and cannot be chosen by the person. Permissions hang on it.
+    /// Stable, and not chosen by the user: permissions depend on it.
     pub id: String,
-    /// For people.
     pub name: String,
 }
 
-/// What a person did.
+/// The kinds of actions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Content {
-    /// They said something. A command begins with a slash; a mention of the agent is cut off.
+    /// The user sent a message. A command begins with a slash; the adapter removes a mention of the agent.
     Said {
-        /// Plain words.
         text: String,
-        /// What came with them.
+        /// Files attached to the message.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<Attachment>,
     },
-    /// They chose a button.
+    /// The user tapped a button.
     Tapped {
-        /// The button's token.
+        /// The token of the [`Button`](crate::Button).
         token: String,
-        /// What the service wants back to stop its waiting animation.
+        /// The id with which the tap is confirmed, so that the service stops its waiting animation.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         receipt: Option<String>,
     },
-    /// They used the service's own way to stop what is running.
+    /// The user used the service's own stop button.
     Stopped,
 }
 
-/// A file that a person sent; it is fetched when it is needed.
+/// A file that a user sent; it is downloaded when a prompt needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// How the service finds it again: an id or an address.
+    /// The id or address under which the service serves the file.
     pub reference: String,
-    /// Its name, made up where there is none.
+    /// File name; the adapter invents one if the service reports none.
     pub name: String,
-    /// Its media type.
     pub mime: String,
-    /// Its length in bytes, where it is known.
+    /// Length in bytes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
 }

@@ -1,7 +1,7 @@
-//! Calls that chat services make to us.
+//! The HTTP listener for webhooks of chat services.
 //!
-//! One listener serves all channels: `POST /telegram` is for the adapter `telegram`, and so on. It reads the body, up
-//! to a limit, before it looks at anything; signatures are made over bytes.
+//! One listener serves all channels: `POST /telegram` goes to the adapter `telegram`, and so on. It reads the raw
+//! body, up to a limit, before parsing anything, because signatures cover the bytes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,66 +17,62 @@ use tokio::net::TcpListener;
 
 use crate::{Adapter, Inbox};
 
-/// The longest body that is read. What services send is far smaller; files are fetched separately.
+/// Maximum length of a body. Services send far less; files are downloaded separately.
 pub const MAX_BODY: usize = 1 << 20;
 
-/// One call.
+/// One webhook call.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// The method.
     pub method: Method,
-    /// What comes after the question mark, as it was sent.
+    /// The query string without the question mark, undecoded.
     pub query: String,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body, as it was sent.
+    /// The body as bytes, which the signature covers.
     pub body: Bytes,
 }
 
-/// What is answered.
+/// The answer to a webhook call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// The status code.
     pub status: StatusCode,
-    /// The media type of the body.
+    /// Media type of the body.
     pub mime: &'static str,
-    /// The body.
     pub body: String,
 }
 
 impl Reply {
-    /// Everything is well, and there is nothing to say.
+    /// Success without a body.
     pub fn done() -> Self {
         Self::text(StatusCode::OK, "")
     }
 
-    /// There is nobody here.
+    /// No adapter serves this path.
     pub fn absent() -> Self {
         Self::text(StatusCode::NOT_FOUND, "no webhook is configured here\n")
     }
 
-    /// The call is not genuine. It is not said why.
+    /// The signature or secret is wrong. The text does not say which.
     pub fn refused() -> Self {
         Self::text(StatusCode::UNAUTHORIZED, "the signature or secret is wrong\n")
     }
 
-    /// The call makes no sense.
+    /// The body cannot be parsed.
     pub fn malformed() -> Self {
         Self::text(StatusCode::BAD_REQUEST, "the body is not what this webhook expects\n")
     }
 
-    /// The update could not be stored. The service will send it again.
+    /// The update could not be stored; the service sends it again.
     pub fn failed() -> Self {
-        Self::text(StatusCode::SERVICE_UNAVAILABLE, "could not be stored; send it again\n")
+        Self::text(StatusCode::SERVICE_UNAVAILABLE, "the update could not be stored; send it again\n")
     }
 
-    /// Plain words.
+    /// A plain-text answer.
     pub fn text(status: StatusCode, body: impl Into<String>) -> Self {
         Self { status, mime: "text/plain; charset=utf-8", body: body.into() }
     }
 }
 
-/// How long a call may take to send its body.
+/// Timeout for reading a body.
 const READING: Duration = Duration::from_secs(15);
 
 /// Serves the webhooks of all adapters, until dropped.
@@ -86,7 +82,7 @@ pub async fn serve(listener: TcpListener, adapters: Vec<Arc<dyn Adapter>>, inbox
         async move { answer(request, &adapters, &inbox).await }
     });
     if let Err(error) = axum::serve(listener, routes).await {
-        tracing::error!(%error, "webhooks are not received any more");
+        tracing::error!(%error, "the webhook listener failed; no more webhooks are received");
     }
 }
 
@@ -100,7 +96,7 @@ async fn answer(request: Request, adapters: &[Arc<dyn Adapter>], inbox: &Inbox) 
         },
     };
     if !reply.status.is_success() {
-        tracing::warn!(channel, status = reply.status.as_u16(), "a webhook was refused");
+        tracing::warn!(channel, status = reply.status.as_u16(), "refused a webhook call");
     }
     (reply.status, [(CONTENT_TYPE, reply.mime)], reply.body).into_response()
 }
@@ -109,7 +105,7 @@ async fn read(request: Request) -> Result<Call, Reply> {
     let (head, body) = request.into_parts();
     let body = tokio::time::timeout(READING, to_bytes(body, MAX_BODY)).await;
     let too_long = |_| Reply::text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long\n");
-    let body = body.map_err(|_| Reply::text(StatusCode::REQUEST_TIMEOUT, "the body took too long\n"))?;
+    let body = body.map_err(|_| Reply::text(StatusCode::REQUEST_TIMEOUT, "reading the body timed out\n"))?;
     let query = head.uri.query().unwrap_or_default().to_owned();
     Ok(Call { method: head.method, query, headers: head.headers, body: body.map_err(too_long)? })
 }

@@ -1,7 +1,7 @@
-//! WhatsApp, by the Cloud API: updates come by webhook, posts go to the Graph API.
+//! The WhatsApp adapter, which uses the Cloud API: updates arrive by webhook, posts go to the Graph API.
 //!
-//! WhatsApp can neither edit nor take back a message, and has no threads. It delivers an update at least once and in
-//! any order, for up to a week, and it lets us speak for 24 hours after a person has written, not longer.
+//! WhatsApp can neither edit nor delete a message, and has no threads. It delivers an update at least once and in
+//! any order, for up to a week, and it only delivers messages within 24 hours after the user's last one.
 
 mod graph;
 mod posts;
@@ -27,36 +27,35 @@ use crate::{
 };
 use graph::Graph;
 
-/// The channel's name.
 pub const CHANNEL: &str = "whatsapp";
 
-/// What is typed is shown for 25 seconds, or until something is said.
+/// WhatsApp shows the typing indicator for 25 seconds, or until a message is sent.
 const TYPING: Duration = Duration::from_secs(20);
 
-/// How long a message may be. It is not said what a character is, so the count that comes out larger is taken.
+/// Maximum length of a message. WhatsApp does not define its unit, so the stricter count is used.
 const TEXT: Limit = Limit { length: 4_096, unit: Unit::Utf16 };
 
-/// How long to wait before WhatsApp is asked again whether the token is good; doubles up to the second.
+/// Pause before checking the token again; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// How long a document may be.
+/// Maximum size of a document in bytes.
 const FILE: u64 = 100 << 20;
 
-/// One number of the Cloud API.
+/// A phone number of the Cloud API.
 #[derive(Debug)]
 pub struct WhatsApp {
     graph: Graph,
-    /// The number's id; a webhook may serve several numbers, of which the others are not ours.
+    /// The number's id. A webhook may serve several numbers; updates for the others are ignored.
     number: String,
-    /// Signs calls to us.
+    /// Verifies webhook calls.
     secret: hmac::Key,
-    /// The signature of the word with which the webhook is set up: what is compared must not be seen by its timing.
+    /// HMAC of the verify token, so that the comparison takes constant time.
     verification: hmac::Tag,
 }
 
 impl WhatsApp {
-    /// The adapter for a number.
+    /// Creates the adapter for a number.
     pub fn new(settings: &settings::WhatsApp) -> Result<Self, Fault> {
         present(settings)?;
         let secret = hmac::Key::new(hmac::HMAC_SHA256, settings.app_secret.reveal().as_bytes());
@@ -65,7 +64,7 @@ impl WhatsApp {
         Ok(Self { graph, number: settings.phone_number_id.clone(), secret, verification })
     }
 
-    /// Makes sure that the token is good, and waits to be called. Returns only if it is not.
+    /// Checks the token, then waits forever. Returns only if the token is wrong.
     async fn wait(&self) -> Fault {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -73,7 +72,7 @@ impl WhatsApp {
                 Ok(()) => return std::future::pending().await,
                 Err(fault @ Fault::Refused(_)) => return fault,
                 Err(fault) => {
-                    tracing::warn!(%fault, ?pause, "WhatsApp cannot be asked whether the token is good");
+                    tracing::warn!(%fault, ?pause, "cannot check the token at WhatsApp; retrying");
                 }
             }
             tokio::time::sleep(pause).await;
@@ -88,12 +87,12 @@ impl WhatsApp {
         };
         let message = posts::message(&place.chat, post, media.as_deref());
         let answer = self.graph.post(&[&self.number, "messages"], &message).await?;
-        // It is said even if we are not told under which name.
+        // The message was sent even if the answer does not contain its id.
         let id = answer.pointer("/messages/0/id").and_then(serde_json::Value::as_str).unwrap_or_default();
         Ok(Sent(id.to_owned()))
     }
 
-    /// Only what was read can be answered, so this says that it was.
+    /// Marks the message as read as well, which WhatsApp requires.
     async fn show_typing(&self, message: &str) -> Result<(), Fault> {
         let body = json!({
             "messaging_product": "whatsapp",
@@ -105,7 +104,7 @@ impl WhatsApp {
     }
 }
 
-/// A secret that is empty, for instance because a variable is not set, would let everybody in.
+/// Refuses an empty secret, for instance from an unset variable: with an empty key any caller could sign calls.
 fn present(settings: &settings::WhatsApp) -> Result<(), Fault> {
     let values = [
         ("token", settings.token.reveal()),
@@ -136,7 +135,7 @@ impl Adapter for WhatsApp {
         }
     }
 
-    /// The webhook is registered by hand, because that needs more rights than a gateway should have.
+    /// The user registers the webhook by hand, because that needs more rights than a gateway should have.
     fn receive<'a>(&'a self, _inbox: &'a Inbox) -> BoxFuture<'a, Fault> {
         self.wait().boxed()
     }

@@ -1,4 +1,4 @@
-//! What people are told, in their words. Markdown, which an adapter puts into its service's form.
+//! Texts that users read in a chat, as Markdown; the adapter converts it to its service's format.
 
 mod asks;
 mod ends;
@@ -14,66 +14,65 @@ pub(crate) use asks::{
 pub(crate) use ends::{failure, outcome, unreachable};
 pub(crate) use lists::{SHOWN, Situation, agents, models, retry, sessions, status};
 
-/// The commands: name, how it is used where that is not clear, what it does.
+/// Commands: name, example usage if the name alone does not show it, description.
 pub(crate) const COMMANDS: [(&str, &str, &str); 13] = [
-    ("status", "", "What the agent does right now"),
-    ("cancel", "", "Stop what it does"),
-    ("stop", "", "Stop, drop what waits, and do not go on by itself"),
-    ("continue", "", "Let it go on by itself again"),
-    ("new", "", "Begin a new session"),
+    ("status", "", "Show what the agent is doing"),
+    ("cancel", "", "Stop the running turn"),
+    ("stop", "", "Stop, drop waiting messages and end automatic continuation"),
+    ("continue", "", "Allow automatic continuation again"),
+    ("new", "", "Start a new session"),
     ("sessions", "", "List the sessions"),
-    ("use", "/use 2", "Go on with a session of that list, or with an id"),
+    ("use", "/use 2", "Continue a session of that list, or one by its id"),
     ("model", "/model provider/name", "List the models, or choose one"),
     ("agent", "/agent name", "List the agents, or choose one"),
-    ("last", "", "The last answer again"),
-    ("diff", "", "What was changed, as a file"),
+    ("last", "", "Show the last answer again"),
+    ("diff", "", "Send the changes as a file"),
     ("skip", "", "Dismiss a question"),
-    ("help", "", "What can be done here"),
+    ("help", "", "List the commands"),
 ];
 
-/// What can be done.
+/// The text of `/help`.
 pub(crate) fn help() -> String {
     let lines = COMMANDS.map(|(name, usage, what)| match usage {
         "" => format!("/{name} – {what}"),
         usage => format!("/{name} – {what} (`{usage}`)"),
     });
-    let first = "Write what you want done, and the answer comes here. While the agent works you can use:";
+    let first = "Write what you want done; the answer comes here. Commands:";
     format!("{first}\n\n{}", lines.join("\n"))
 }
 
-/// Somebody who was not let in, and how to change that.
-pub(crate) const STRANGER: &str = "I do not know you, so I may not work for you. Whoever runs this server can make a \
-     code with `baton channels pair`; then send me /pair and the code.";
+/// Answer to a user who has no access.
+pub(crate) const STRANGER: &str = "You are not on the list of users I work for. Ask the operator of this bot for a code \
+     (`baton channels pair`), then send /pair and the code.";
 
-/// Said before what came too late for somebody who had not written for long.
-pub(crate) const LATE: &str = "⏰ I could not write to you earlier: here I may do that only for a while after your last \
-     message. This is what I had to tell you:";
+/// Introduces posts that were held until the user wrote.
+pub(crate) const LATE: &str = "⏰ This service lets me write to you only for a while after your last message. These \
+     messages waited until now:";
 
-/// A command that there is not.
 pub(crate) fn unknown_command(name: &str) -> String {
     format!("There is no command /{name}. /help lists them.")
 }
 
-/// What waits in front of a message.
+/// Answer to a message that has to wait behind `position` others.
 pub(crate) fn queued(position: usize) -> String {
-    format!("📥 Queued (#{position}). It comes after what runs now; /cancel stops that.")
+    format!("📥 Queued, {position} before it. /cancel stops what is running now.")
 }
 
-/// Too much waits.
+/// Answer to a message when the queue is full.
 pub(crate) fn queue_full(most: usize) -> String {
-    format!("{most} messages wait already, so this one was not taken. Send it again later.")
+    format!("{most} messages are already waiting, so this one was not queued. Send it again later.")
 }
 
-/// A message that is too old to be run.
+/// Answer to a message that is too old to run.
 pub(crate) fn stale(age: Duration, text: &str) -> String {
     let age = lasting(age);
     format!(
-        "I was away when you wrote this {age} ago, so I did not run it: “{}”. Send it again if it still matters.",
+        "I was not running when you wrote this {age} ago, so I did not run it: “{}”. Send it again if it still matters.",
         excerpt(text, 80)
     )
 }
 
-/// A length of time, for people.
+/// Formats a duration for a chat, in its largest units.
 pub(crate) fn lasting(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -84,7 +83,7 @@ pub(crate) fn lasting(time: Duration) -> String {
     }
 }
 
-/// How a text begins, on one line.
+/// The beginning of a text, on one line.
 pub(crate) fn excerpt(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= most {
@@ -94,7 +93,7 @@ pub(crate) fn excerpt(text: &str, most: usize) -> String {
     format!("{}…", head.trim_end())
 }
 
-/// A text that is to be shown as it is.
+/// A text as a code span, or as a code block if it has several lines.
 pub(crate) fn code(text: &str) -> String {
     let longest = text.split(|it| it != '`').map(str::len).max().unwrap_or_default();
     if text.contains('\n') {
@@ -105,7 +104,7 @@ pub(crate) fn code(text: &str) -> String {
     if longest == 0 { format!("`{text}`") } else { format!("{marks} {text} {marks}") }
 }
 
-/// How much a file holds.
+/// Formats a file size for a chat.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} bytes"),

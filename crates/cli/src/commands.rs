@@ -1,4 +1,4 @@
-//! What the program can do, one module each.
+//! The commands of the program, one module each.
 
 pub(crate) mod agents;
 pub(crate) mod channels;

@@ -1,8 +1,8 @@
-//! What the environment says about who may call whom. What it says about the configuration is read by
-//! `store::files`; everything else is said on the command line.
+//! Environment variables about passwords and the user's surroundings. `store::files` reads those that concern
+//! the configuration; everything else comes from the command line.
 //!
-//! [`Environment::capture`] is the one door to it. It also serves the secrets that `handover` took out of the
-//! environment.
+//! [`Environment::capture`] is the only access to the environment. It also serves the secrets that `handover`
+//! removed from it.
 
 use std::path::PathBuf;
 #[cfg(target_os = "linux")]
@@ -15,34 +15,31 @@ use store::files::Environment;
 use workspace::process::{self, Inherited};
 
 use crate::exit::Failure;
+pub(crate) use project::hidden::{PASSWORDS, SECRETS};
 
-/// Baton's own name for the password, and OpenCode's.
-pub(crate) const PASSWORDS: [&str; 2] = ["BATON_PASSWORD", "OPENCODE_SERVER_PASSWORD"];
 const USER: &str = "OPENCODE_SERVER_USERNAME";
-/// Whole configurations and key files, which hold keys as often as not.
-pub(crate) const SECRETS: [&str; 2] = ["OPENCODE_CONFIG_CONTENT", "OPENCODE_AUTH_CONTENT"];
 pub(crate) const DEFAULT_USER: &str = "opencode";
 
-/// The table for `--help`.
+/// Section of `--help` about environment variables.
 pub(crate) const VARIABLES: &str = "\
 Environment:
   BATON_PASSWORD, OPENCODE_SERVER_PASSWORD  the server's password
   OPENCODE_SERVER_USERNAME                  its user name (default: opencode)
-  OPENCODE_CONFIG, OPENCODE_CONFIG_DIR      a configuration file or directory besides the usual ones
-  OPENCODE_CONFIG_CONTENT                   a configuration, as JSON
-  OPENCODE_PERMISSION                       permissions on top of all others, as JSON
-  OPENCODE_DISABLE_PROJECT_CONFIG           1: the project's configuration is not read
-  OPENCODE_AUTH_CONTENT                     keys, as in auth.json
-  ANTHROPIC_API_KEY, OPENAI_API_KEY, ...    the keys of providers
+  OPENCODE_CONFIG, OPENCODE_CONFIG_DIR      an additional configuration file or directory
+  OPENCODE_CONFIG_CONTENT                   a configuration as JSON
+  OPENCODE_PERMISSION                       permissions as JSON; they override all others
+  OPENCODE_DISABLE_PROJECT_CONFIG           1: ignore the project's configuration
+  OPENCODE_AUTH_CONTENT                     keys in the format of auth.json
+  ANTHROPIC_API_KEY, OPENAI_API_KEY, ...    keys of providers
   NO_COLOR                                  no colours";
 
-/// A variable that is set, in the environment or in what the program was handed instead.
+/// Reads a variable from the environment or from the secrets that `handover` removed from it.
 pub(crate) fn read(name: &str) -> Option<String> {
     Environment::capture().text(name).map(str::to_owned)
 }
 
-/// Serves these variables as if they were in the environment, to this program and to the programs it starts. Nobody
-/// but this program has any use for `mark`.
+/// Serves these variables as if they were in the environment, to this program and to the programs it starts.
+/// Programs it starts do not inherit `mark`.
 #[cfg(target_os = "linux")]
 pub(crate) fn adopt(variables: BTreeMap<String, OsString>, mark: &str) {
     let inherited = variables.iter().map(|(name, value)| (name.into(), value.clone())).collect();
@@ -54,12 +51,12 @@ fn password() -> Option<String> {
     PASSWORDS.into_iter().find_map(read)
 }
 
-/// What callers of our server have to know.
+/// Credentials that clients of this server must send; `None` without a password.
 pub(crate) fn credentials() -> Option<Credentials> {
     Credentials::new(read(USER).as_deref(), &password()?)
 }
 
-/// A client for somebody else's server, with the password if there is one.
+/// A client for the server at `address`, with the password from the environment if one is set.
 pub(crate) fn client(address: &str) -> Result<Client, Failure> {
     let client = Client::new(address).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(match password() {
@@ -70,12 +67,12 @@ pub(crate) fn client(address: &str) -> Result<Client, Failure> {
     })
 }
 
-/// The person's shell.
+/// The user's shell.
 pub(crate) fn shell() -> Option<String> {
     read("SHELL")
 }
 
-/// The person's home directory.
+/// The user's home directory.
 pub(crate) fn home() -> PathBuf {
     std::env::home_dir().unwrap_or_default()
 }

@@ -1,38 +1,38 @@
-//! How the program ends: a code for scripts, a sentence and hints for people.
+//! Exit codes for scripts, and error messages with hints for the user.
 
 use std::{fmt, process::ExitCode};
 
 use protocol::EndReason;
 
-/// How the program ended.
+/// Outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All is well; for `run`: the agent said all it had to say.
+    /// Success; for `run`: the turn completed.
     Completed,
-    /// Something failed; for `check`: a violation was found.
+    /// The command failed; for `check`: it found a violation.
     Error,
-    /// The command line, the configuration or the data directory cannot be used.
+    /// The command line, the configuration or the data directory is unusable.
     Usage,
     /// A permission or a question was refused.
     Blocked,
-    /// Somebody stopped the turn.
+    /// A user or client aborted the turn.
     Aborted,
     /// The server or this program was stopped during the turn.
     Interrupted,
-    /// A budget was used up.
+    /// The turn reached a budget limit.
     Budget,
 }
 
-/// The table for `--help`.
+/// Section of `--help` about exit codes.
 pub(crate) const CODES: &str = "\
 Exit codes:
-  0  completed: all is well
-  1  error: it failed, or `check` found a violation
-  2  usage: the command line, the configuration or the data directory cannot be used
-  3  blocked: a permission or a question was refused
-  4  aborted: somebody stopped the turn
+  0  completed: the command succeeded
+  1  error: the command failed, or `check` found a violation
+  2  usage: the command line, the configuration or the data directory is unusable
+  3  blocked: a permission was denied or a question was skipped
+  4  aborted: a user or client stopped the turn
   5  interrupted: the server was stopped during the turn
-  6  budget: a budget was used up";
+  6  budget: the turn reached a budget limit";
 
 impl Exit {
     pub(crate) fn code(self) -> u8 {
@@ -67,7 +67,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command could not do what it was asked to.
+/// A command's error: its exit code, a sentence and hints.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
@@ -76,17 +76,17 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Something went wrong.
+    /// The command failed while it ran.
     pub(crate) fn error(sentence: impl Into<String>) -> Self {
         Self { exit: Exit::Error, sentence: sentence.into(), hints: Vec::new() }
     }
 
-    /// It was asked for in a way that cannot work.
+    /// The user's input (command line, configuration or data directory) is unusable.
     pub(crate) fn usage(sentence: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, ..Self::error(sentence) }
     }
 
-    /// Says what to do about it.
+    /// Adds advice on what to do.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
@@ -121,18 +121,18 @@ impl From<client::Error> for Failure {
             Some(401) => Self::usage(text).hint("set BATON_PASSWORD to the server's password"),
             Some(400..=499) => Self::usage(text),
             Some(_) => Self::error(text),
-            None => Self::error(text).hint("is the server running, and is this its address?"),
+            None => Self::error(text).hint("check that the server is running and that the address is right"),
         }
     }
 }
 
-/// An error with everything that led to it, in one line.
+/// Formats an error and its sources in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
         let more = error.to_string();
-        // Transparent errors say the same as their source.
+        // A transparent error has the same text as its source.
         if !text.ends_with(&more) {
             text = format!("{text}: {more}");
         }

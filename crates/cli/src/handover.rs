@@ -6,8 +6,8 @@
 //! input travel through a socket that takes the place of standard input during `execve`: descriptors received from a
 //! socket are owned values and close on exec, so nothing is adopted by its number and nothing reaches a child.
 //!
-//! Without secrets in the environment nothing happens. If `execve` fails, the program goes on with the environment as
-//! it is.
+//! Without secrets in the environment nothing happens. If `execve` fails, the program continues with the
+//! environment unchanged.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -37,22 +37,24 @@ use crate::{environment, exit::Failure, terminal};
 /// has another id, so it does not wait for a hand-over.
 const MARK: &str = "BATON_HANDOVER";
 
-/// The name of the memory file, for people who look into `/proc`.
+/// The name under which `/proc` lists the memory file.
 const MEMORY: &str = "baton-environment";
 
-/// Variables whose names do not tell that keys are in them.
+/// Variables that hold keys although their names do not suggest it.
 const OPAQUE: [&str; 2] = environment::SECRETS;
 
-/// Secrets by variable.
+/// Secrets by variable name.
 type Variables = BTreeMap<String, OsString>;
 
-/// Takes over what the program handed to itself, or hands it over. Has to run before anything reads standard input, the
-/// environment or starts a thread.
+/// Receives the variables that the program passed to itself, or passes them and restarts. Must run before any
+/// code reads standard input or the environment or starts a thread.
 pub(crate) fn secure() -> Result<(), Failure> {
     protect();
     if environment::read(MARK).is_some_and(|id| id == std::process::id().to_string()) {
         let lost = |error| {
-            Failure::error(format!("the program lost its keys while it restarted without them: {error}"))
+            Failure::error(format!(
+                "cannot read the keys back after the restart that removed them from the environment: {error}"
+            ))
         };
         environment::adopt(receive().map_err(lost)?, MARK);
         return Ok(());
@@ -69,9 +71,10 @@ pub(crate) fn secure() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Other processes of the user can neither read this process's memory nor its open files, and it leaves no core dump.
+/// Keeps other processes of the user from reading this process's memory and open files, and prevents core
+/// dumps.
 fn protect() {
-    // A kernel that refuses leaves the process as it was, which is no reason not to start.
+    // A kernel that refuses leaves the process unprotected; the program still starts.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
@@ -109,7 +112,7 @@ fn send(secrets: &Variables) -> io::Error {
     }
 }
 
-/// Writes the variables into memory that nothing can change any more.
+/// Writes the variables into a sealed memory file, which cannot change any more.
 fn remember(secrets: &Variables) -> io::Result<File> {
     let mut memory = File::from(memfd_create(MEMORY, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
     memory.write_all(&encode(secrets))?;
@@ -126,8 +129,8 @@ fn post(near: &OwnedFd, input: &OwnedFd, memory: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// The program by its real name: that is what process lists show. If it was replaced or removed since it was started,
-/// the kernel still knows it.
+/// The program under its real path, which process lists show. If the file was replaced or removed since the
+/// start, `/proc/self/exe` still refers to it.
 fn program() -> io::Result<PathBuf> {
     let named = std::env::current_exe()?;
     Ok(if named.exists() { named } else { PathBuf::from("/proc/self/exe") })
@@ -146,7 +149,7 @@ fn restart(program: &Path, secrets: &Variables) -> io::Error {
     command.args(args).env(MARK, std::process::id().to_string()).exec()
 }
 
-/// Receives what [`send`] has sent, and puts the real standard input back.
+/// Receives the variables from [`send`] and restores the real standard input.
 fn receive() -> io::Result<Variables> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -161,7 +164,7 @@ fn receive() -> io::Result<Variables> {
     }
     let mut files = files.into_iter();
     let (Some(input), Some(memory)) = (files.next(), files.next()) else {
-        return Err(io::Error::other("standard input carried no hand-over"));
+        return Err(io::Error::other("standard input is not the socket with the keys"));
     };
     dup2_stdin(&input)?;
     let (mut memory, mut bytes) = (File::from(memory), Vec::new());
@@ -192,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Settings of providers that say where to call, not who calls.
+    /// Settings of providers that hold an address or an account, not a key.
     const NO_SECRETS: [&str; 13] = [
         "AWS_REGION",
         "AZURE_COGNITIVE_SERVICES_RESOURCE_NAME",

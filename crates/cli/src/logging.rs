@@ -1,4 +1,4 @@
-//! The program's own log: JSON lines in a file that does not grow for ever, or plain lines on standard error.
+//! The program's log: JSON lines in a file with rotation, or plain lines on standard error.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -18,14 +18,13 @@ use tracing_subscriber::{
 
 use crate::terminal;
 
-/// The file inside the log directory.
+/// Name of the file inside the log directory.
 const FILE: &str = "baton.log";
-/// A file that has grown this large is put aside.
+/// Size at which a log file is rotated.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
-/// So many files are put aside before the oldest is removed.
+/// Number of rotated files to keep.
 const KEPT: usize = 3;
 
-/// How much is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Level {
     Trace,
@@ -48,7 +47,7 @@ impl From<Level> for LevelFilter {
     }
 }
 
-/// Where the log goes.
+/// Destination of the log.
 #[derive(Debug)]
 pub(crate) enum Target<'a> {
     /// A file in this directory.
@@ -57,7 +56,8 @@ pub(crate) enum Target<'a> {
     Terminal,
 }
 
-/// Starts logging, for the rest of the program. A log that cannot be written is mentioned and done without.
+/// Starts logging for the rest of the program. If the log cannot be opened, prints a note and continues without
+/// one.
 pub(crate) fn start(target: &Target<'_>, level: Level) {
     let registry = tracing_subscriber::registry().with(filter(level));
     let started = match target {
@@ -67,26 +67,24 @@ pub(crate) fn start(target: &Target<'_>, level: Level) {
         Target::File(directory) => match Rotating::open(directory, MAX_BYTES) {
             Ok(file) => registry.with(fmt::layer().json().with_writer(Mutex::new(file))).try_init(),
             Err(error) => {
-                terminal::note(&format!(
-                    "no log is kept: {} cannot be written: {error}",
-                    directory.display()
-                ));
+                terminal::note(&format!("logging is off: cannot write to {}: {error}", directory.display()));
                 return;
             }
         },
     };
     if let Err(error) = started {
-        terminal::note(&format!("no log is kept: {error}"));
+        terminal::note(&format!("logging is off: {error}"));
     }
 }
 
-/// What is logged. The library for MCP would log whole messages, with all that agents and servers tell each other.
+/// The log filter. The MCP library is limited to warnings, because it logs whole messages between agents and
+/// servers.
 fn filter(level: Level) -> Targets {
     let level = LevelFilter::from(level);
     Targets::new().with_default(level).with_target("rmcp", level.min(LevelFilter::WARN))
 }
 
-/// A file that is put aside when it has grown too large.
+/// A log file that is rotated when it exceeds `max` bytes.
 #[derive(Debug)]
 struct Rotating {
     path: PathBuf,
@@ -97,7 +95,7 @@ struct Rotating {
 
 impl Rotating {
     fn open(directory: &Path, max: u64) -> io::Result<Self> {
-        // What people say to agents may end up in here, so it is nobody else's.
+        // Log lines may quote prompts, so only the user may read the directory.
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let path = directory.join(FILE);
         let file = append(&path)?;
@@ -108,7 +106,7 @@ impl Rotating {
     fn rotate(&mut self) -> io::Result<()> {
         let aside = |number: usize| self.path.with_extension(format!("log.{number}"));
         for number in (1..KEPT).rev() {
-            // The first few times there is nothing to move.
+            // The first rotations have no older file to move.
             let _ = fs::rename(aside(number), aside(number + 1));
         }
         fs::rename(&self.path, aside(1))?;
@@ -128,7 +126,7 @@ impl Write for Rotating {
         if self.bytes > 0 && self.bytes + length > self.max {
             self.rotate()?;
         }
-        // All of it: a line that continues in the next file is no line.
+        // Writes the whole line, so that no line is split between two files.
         self.file.write_all(line)?;
         self.bytes += length;
         Ok(line.len())
@@ -144,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_mcp_servers_say_is_in_no_log() {
+    fn messages_of_mcp_servers_are_not_logged() {
         let all = filter(Level::Trace);
         assert!(all.would_enable("agents::native::mcp", &tracing::Level::TRACE));
         assert!(all.would_enable("rmcp::service", &tracing::Level::WARN));
@@ -153,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_put_aside_when_it_is_full_and_the_oldest_is_forgotten() {
+    fn a_full_log_is_rotated_and_the_oldest_file_is_removed() {
         let directory = tempfile::tempdir().unwrap();
         let mut log = Rotating::open(directory.path(), 20).unwrap();
         for number in 0..12 {

@@ -1,4 +1,4 @@
-//! The program `baton`: its commands, and the one place where concrete types are put together.
+//! The program `baton`: its commands, and the composition of the engine.
 
 mod args;
 mod commands;
@@ -18,7 +18,7 @@ use clap::Parser;
 use args::{Args, Command};
 use exit::{Exit, Failure};
 
-/// How long threads that still wait for a file or a terminal may hold up the end of the program.
+/// Longest time that threads blocked on a file or a terminal may delay the exit.
 const LINGER: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     ended.into()
 }
 
-/// Protects the keys of a command that holds them for long or runs programs for others.
+/// Protects the keys of commands that hold them for a long time or run other programs.
 #[cfg(target_os = "linux")]
 fn secure(command: &Command) -> Result<(), Failure> {
     match command {
@@ -50,7 +50,8 @@ fn secure(_: &Command) -> Result<(), Failure> {
 
 fn run(args: Args) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::error(format!("the program could not start: {error}")))?;
+    let runtime =
+        runtime.map_err(|error| Failure::error(format!("cannot start the async runtime: {error}")))?;
     let ended = runtime.block_on(async {
         match args.command {
             Command::Serve(options) => Box::pin(commands::serve::serve(options)).await,

@@ -4,7 +4,7 @@ use std::future::pending;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Signals that ask the program to end. They are caught from the moment this is made.
+/// Receiver of the signals that ask the program to end. It catches them from its creation on.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Option<Signal>,
@@ -12,19 +12,19 @@ pub(crate) struct Signals {
     hang_up: Option<Signal>,
 }
 
-/// Who asked.
+/// Origin of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// A person, at the keyboard.
+    /// The user, at the keyboard (SIGINT).
     Person,
-    /// The system, or whoever started the program.
+    /// The system or the parent process (SIGTERM, SIGHUP).
     System,
 }
 
 impl Signals {
-    /// Catches them from now on.
+    /// Starts to catch the signals.
     pub(crate) fn catch() -> Self {
-        // A signal that cannot be caught keeps its usual effect, which is to end the program.
+        // A signal that cannot be caught keeps its default effect, which ends the program.
         let catch = |kind| signal(kind).ok();
         Self {
             interrupt: catch(SignalKind::interrupt()),
@@ -33,7 +33,7 @@ impl Signals {
         }
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> Asked {
         tokio::select! {
             () = received(&mut self.interrupt) => Asked::Person,

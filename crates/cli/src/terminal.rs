@@ -1,7 +1,7 @@
-//! Standard output and standard error: the only place that writes to them.
+//! Access to standard output and standard error; no other module writes to them.
 //!
-//! Data goes to standard output, everything said about it to standard error. Colours are added freely and
-//! taken out again where nobody would see them (`NO_COLOR`, a pipe, a dumb terminal).
+//! Data goes to standard output, messages about it to standard error. Callers add colours freely; this module
+//! strips them where they would not show (`NO_COLOR`, a pipe, a dumb terminal).
 
 use std::io::{self, IsTerminal, Write};
 
@@ -9,27 +9,27 @@ use owo_colors::OwoColorize;
 
 use crate::exit::Failure;
 
-/// Whether a person reads standard error as it is written.
+/// True if standard error is a terminal, so a user reads it live.
 pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Whether a person reads standard output as it is written.
+/// True if standard output is a terminal, so a user reads it live.
 pub(crate) fn is_read_live() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Whether there is a person who can be asked.
+/// True if a user at a terminal can answer questions.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && is_watched()
 }
 
-/// Whether standard input is a pipe or a file.
+/// True if standard input is a pipe or a file.
 pub(crate) fn is_fed() -> bool {
     !io::stdin().is_terminal()
 }
 
-/// Writes data as it is. Whoever closed the pipe does not want the rest, which is no error.
+/// Writes data unchanged. A closed pipe is no error: the reader does not want the rest.
 pub(crate) fn write(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -43,19 +43,19 @@ pub(crate) fn line(text: &str) -> io::Result<()> {
     write(&format!("{text}\n"))
 }
 
-/// Writes a line about what is going on.
+/// Writes a line to standard error.
 pub(crate) fn note(text: &str) {
     hint(&format!("{text}\n"));
 }
 
-/// Writes about what is going on, without ending the line.
+/// Writes to standard error without ending the line.
 pub(crate) fn hint(text: &str) {
     let mut out = anstream::stderr().lock();
-    // There is nobody left to tell that standard error is closed.
+    // If standard error is closed, there is no place left to report it.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Says why a command could not do what it was asked to.
+/// Prints an error and its hints.
 pub(crate) fn complain(failure: &Failure) {
     note(&format!("{} {failure}", "error:".red().bold()));
     for hint in failure.hints() {

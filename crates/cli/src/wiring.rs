@@ -1,27 +1,6 @@
-//! Puts the rooms together: the one place that names a store, a runner and a model.
+//! Composition: builds the engine from a store, the runtime of project directories, and webhooks.
 
-mod agents;
-mod catalog;
-mod closed;
-mod directories;
-mod entry;
-pub(crate) mod external;
 mod figures;
-mod ground;
-mod guidance;
-mod hidden;
-mod hooks;
-mod kept;
-mod logins;
-mod mcp;
-mod options;
-mod plugins;
-mod providers;
-mod settings;
-mod setup;
-mod shaping;
-pub(crate) mod trust;
-mod wakes;
 mod webhooks;
 
 use std::{
@@ -35,9 +14,11 @@ use engine::{
     bus::Bus,
     ports::{Clock, Observer, Random, SystemClock, SystemRandom},
 };
+use llm::demo::{self, Demo, Scenarios};
+use project::{Directories, Services, WORKTREES, Wakes, options, services};
 use server::Facts;
 use store::{
-    files::Places,
+    files::{Environment, Places},
     sqlite::{self, OpenError, Sqlite},
 };
 
@@ -46,17 +27,12 @@ use crate::{
     environment,
     exit::{Failure, chain},
 };
-pub(crate) use directories::Directories;
-pub(crate) use figures::Counted;
-use ground::Ground;
-use wakes::Wakes;
+pub(crate) use figures::StoreCounters;
 
-/// The name of a file in the data directory that says where its server listens.
+/// The file in the data directory that holds the address at which its server listens.
 const ADDRESS: &str = "server.url";
-/// Where worktrees are made that clients ask for, in the data directory.
-const WORKTREES: &str = "worktrees";
 
-/// Everything behind the edge.
+/// The engine with everything it depends on, ready to be served.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) sessions: Sessions,
@@ -65,16 +41,18 @@ pub(crate) struct Engine {
     store: Arc<Sqlite>,
     places: Places,
     wakes: Wakes,
-    /// Taken by whoever closes.
+    /// Taken by the first call of [`Engine::close`].
     webhooks: Mutex<Option<Webhooks>>,
 }
 
-/// Why there is no engine.
+/// The reason why the engine did not start.
 #[derive(Debug)]
 pub(crate) enum Unavailable {
-    /// Another server owns the data directory; here it listens, if it says so.
-    Owned { address: Option<String>, failure: Failure },
-    /// Anything else.
+    /// Another server owns the data directory. `address` is where it listens, if it has announced that.
+    Owned {
+        address: Option<String>,
+        failure: Failure,
+    },
     Broken(Failure),
 }
 
@@ -92,42 +70,50 @@ impl From<Unavailable> for Failure {
     }
 }
 
-/// Where things are kept.
+/// Returns the directories for data, state, logs and caches.
 pub(crate) fn places(options: &Options) -> Result<Places, Failure> {
     places_in(options.data_dir.as_deref())
 }
 
-/// Where things are kept, in a directory of one's own choice if there is one.
+/// Returns the directories for data, state, logs and caches, all below `data` if it is given.
 pub(crate) fn places_in(data: Option<&Path>) -> Result<Places, Failure> {
     Places::find(data).map_err(|error| Failure::usage(error.to_string()).hint("--data-dir DIR chooses one"))
 }
 
-/// Where the server of a data directory listens, if it says so.
+/// Reads the address that the server of a data directory has announced.
 pub(crate) fn address(places: &Places) -> Option<String> {
     std::fs::read_to_string(places.data.join(ADDRESS)).ok()
 }
 
-/// Opens the store, puts an engine on it and repairs what a dead one left behind. Prompts that were waiting
-/// are taken up from here on.
+/// Opens the store, builds the engine on it and repairs the sessions that the last server left unfinished. Prompts that
+/// were waiting in the queue start to run.
 pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine, Unavailable> {
     let places = places(options)?;
     let directory = text(directory)?;
     let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) = (Arc::new(SystemClock), Arc::new(SystemRandom));
     let bus = Arc::new(Bus::default());
-    let ground = Ground::new(options, places.clone(), clock.clone(), random.clone(), &bus)?;
-    let facts = facts(&ground, directory);
-    let (snapshots, wakes) = (ground.snapshots.clone(), ground.wakes.clone());
-    let directories = Arc::new(Directories::new(ground));
-    let here = directories
-        .setup(&facts.directory)
+    let services = Services::new(services::Options {
+        environment: Environment::capture(),
+        places: places.clone(),
+        demo: demo(options)?,
+        authorization: environment::credentials().map(|credentials| credentials.header()),
+        bus: bus.clone(),
+        clock: clock.clone(),
+        random: random.clone(),
+    });
+    let facts = facts(&services, &places, directory);
+    let (snapshots, wakes) = (services.snapshots().clone(), services.wakes().clone());
+    let directories = Arc::new(Directories::new(services));
+    let settings = directories
+        .settings(&facts.directory)
         .await
         .map_err(|invalid| Failure::usage(format!("the configuration cannot be used\n{invalid}")))?;
-    let receivers = webhooks::receivers(&here.settings.environment, &here.settings.loaded.config).await?;
+    let receivers = webhooks::receivers(&settings.environment, &settings.loaded.config).await?;
     let watch = Arc::new(Watch::new(bus.clone()));
-    // Nobody looks at commits for the sake of nobody.
+    // Without receivers, commits skip the webhook observer and go straight to the bus.
     let observer: Arc<dyn Observer> = if receivers.is_empty() { bus.clone() } else { watch.clone() };
     let store = open(&places, observer)?;
-    directories.read_from(store.clone());
+    directories.set_reads(store.clone());
     let ports = Ports { reads: store.clone(), outbox: store.clone(), clock: clock.clone() };
     let sessions = Sessions::new(Parts {
         log: store.clone(),
@@ -137,11 +123,59 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
         clock,
         random,
         bus,
-        // One engine has one set of bounds: those of where it was started.
-        limits: options::limits(&here.settings.loaded.config),
+        // Limits of the engine hold for all directories, so they come from the directory it was started in.
+        limits: options::limits(&settings.loaded.config),
         version: facts.version.clone(),
     });
     wakes.open(sessions.clone());
+    recover(&sessions).await?;
+    let webhooks = Mutex::new(Some(Webhooks::start(receivers, &watch, ports, Patience::default())));
+    Ok(Engine { sessions, facts, instances: directories, store, places, wakes, webhooks })
+}
+
+impl Engine {
+    /// Returns the store's counters, for metrics.
+    pub(crate) fn counted(&self) -> Arc<StoreCounters> {
+        Arc::new(StoreCounters(self.store.stats()))
+    }
+
+    /// Connects to the MCP servers of the directory that the server was started in. Returns the warning for the user if
+    /// parts of the directory's configuration are withheld.
+    pub(crate) async fn begin(&self) -> Option<String> {
+        self.instances.begin(&self.facts.directory).await
+    }
+
+    /// Tells plugins the address of the server. Other programs do not learn it.
+    pub(crate) fn admit_plugins(&self, address: &str) {
+        self.instances.set_address(address);
+    }
+
+    /// Tells plugins the address of the server, and writes it into the data directory for other programs of this user.
+    pub(crate) fn announce(&self, address: &str) {
+        self.admit_plugins(address);
+        if let Err(error) = std::fs::write(self.places.data.join(ADDRESS), address) {
+            tracing::warn!(%error, "cannot write the server's address into the data directory");
+        }
+    }
+
+    /// Ends running turns and processes, and closes the store.
+    pub(crate) async fn close(&self) {
+        self.sessions.shutdown().await;
+        self.wakes.close();
+        self.instances.close().await;
+        let webhooks = self.webhooks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(webhooks) = webhooks {
+            webhooks.close().await;
+        }
+        // The file is missing if the program never listened.
+        let _ = std::fs::remove_file(self.places.data.join(ADDRESS));
+        if let Err(error) = self.store.close().await {
+            tracing::error!(%error, "cannot close the store");
+        }
+    }
+}
+
+async fn recover(sessions: &Sessions) -> Result<(), Failure> {
     let unfinished = sessions.recover().await.map_err(|error| {
         Failure::error(format!("the sessions in the database cannot be read: {}", chain(&error)))
     })?;
@@ -153,50 +187,7 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
             "the last server left sessions unfinished"
         );
     }
-    let webhooks = Mutex::new(Some(Webhooks::start(receivers, &watch, ports, Patience::default())));
-    Ok(Engine { sessions, facts, instances: directories, store, places, wakes, webhooks })
-}
-
-impl Engine {
-    /// What the store has counted, for metrics.
-    pub(crate) fn counted(&self) -> Arc<Counted> {
-        Arc::new(Counted(self.store.stats()))
-    }
-
-    /// Begins to work in the directory that the server was started in. Returns what its user is told about parts of the
-    /// configuration that do not count.
-    pub(crate) async fn begin(&self) -> Option<String> {
-        self.instances.begin(&self.facts.directory).await
-    }
-
-    /// Tells plugins where the server listens, and nobody else.
-    pub(crate) fn admit_plugins(&self, address: &str) {
-        self.instances.open(address);
-    }
-
-    /// Tells other programs of this user where the server listens, too. Without it they have to be told.
-    pub(crate) fn announce(&self, address: &str) {
-        self.admit_plugins(address);
-        if let Err(error) = std::fs::write(self.places.data.join(ADDRESS), address) {
-            tracing::warn!(%error, "the server's address could not be noted");
-        }
-    }
-
-    /// Ends what is running and closes the store.
-    pub(crate) async fn close(&self) {
-        self.sessions.shutdown().await;
-        self.wakes.close();
-        self.instances.close().await;
-        let webhooks = self.webhooks.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(webhooks) = webhooks {
-            webhooks.close().await;
-        }
-        // It was never written by a program that did not listen.
-        let _ = std::fs::remove_file(self.places.data.join(ADDRESS));
-        if let Err(error) = self.store.close().await {
-            tracing::error!(%error, "the store was not closed");
-        }
-    }
+    Ok(())
 }
 
 fn open(places: &Places, observer: Arc<dyn Observer>) -> Result<Arc<Sqlite>, Unavailable> {
@@ -214,15 +205,29 @@ fn open(places: &Places, observer: Arc<dyn Observer>) -> Result<Arc<Sqlite>, Una
     })
 }
 
-fn facts(ground: &Ground, directory: String) -> Facts {
+/// The scripted demo provider, with the scenarios of `--scenario-file`.
+fn demo(options: &Options) -> Result<Demo, Failure> {
+    let broken = |error: demo::ParseError| Failure::usage(chain(&error));
+    let mut scenarios = Scenarios::built_in().map_err(broken)?;
+    if let Some(file) = &options.scenario_file {
+        let unreadable = |error| Failure::usage(format!("{} cannot be read: {error}", file.display()));
+        let more = Scenarios::parse(&std::fs::read_to_string(file).map_err(unreadable)?);
+        scenarios.extend(more.map_err(|error| {
+            Failure::usage(format!("{} is not a scenario file: {}", file.display(), chain(&error)))
+        })?);
+    }
+    Ok(Demo::new(scenarios))
+}
+
+fn facts(services: &Services, places: &Places, directory: String) -> Facts {
     let shown = |path: PathBuf| path.to_string_lossy().into_owned();
     Facts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         home: shown(environment::home()),
-        state: shown(ground.places.state.clone()),
-        worktrees: shown(ground.places.data.join(WORKTREES)),
-        closed: ground.closed.clone(),
-        config_path: shown(ground.environment.config_dir().unwrap_or_default()),
+        state: shown(places.state.clone()),
+        worktrees: shown(places.data.join(WORKTREES)),
+        closed: services.closed().clone(),
+        config_path: shown(services.environment().config_dir().unwrap_or_default()),
         shell: environment::shell(),
         directory,
     }

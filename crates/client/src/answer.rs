@@ -1,8 +1,8 @@
-//! The words of one answer, put together from deltas and snapshots.
+//! Assembles the text of one answer from deltas and snapshots.
 //!
-//! An answer is the text of every step that answers a prompt, in the order of messages and parts: without what the
-//! person said (it comes back as events, too), without reasoning, and without what the server added for the model.
-//! Snapshots are the truth; deltas fill the time between two of them.
+//! An answer is the text of every step that answers a prompt, in the order of messages and parts: without the
+//! user's own text (which also comes as events), without reasoning, and without text that the server added for the
+//! model. Snapshots are authoritative; deltas fill the time between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use protocol::{
     EventBody, Message, MessageError, MessageId, MessageWithParts, Millis, Part, PartBody, PartId, SessionId,
 };
 
-/// One answer, as it grows.
+/// One answer as it grows.
 #[derive(Debug, Clone)]
 pub struct Answer {
     session: SessionId,
-    /// The prompt, and what was said after it: a server may answer several prompts at once, and continue a turn with
-    /// messages that no person wrote.
+    /// The prompt and later user messages: a server may answer several prompts at once, and may continue a turn
+    /// with messages that no user wrote.
     prompts: BTreeSet<MessageId>,
-    /// The steps, in order.
+    /// The steps in order.
     steps: BTreeMap<(Millis, MessageId), Step>,
 }
 
@@ -25,39 +25,39 @@ pub struct Answer {
 struct Step {
     words: BTreeMap<PartId, String>,
     error: Option<MessageError>,
-    /// The output of a compaction is for the model.
+    /// The output of a compaction is for the model only.
     is_summary: bool,
 }
 
 impl Answer {
-    /// The answer to a prompt of a session; nothing is said yet.
+    /// An empty answer to a prompt of a session.
     pub fn new(session: SessionId, prompt: MessageId) -> Self {
         Self { session, prompts: BTreeSet::from([prompt]), steps: BTreeMap::new() }
     }
 
-    /// What was said so far.
+    /// The text so far.
     pub fn text(&self) -> String {
         let steps = self.steps.values().filter(|step| !step.is_summary);
         let words = steps.flat_map(|step| step.words.values()).map(|words| words.trim());
         words.filter(|words| !words.is_empty()).collect::<Vec<_>>().join("\n\n")
     }
 
-    /// How many steps it took so far.
+    /// Number of steps so far.
     pub fn steps(&self) -> usize {
         self.steps.len()
     }
 
-    /// What went wrong in the last step, if something did.
+    /// The error of the last step, if it has one.
     pub fn error(&self) -> Option<&MessageError> {
         self.steps.last_key_value().and_then(|(_, step)| step.error.as_ref())
     }
 
-    /// Whether a message is a step of this answer.
+    /// True if a message is a step of this answer.
     pub fn has(&self, message: &MessageId) -> bool {
         self.steps.keys().any(|(_, step)| step == message)
     }
 
-    /// Takes in an event; says whether the answer reads differently now.
+    /// Applies an event. Returns true if the text changed.
     pub fn apply(&mut self, event: &EventBody) -> bool {
         if event.session_id() != Some(&self.session) {
             return false;
@@ -77,7 +77,7 @@ impl Answer {
                 self.step(&it.message_id).is_some_and(|step| step.words.remove(&it.part_id).is_some())
             }
             EventBody::PartDelta(it) if it.field == "text" => {
-                // A part that is not known is reasoning, a prompt's, or one whose snapshot is on its way.
+                // An unknown part is reasoning, belongs to a prompt, or its snapshot has not arrived yet.
                 let words = self.step(&it.message_id).and_then(|step| step.words.get_mut(&it.part_id));
                 words.is_some_and(|words| {
                     words.push_str(&it.delta);
@@ -88,7 +88,7 @@ impl Answer {
         }
     }
 
-    /// Takes in the messages of the session as they were fetched.
+    /// Applies messages that were read from the server.
     pub fn read(&mut self, messages: &[MessageWithParts]) {
         for message in messages {
             self.message(&message.info);

@@ -1,4 +1,4 @@
-//! The calls of OpenCode's API that a session needs.
+//! Calls of OpenCode's API about sessions.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Client {
-    /// Whether the server is up, and its version.
+    /// Checks that the server runs, and returns its version.
     pub async fn health(&self) -> Result<Health, Error> {
         self.get(&["global", "health"]).await
     }
@@ -31,38 +31,37 @@ impl Client {
         self.get(&["session"]).await
     }
 
-    /// Begins a session.
+    /// Creates a session.
     pub async fn create_session(&self, input: &SessionInput) -> Result<Session, Error> {
         self.post(&["session"], input).await
     }
 
-    /// One session.
     pub async fn session(&self, id: &SessionId) -> Result<Session, Error> {
         self.get(&["session", id.as_str()]).await
     }
 
-    /// Removes a session and its children.
+    /// Deletes a session and its children.
     pub async fn delete_session(&self, id: &SessionId) -> Result<(), Error> {
         done(self.request(Method::DELETE, &["session", id.as_str()]).timeout(CALL_TIMEOUT)).await
     }
 
-    /// Copies a session, up to but without `before` if that is given.
+    /// Copies a session, up to but without `before` if it is given.
     pub async fn fork_session(&self, id: &SessionId, before: Option<MessageId>) -> Result<Session, Error> {
         let input = ForkInput { message_id: before, extra: Rest::NONE };
         self.post(&["session", id.as_str(), "fork"], &input).await
     }
 
-    /// Sessions that subagents of this one run in.
+    /// Sessions of this session's subagents.
     pub async fn children(&self, id: &SessionId) -> Result<Vec<Session>, Error> {
         self.get(&["session", id.as_str(), "children"]).await
     }
 
-    /// What is left to do.
+    /// The todo list of a session.
     pub async fn todos(&self, id: &SessionId) -> Result<Vec<Todo>, Error> {
         self.get(&["session", id.as_str(), "todo"]).await
     }
 
-    /// Every message with its parts, oldest first.
+    /// All messages with their parts, oldest first.
     pub async fn messages(&self, id: &SessionId) -> Result<Vec<MessageWithParts>, Error> {
         self.get(&["session", id.as_str(), "message"]).await
     }
@@ -72,45 +71,45 @@ impl Client {
         self.get(&["session", id.as_str(), "message", message.as_str()]).await
     }
 
-    /// The newest prompt that a person wrote, and all that came of it.
+    /// The newest prompt that a user wrote, and its turn.
     pub async fn last_turn(&self, id: &SessionId) -> Result<LastTurn, Error> {
         self.get(&["session", id.as_str(), "turn"]).await
     }
 
-    /// Keeps a session from going on by itself until a person says something new, or lets it again.
+    /// Stops a session from continuing by itself until the user sends a new prompt, or allows it again.
     pub async fn continuation(&self, id: &SessionId, action: ContinuationAction) -> Result<Session, Error> {
         let input = ContinuationInput { action, extra: Rest::NONE };
         self.post(&["session", id.as_str(), "continuation"], &input).await
     }
 
-    /// Sessions that are not idle. Who is absent is.
+    /// Statuses of all sessions that are not idle.
     pub async fn statuses(&self) -> Result<BTreeMap<SessionId, SessionStatus>, Error> {
         self.get(&["session", "status"]).await
     }
 
-    /// Sends a prompt and waits until its turn is over, however long that takes. Returns the last message of
-    /// the answer. Dropping the future stops the waiting and not the turn: that is [`Client::abort`].
+    /// Sends a prompt and waits until its turn is over, without a timeout. Returns the last message of the answer.
+    /// Dropping the future does not stop the turn; [`Client::abort`] does.
     pub async fn prompt(&self, id: &SessionId, prompt: &PromptInput) -> Result<MessageWithParts, Error> {
         answer(self.request(Method::POST, &["session", id.as_str(), "message"]).json(prompt)).await
     }
 
-    /// Hands a prompt over and returns as soon as the server has it; the answer comes as events.
+    /// Sends a prompt and returns as soon as the server has it; the answer comes as events.
     pub async fn prompt_async(&self, id: &SessionId, prompt: &PromptInput) -> Result<(), Error> {
         let request = self.request(Method::POST, &["session", id.as_str(), "prompt_async"]);
         done(request.json(prompt).timeout(CALL_TIMEOUT)).await
     }
 
-    /// Stops the running turn.
+    /// Aborts the running turn.
     pub async fn abort(&self, id: &SessionId) -> Result<(), Error> {
         done(self.request(Method::POST, &["session", id.as_str(), "abort"]).timeout(CALL_TIMEOUT)).await
     }
 
-    /// Permissions that wait for a person, in this directory.
+    /// Open permission requests of this directory.
     pub async fn permissions(&self) -> Result<Vec<PermissionRequest>, Error> {
         self.get(&["permission"]).await
     }
 
-    /// Answers a permission; a rejection may say what to do instead.
+    /// Answers a permission request; a rejection may contain instructions.
     pub async fn reply_permission(
         &self,
         id: &PermissionId,
@@ -122,7 +121,7 @@ impl Client {
         done(request.json(&input).timeout(CALL_TIMEOUT)).await
     }
 
-    /// Questions that wait for a person, in this directory.
+    /// Open questions of this directory.
     pub async fn questions(&self) -> Result<Vec<QuestionRequest>, Error> {
         self.get(&["question"]).await
     }

@@ -1,18 +1,18 @@
-//! The lifecycle checker: watches the events of any OpenCode-compatible server and says where a client that
-//! trusts them would be misled.
+//! The lifecycle checker: reads the events of any OpenCode-compatible server and finds where they would mislead a
+//! client that trusts them.
 //!
 //! It is pure: events in, findings out, no clock and no network. `baton check` feeds it recordings and live
 //! streams, and the tests feed it Baton's own.
 //!
-//! What it holds a server to:
+//! The rules:
 //!
 //! - a turn is busy (or retry) until one idle pair, `session.status` idle right before `session.idle`;
 //! - at that moment everything the turn opened is closed: messages, parts, requests, children;
-//! - what belongs to a turn is sent within a turn. Only the next prompt (a new user message and its parts)
-//!   comes before its busy, and a session's own record (`session.updated`, `session.diff`) at any time;
-//! - deltas are for parts that are known and open, and messages of earlier turns do not change.
+//! - events of a turn are sent within the turn. Only the next prompt (a new user message and its parts) comes
+//!   before its busy, and a session's own record (`session.updated`, `session.diff`) may come at any time;
+//! - deltas are for known, open parts, and messages of earlier turns do not change.
 //!
-//! Busy is a level and not an edge: any number of them is one. A checker that joins in the middle gives a
+//! Busy is a level, not an edge: repeated busy events count as one. A checker that joins in the middle gives a
 //! session the benefit of the doubt until it has seen it created or idle.
 
 mod finding;
@@ -28,12 +28,12 @@ use serde_json::Value;
 pub use self::finding::{Finding, Kind, Report, SessionSummary, Severity};
 use self::session::{Note, Session};
 
-/// Whether more could have come.
+/// The way in which a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The server had nothing more to say: whoever is still busy will be for ever.
+    /// The server has nothing more to send: a session that is still busy stays busy forever.
     Complete,
-    /// The watching stopped.
+    /// The observation stopped; more events may have followed.
     Cut,
 }
 
@@ -52,7 +52,7 @@ impl Checker {
         Self::default()
     }
 
-    /// Takes the next event of the stream. Returns what is wrong with it, for those who watch live.
+    /// Checks the next event of the stream. Returns the new findings, for live use.
     pub fn observe(&mut self, time: Option<Millis>, event: &Event) -> &[Finding] {
         self.position += 1;
         self.time = time;
@@ -95,7 +95,7 @@ impl Checker {
         }));
     }
 
-    /// At a parent's idle: the children its turn started that are still busy.
+    /// At a parent's idle: children of its turn that are still busy.
     fn children_at_work(&self, parent: &SessionId, body: &EventBody) -> Vec<SessionId> {
         let EventBody::SessionStatus(change) = body else { return Vec::new() };
         let Some(turn) = self.sessions.get(parent).map(Session::turn) else { return Vec::new() };
@@ -106,7 +106,7 @@ impl Checker {
         children.map(|(id, _)| id.clone()).collect()
     }
 
-    /// At a child's creation: the turn of its parent that it belongs to.
+    /// At a child's creation: the turn of its parent.
     fn parent_turn(&self, body: &EventBody) -> Option<usize> {
         let EventBody::SessionCreated(created) = body else { return None };
         self.sessions.get(created.info.parent_id.as_ref()?).map(Session::turn)

@@ -1,4 +1,4 @@
-//! What can be chosen for a session, and what it has changed.
+//! Calls about models, agents, trust and changed files.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{CALL_TIMEOUT, Client, Error, connection::answer};
 
-/// What is read of the list of providers: names, and nothing that servers spell differently.
+/// The part of the provider list that is read: names only, because servers differ in the rest.
 #[derive(Deserialize)]
 struct Providers {
     providers: Vec<Provider>,
@@ -23,7 +23,7 @@ struct Provider {
 }
 
 impl Client {
-    /// Whether the user trusts the directory, and which parts of its configuration do not count. Baton only.
+    /// The directory's trust, and the parts of its configuration that are withheld. Baton only.
     pub async fn trust(&self) -> Result<Trust, Error> {
         self.get(&["trust"]).await
     }
@@ -33,12 +33,12 @@ impl Client {
         self.post(&["trust"], &Extra::new()).await
     }
 
-    /// Trusts the directory no longer. Baton only.
+    /// Revokes the trust in the directory. Baton only.
     pub async fn revoke_trust(&self) -> Result<Trust, Error> {
         answer(self.request(Method::DELETE, &["trust"]).timeout(CALL_TIMEOUT)).await
     }
 
-    /// The models that can be asked.
+    /// The available models.
     pub async fn models(&self) -> Result<Vec<ModelRef>, Error> {
         let list: Providers = self.get(&["config", "providers"]).await?;
         let models = list.providers.iter().flat_map(|provider| {
@@ -47,12 +47,12 @@ impl Client {
         Ok(models.collect())
     }
 
-    /// The agents that there are, hidden ones and subagents included.
+    /// All agents, including hidden ones and subagents.
     pub async fn agents(&self) -> Result<Vec<Agent>, Error> {
         self.get(&["agent"]).await
     }
 
-    /// What a session has changed, file by file.
+    /// The changes of a session, by file.
     pub async fn diff(&self, id: &SessionId) -> Result<Vec<FileDiff>, Error> {
         self.get(&["session", id.as_str(), "diff"]).await
     }

@@ -1,4 +1,4 @@
-//! How a server is reached: address, directory, password, and one way to send a request.
+//! The connection to a server: address, directory, password, and one way to send a request.
 
 use std::{fmt::Write, sync::Arc, time::Duration};
 
@@ -8,24 +8,24 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, Password, tls};
 
-/// How long a call may take. A blocking prompt is the exception: it takes as long as its turn.
+/// Timeout of a call, except a blocking prompt, which takes as long as its turn.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longest answer that is read.
+/// Maximum length of an answer in bytes.
 pub const MAX_BODY: usize = 256 << 20;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Finds out that the other side is gone while nothing is being said.
+/// Detects a dead peer while a connection is idle.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// Says which directory a request is about, percent-encoded.
+/// Header with the percent-encoded directory of a request.
 const DIRECTORY: &str = "x-opencode-directory";
 
-/// How much of an unexpected answer is quoted.
+/// Maximum length of an unexpected answer in an error, in characters.
 const EXCERPT: usize = 200;
 
-/// A server, as seen by one user in one directory. Clones share their connections.
+/// A server, for one user and one directory. Clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -46,21 +46,21 @@ impl Client {
             .tls_backend_preconfigured(tls::config(&base)?)
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_keepalive(KEEPALIVE)
-            // A password must not follow a redirect, and a local server is not behind a proxy.
+            // A redirect must not carry the password to another host, and a local server is not behind a proxy.
             .redirect(redirect::Policy::none())
             .no_proxy()
             .build()?;
         Ok(Self { http, base: Arc::new(base), directory: None, login: None })
     }
 
-    /// The same server, in this directory. Without one the server uses its own.
+    /// The same server in this directory. Without one the server uses its own.
     #[must_use]
     pub fn in_directory(mut self, directory: &str) -> Self {
         self.directory = Some(encode(directory).into());
         self
     }
 
-    /// The same server, as this user.
+    /// The same server as this user.
     #[must_use]
     pub fn with_login(mut self, user: impl Into<String>, password: Password) -> Self {
         self.login = Some(Arc::new((user.into(), password)));
@@ -96,7 +96,7 @@ impl Client {
     }
 }
 
-/// Sends a request and reads its answer.
+/// Sends a request and parses its answer.
 pub(crate) async fn answer<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, Error> {
     let mut response = accepted(request).await?;
     let status = response.status().as_u16();
@@ -108,7 +108,7 @@ pub(crate) async fn answer<T: DeserializeOwned>(request: RequestBuilder) -> Resu
     if is_json { Ok(serde_json::from_slice(&body)?) } else { Err(unexpected(status, &body)) }
 }
 
-/// Sends a request whose answer says nothing.
+/// Sends a request and ignores the body of its answer.
 pub(crate) async fn done(request: RequestBuilder) -> Result<(), Error> {
     let mut response = accepted(request).await?;
     body(&mut response).await.map(drop)
@@ -145,7 +145,7 @@ async fn body(response: &mut Response) -> Result<Vec<u8>, Error> {
     Ok(body)
 }
 
-/// As JavaScript's `encodeURIComponent` does, which is what servers undo.
+/// Percent-encodes like JavaScript's `encodeURIComponent`, which servers decode.
 fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_http_addresses_are_taken() {
+    fn only_http_addresses_are_accepted() {
         assert!(Client::new("http://127.0.0.1:4096").is_ok());
         for address in ["", "127.0.0.1:4096", "file:///etc", "mailto:a@b"] {
             assert!(matches!(Client::new(address), Err(Error::Address { .. })), "{address}");

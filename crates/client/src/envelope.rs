@@ -1,17 +1,17 @@
-//! What a frame of an event stream holds.
+//! The content of a frame of an event stream.
 
 use protocol::Event;
 use serde_json::Value;
 
-/// An event, and the directory it is about where the frame says so.
+/// An event, and its directory if the frame has one.
 #[derive(Debug)]
 pub(crate) struct Envelope {
     pub(crate) directory: Option<String>,
     pub(crate) event: Event,
 }
 
-/// Opens a frame of `/event`, which is an event, or of `/global/event`, which has one as its `payload`. OpenCode's
-/// replicator reads a second copy of durable events (`sync`) there; for everybody else that is no event.
+/// Opens a frame of `/event`, which is an event, or of `/global/event`, which has an event as its `payload`. There,
+/// OpenCode also sends a second copy of durable events (`sync`) for its replicator; all other clients ignore it.
 pub(crate) fn open(mut frame: Value) -> Result<Option<Envelope>, serde_json::Error> {
     let directory = frame.get("directory").and_then(Value::as_str).map(str::to_owned);
     let mut event = frame.get_mut("payload").map(Value::take).unwrap_or(frame);

@@ -1,52 +1,49 @@
-//! What can go wrong between a client and its server.
+//! Errors between a client and its server.
 
 use protocol::wire_error::WireError;
 
-/// A call that did not work, or a stream that cannot go on.
+/// A failed call, or the end of a stream.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address is not one that can be called.
     #[error("{address:?} is not an http address")]
     Address {
-        /// What was given.
+        /// The given address.
         address: String,
     },
     /// The server could not be reached, or the connection broke.
     #[error("failed to talk to the server")]
     Transport(#[source] reqwest::Error),
-    /// TLS cannot be set up at all.
     #[error("failed to set up TLS")]
     Tls(#[source] rustls::Error),
-    /// The server took too long.
     #[error("the server did not answer in time")]
     Timeout,
-    /// The server said no, in its own words.
+    /// The server refused the call.
     #[error("the server answered {status} {}: {}", .error.kind(), .error.message().unwrap_or_default())]
     Refused {
         /// The HTTP status.
         status: u16,
-        /// What it said.
+        /// The server's error.
         error: Box<WireError>,
     },
-    /// Something answered that is not an OpenCode-compatible server, or not this route of one.
-    #[error("the server answered {status} with something unexpected: {excerpt}")]
+    /// The answer does not come from an OpenCode-compatible server, or the server does not have this route.
+    #[error("the server answered {status} with unexpected content: {excerpt}")]
     Unexpected {
         /// The HTTP status.
         status: u16,
-        /// How the answer begins.
+        /// The beginning of the answer.
         excerpt: String,
     },
-    /// The answer is larger than this client takes.
+    /// The answer is longer than this client accepts.
     #[error("the answer is longer than {limit} bytes")]
     TooLong {
-        /// The limit.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// An answer or event that does not fit its type.
-    #[error("failed to understand the server")]
+    /// An answer or event does not fit its type.
+    #[error("failed to parse the server's answer")]
     Decode(#[from] serde_json::Error),
-    /// A stream that cannot be decoded any further.
+    /// The event stream cannot be decoded any further.
     #[error(transparent)]
     Stream(#[from] sse::Error),
 }
@@ -60,7 +57,7 @@ impl Error {
         }
     }
 
-    /// Whether the same request may work a little later.
+    /// Returns true if the same call may succeed a little later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Transport(_) | Self::Timeout => true,

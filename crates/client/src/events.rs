@@ -1,8 +1,8 @@
 //! The event stream, across reconnects.
 //!
-//! The first connection must work; after that the stream follows the server through restarts and broken
-//! networks, asking each time for what came after the last event it saw. Baton replays that without gap or
-//! duplicate. OpenCode replays nothing: after its `server.connected` a client has to fetch state anew.
+//! The first connection must succeed. After that the stream survives restarts and network failures, and asks after
+//! each reconnect for the events since the last one it saw. Baton replays them without gap or duplicate. OpenCode
+//! replays nothing: after its `server.connected` a client has to read the state again.
 
 use std::{
     fmt,
@@ -25,41 +25,40 @@ use crate::{
 
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 
-/// A server may ask for other delays, within these bounds.
+/// Bounds for the delays that a server asks for.
 const MIN_DELAY: Duration = Duration::from_millis(10);
 const MAX_DELAY: Duration = Duration::from_secs(10);
 
-/// How often in a row a connection may fail before the stream gives up: about two minutes.
+/// Number of failed connections in a row after which the stream ends, which takes about two minutes.
 const MAX_FAILURES: u32 = 16;
 
-/// How long the head of the answer may take.
+/// Timeout for the head of the answer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Servers send a heartbeat every ten seconds. After three without one the connection is dead.
+/// Servers send a heartbeat every ten seconds. After three missing ones the connection is considered dead.
 const SILENCE: Duration = Duration::from_secs(35);
 
-/// Whose events.
+/// The selection of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Those of the client's directory: `/event`.
+    /// Events of the client's directory: `/event`.
     Directory,
-    /// Those of every directory: `/global/event`.
+    /// Events of all directories: `/global/event`.
     Global,
 }
 
-/// An event as it came in.
+/// A received event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Received {
-    /// Where the stream can be taken up again; live events have no place of their own.
+    /// The position at which the stream can be resumed; `None` for live events.
     pub cursor: Option<u64>,
-    /// The directory it is about, where the server says so.
+    /// The directory of the event, if the server reports it.
     pub directory: Option<String>,
-    /// The event.
     pub event: Event,
 }
 
-/// Follows a server's events until it is dropped. An error that ends the stream is its last item; a frame that
-/// is no event is an error that does not.
+/// Follows a server's events until it is dropped. An error that ends the stream is its last item; an unreadable
+/// frame is an error that does not end it.
 #[must_use = "a stream does nothing until it is polled"]
 pub struct EventStream(stream::BoxStream<'static, Result<Received, Error>>);
 
@@ -78,12 +77,12 @@ impl Stream for EventStream {
 }
 
 impl Client {
-    /// Follows the events from now on, or from after a cursor.
+    /// Follows the events from now on, or from a cursor.
     pub fn events(&self, scope: Scope, after: Option<u64>) -> EventStream {
         self.events_within(scope, after, Duration::MAX)
     }
 
-    /// The same, but gives up when a connection has failed and nothing was heard for so long.
+    /// The same, but gives up if a connection fails and no frame arrived for `patience`.
     pub fn events_within(&self, scope: Scope, after: Option<u64>, patience: Duration) -> EventStream {
         let follower = Follower {
             client: self.clone(),
@@ -112,7 +111,7 @@ impl Client {
 struct Connection {
     response: Response,
     decoder: Decoder,
-    /// The stream cannot be decoded beyond the frames that are ready.
+    /// The decoder's error, which ends the stream after the frames that are ready.
     broken: Option<sse::Error>,
 }
 
@@ -122,9 +121,9 @@ struct Follower {
     last_id: Option<String>,
     connection: Option<Connection>,
     was_connected: bool,
-    /// Since the last frame.
+    /// Failures since the last frame.
     failures: u32,
-    /// When that came.
+    /// Time of the last frame.
     heard: Instant,
     patience: Duration,
     first_delay: Duration,
@@ -153,7 +152,7 @@ impl Follower {
         }
     }
 
-    /// Connects, however often it takes within reason.
+    /// Connects, with retries after the first success.
     async fn connect(&mut self) -> Result<&mut Connection, Error> {
         loop {
             if self.was_connected {
@@ -195,7 +194,7 @@ impl Follower {
         self.was_connected && self.failures < MAX_FAILURES && self.heard.elapsed() < self.patience
     }
 
-    /// Doubles with every failure in a row.
+    /// The pause before a reconnect; doubles with every failure in a row.
     fn delay(&self) -> Duration {
         self.first_delay.saturating_mul(1 << self.failures.min(MAX_FAILURES)).min(MAX_DELAY)
     }

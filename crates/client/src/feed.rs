@@ -1,9 +1,10 @@
-//! One event stream for many who wait.
+//! Shares one event stream among many subscribers.
 //!
-//! Whoever runs hundreds of prompts at once does not want hundreds of connections that each carry everything. A feed has
-//! one, and hands each watcher the events of its session and of the sessions below it; what nobody can place is handed
-//! to all. Every watcher's events begin with `server.connected`, as on a connection of its own, and a watcher that does
-//! not keep up is told to read afresh instead of being sent everything late.
+//! A process that runs hundreds of prompts at once should not open hundreds of connections that each carry all
+//! events. A feed has one connection and gives each watcher the events of its session and of the sessions below it;
+//! an event that belongs to no known session goes to all. Each watcher's events begin with `server.connected`, as
+//! on a connection of its own. A watcher that falls behind gets another `server.connected`, so that it reads the
+//! state again instead of receiving old events late.
 
 use std::{
     collections::HashMap,
@@ -20,10 +21,10 @@ use tokio::{
 
 use crate::{Client, Error, Received, Scope};
 
-/// So many events may wait for one watcher.
+/// Limit of events that wait for one watcher.
 const WAITING: usize = 1_024;
 
-/// Hands out the events of one connection. Clones share it; it ends with the last of them.
+/// Distributes the events of one connection. Clones share it; it ends with the last of them.
 #[derive(Clone)]
 pub struct Feed(Arc<Source>);
 
@@ -36,18 +37,18 @@ struct Source {
 #[derive(Default)]
 struct State {
     watchers: HashMap<SessionId, Vec<Watcher>>,
-    /// Those who want to know what people are asked, in whichever session.
+    /// Watchers of the requests of all sessions.
     askers: Vec<Watcher>,
-    /// Sessions below one that is watched, with that one.
+    /// Sessions below a watched one, with the watched one.
     roots: HashMap<SessionId, SessionId>,
-    /// What the server said when it connected; nothing while it is not.
+    /// The server's `server.connected` event; `None` while disconnected.
     connected: Option<Arc<Received>>,
     reading: Option<AbortHandle>,
 }
 
 struct Watcher {
     events: mpsc::Sender<Arc<Received>>,
-    /// Whether it missed something and has to read afresh.
+    /// True if the watcher missed an event and has to read the state again.
     is_behind: bool,
 }
 
@@ -66,19 +67,18 @@ impl Drop for Source {
 }
 
 impl Feed {
-    /// A feed of a server's events. It connects when somebody begins to watch.
+    /// Creates a feed of a server's events. It connects with its first watcher.
     pub fn new(client: Client, scope: Scope) -> Self {
         Self(Arc::new(Source { client, scope, state: Arc::default() }))
     }
 
-    /// The events of a session and of those below it, and those of no session. They end when the server cannot be
-    /// reached any more.
+    /// The events of a session and of those below it, and events without a session. The stream ends when the server
+    /// cannot be reached any more.
     pub fn watch(&self, session: &SessionId) -> BoxStream<'static, Result<Received, Error>> {
         self.join(|state, watcher| state.watchers.entry(session.clone()).or_default().push(watcher))
     }
 
-    /// What people are asked, and what becomes of it, in whichever session. After each `server.connected` something may
-    /// have been missed.
+    /// Requests and their outcomes, in all sessions. After each `server.connected`, events may have been missed.
     pub fn watch_requests(&self) -> BoxStream<'static, Result<Received, Error>> {
         self.join(|state, watcher| state.askers.push(watcher))
     }
@@ -87,7 +87,7 @@ impl Feed {
         let (sender, receiver) = mpsc::channel(WAITING);
         let mut state = lock(&self.0.state);
         if let Some(connected) = &state.connected {
-            // There is room: it is new.
+            // The channel is new, so it has room.
             let _ = sender.try_send(Arc::clone(connected));
         }
         enlist(&mut state, Watcher { events: sender, is_behind: false });
@@ -111,8 +111,8 @@ async fn read(mut events: crate::EventStream, state: Arc<Mutex<State>>) {
     while let Some(received) = events.next().await {
         match received {
             Ok(received) => lock(&state).hand_out(&Arc::new(received)),
-            // One odd frame is not the end; the stream ends by itself where it has to.
-            Err(error) => tracing::debug!(%error, "an event could not be read"),
+            // An unreadable frame does not end the stream.
+            Err(error) => tracing::debug!(%error, "cannot parse an event"),
         }
     }
     let mut state = lock(&state);
@@ -120,7 +120,7 @@ async fn read(mut events: crate::EventStream, state: Arc<Mutex<State>>) {
     state.watchers.clear();
     state.askers.clear();
     state.roots.clear();
-    // Whoever watches from now on begins a new connection.
+    // The next watcher opens a new connection.
     state.reading = None;
 }
 
@@ -129,7 +129,7 @@ impl State {
         let body = &received.event.body;
         match body {
             EventBody::ServerConnected(_) => self.connected = Some(Arc::clone(received)),
-            // Nothing to tell, but a chance for those who fell behind when it became quiet.
+            // A heartbeat is not forwarded, but lets watchers that fell behind know, even if no event follows.
             EventBody::ServerHeartbeat(_) => {
                 self.tell_askers(None);
                 return self.tell_all(None);
@@ -149,19 +149,19 @@ impl State {
             None => self.tell_all(Some(received)),
             Some(session) => match self.root(session).or_else(|| self.named_root(body)).cloned() {
                 Some(root) => self.tell(&root, received),
-                // Whose child it is, its watcher has to find out.
+                // Its watcher has to find out whose child the session is.
                 None if is_request(body) => self.tell_all(Some(received)),
                 None => {}
             },
         }
     }
 
-    /// The watched session that a session is, or is below.
+    /// The watched session that this session is, or is below.
     fn root<'a>(&'a self, session: &'a SessionId) -> Option<&'a SessionId> {
         if self.watchers.contains_key(session) { Some(session) } else { self.roots.get(session) }
     }
 
-    /// The watched session that an event names as the root of its own.
+    /// The watched session that a request names as its root.
     fn named_root<'a>(&'a self, body: &'a EventBody) -> Option<&'a SessionId> {
         let root = match body {
             EventBody::PermissionAsked(request) => request.root_id.as_ref(),
@@ -179,7 +179,7 @@ impl State {
         }
     }
 
-    /// Tells everybody something, or only those who fell behind that they did.
+    /// Sends an event to all watchers; without one, only notifies those that fell behind.
     fn tell_all(&mut self, received: Option<&Arc<Received>>) {
         for watchers in self.watchers.values_mut() {
             watchers.retain_mut(|watcher| watcher.take(self.connected.as_ref(), received));
@@ -206,8 +206,8 @@ impl State {
 }
 
 impl Watcher {
-    /// Takes an event; false if nobody watches any more. One that missed something is told that it is connected: after
-    /// that everybody reads afresh.
+    /// Sends an event to the watcher; returns false if it was dropped. A watcher that missed an event first gets
+    /// `server.connected`, after which every client reads the state again.
     fn take(&mut self, connected: Option<&Arc<Received>>, received: Option<&Arc<Received>>) -> bool {
         let mut next = connected.filter(|_| self.is_behind).into_iter().chain(received);
         let told = next.try_for_each(|event| self.events.try_send(Arc::clone(event)));
@@ -216,7 +216,7 @@ impl Watcher {
     }
 }
 
-/// Whether a person has something to do with it, so that it must reach somebody.
+/// True for requests and their outcomes, which must reach a watcher.
 fn is_request(body: &EventBody) -> bool {
     matches!(
         body,
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn each_gets_its_own_and_what_is_below_it() {
+    fn each_subscriber_gets_its_session_and_its_children() {
         let mut state = State::default();
         let mut one = watch(&mut state, "ses_1", 8);
         let mut two = watch(&mut state, "ses_2", 8);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_nobody_can_place_is_handed_to_all() {
+    fn a_request_of_an_unknown_session_goes_to_all_subscribers() {
         let mut state = State::default();
         let mut one = watch(&mut state, "ses_1", 8);
         let mut two = watch(&mut state, "ses_2", 8);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_to_know_what_is_asked_is_told_in_whichever_session() {
+    fn a_subscriber_of_requests_gets_those_of_every_session() {
         let mut state = State::default();
         let (events, mut receiver) = mpsc::channel(2);
         state.askers.push(Watcher { events, is_behind: false });
@@ -307,16 +307,16 @@ mod tests {
             state.hand_out(&event);
         }
         assert_eq!(kinds(&mut receiver), ["server.connected", "permission.asked"]);
-        assert_eq!(kinds(&mut one).len(), 4, "it takes nothing away from those who watch");
+        assert_eq!(kinds(&mut one).len(), 4, "watchers of the session still get everything");
         state.hand_out(&received("server.heartbeat", &json!({})));
-        assert_eq!(kinds(&mut receiver), ["server.connected"], "something was missed");
+        assert_eq!(kinds(&mut receiver), ["server.connected"], "an event was missed");
         drop(receiver);
         state.hand_out(&asked("ses_9"));
         assert!(state.askers.is_empty());
     }
 
     #[test]
-    fn who_falls_behind_is_told_to_read_afresh_even_when_it_becomes_quiet() {
+    fn a_slow_subscriber_gets_a_resync_even_if_no_event_follows() {
         let mut state = State::default();
         state.hand_out(&received("server.connected", &json!({})));
         let mut one = watch(&mut state, "ses_1", 2);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_gone_is_forgotten_with_what_was_below() {
+    fn a_dropped_subscriber_is_forgotten_with_its_children() {
         let mut state = State::default();
         let one = watch(&mut state, "ses_1", 8);
         state.hand_out(&created("ses_3", "ses_1"));

@@ -1,4 +1,4 @@
-//! Ids that a client chooses.
+//! Ids chosen by a client.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -10,7 +10,7 @@ use protocol::{
     id::{Ids, RANDOM_BYTES},
 };
 
-/// An id for a prompt, later than every one before it.
+/// A new id for a prompt, which sorts after all earlier ones.
 pub fn message() -> MessageId {
     static IDS: Mutex<Ids> = Mutex::new(Ids::new());
     #[expect(clippy::disallowed_methods, reason = "a client has no clock port, and an id only has to sort")]

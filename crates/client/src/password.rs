@@ -1,13 +1,12 @@
-//! A password that does not end up in a log.
+//! A password that cannot appear in a log.
 
 use std::fmt;
 
-/// A server's password. It has no way to be printed; only the request that needs it reads it.
+/// A server's password. It cannot be printed; only the request that needs it can read it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 
 impl Password {
-    /// Wraps a password.
     pub fn new(password: impl Into<String>) -> Self {
         Self(password.into())
     }

@@ -1,7 +1,7 @@
-//! Reads recorded streams of events, whatever form they were recorded in.
+//! Reads recorded streams of events in several formats.
 //!
-//! Three forms are told apart by looking: lines of a recorder (`{"k": "event", "d": {…}}`, several streams to
-//! a file), lines of plain events as `/event` or `/global/event` sends them, and raw server-sent events.
+//! Three formats are detected: lines of a recorder (`{"k": "event", "d": {…}}`, several streams per file), lines of
+//! plain events as `/event` or `/global/event` sends them, and raw server-sent events.
 
 use protocol::{Event, Millis};
 use serde_json::Value;
@@ -9,59 +9,53 @@ use sse::Decoder;
 
 use crate::envelope::{self, Envelope};
 
-/// Everything that was recorded.
+/// The content of a recording.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recording {
-    /// One per connection, in the order they began.
+    /// One per connection, in the order in which they began.
     pub streams: Vec<Stream>,
 }
 
-/// What came through one connection.
+/// The events of one connection.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stream {
-    /// The recorder's name for it; empty where there is only one.
+    /// The recorder's name for it; empty if there is only one.
     pub name: String,
-    /// The events, in order.
+    /// The events in order.
     pub events: Vec<Observed>,
 }
 
-/// An event, and when it came.
+/// A recorded event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
-    /// When it came, if the recording says.
+    /// Time of arrival, if the recording has it.
     pub time: Option<Millis>,
-    /// The event.
     pub event: Event,
 }
 
-/// A file that is not a recording.
+/// An invalid recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A line that is no JSON.
     #[error("line {line} is not JSON")]
     Json {
-        /// Which, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// Why.
         source: serde_json::Error,
     },
-    /// JSON that is no event.
     #[error("line {line} is not an event")]
     Event {
-        /// Which line, or which frame of a raw stream, from 1.
+        /// Number of the line, or of the frame in a raw stream, from 1.
         line: usize,
-        /// Why.
         source: serde_json::Error,
     },
-    /// A raw stream that is not one.
+    /// The raw stream cannot be decoded.
     #[error(transparent)]
     Sse(#[from] sse::Error),
 }
 
 impl Recording {
-    /// Reads a recording of any form. A last line without an end that is not JSON was cut off by whatever
-    /// stopped the recorder, and is passed over.
+    /// Reads a recording of any format. Skips an incomplete last line, which the recorder leaves when it is killed.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let text = String::from_utf8_lossy(bytes);
         if text.trim_start_matches('\u{FEFF}').trim_start().starts_with('{') {
@@ -187,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_off_at_the_end_is_passed_over() {
+    fn an_incomplete_last_line_is_skipped() {
         check(&format!("{IDLE}\n{{\"id\":\"evt_"), &[("", 1)]);
     }
 
@@ -197,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_recording_is_refused_by_line() {
+    fn an_invalid_line_is_refused_with_its_number() {
         let error = |text: &str| Recording::parse(text.as_bytes()).unwrap_err().to_string();
         assert_eq!(error(&format!("{IDLE}\nnonsense\n")), "line 2 is not JSON");
         assert_eq!(error("{\"hello\":1}\n"), "line 1 is not an event");

@@ -1,9 +1,9 @@
-//! A prompt, and everything there is to tell about it until its answer is complete.
+//! Sends a prompt and reports its progress until the answer is complete.
 //!
-//! [`Client::prompt_streaming`] listens before it asks, so that nothing is missed, and then reports what a person
-//! who waits wants to know: the words so far, each tool call once, a sign of life after a silence, what the agent
-//! or one of its children asks, and in the end, exactly once, how it ended. A lost connection is taken up again; if
-//! that cannot be done, what was said so far is still handed over.
+//! [`Client::prompt_streaming`] subscribes before it sends the prompt, so that no event is missed. It then reports
+//! the text so far, each tool call once, heartbeats during silence, requests of the agent and its children, and
+//! finally, exactly once, the outcome. A lost connection is resumed; if that fails, the outcome still has the text
+//! received so far.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -25,18 +25,18 @@ use crate::{
     view::{Activity, Change, Request, SessionView},
 };
 
-/// How long the server may take to say that it listens.
+/// Timeout for the server's `server.connected` event.
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// When to say what.
+/// Timing of the reports.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// How long an answer may take, not counting the time in which a person is asked something. After that the
-    /// turn is stopped.
+    /// Maximum duration of an answer, without the time during which a request is open. After that the turn is
+    /// aborted.
     pub timeout: Duration,
-    /// The least time between two reported tool calls.
+    /// Minimum time between two reported tool calls.
     pub tools: Duration,
-    /// After how much silence there is a sign of life.
+    /// Silence before a heartbeat.
     pub heartbeat: Duration,
 }
 
@@ -50,66 +50,63 @@ impl Default for Pace {
     }
 }
 
-/// What there is to tell.
+/// A report on a prompt's progress.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
-    /// The answer reads like this now; a preview, until [`Progress::Done`].
+    /// The text of the answer so far; a preview until [`Progress::Done`].
     Text(String),
-    /// A tool runs. Each call is told at most once, and not more often than [`Pace::tools`] allows.
+    /// A tool runs. Each call is reported at most once, and not more often than [`Pace::tools`] allows.
     Tool {
-        /// The tool's name.
         tool: String,
-        /// For people.
+        /// Shown to users.
         title: String,
     },
-    /// Nothing was told for a while, and work goes on.
+    /// Nothing was reported for a while, and the turn still runs.
     Heartbeat,
-    /// The agent waits before it asks the model again, or waits no longer.
+    /// The model call is being retried, or works again.
     Activity(Activity),
-    /// Other prompts have to be answered first.
+    /// Number of other prompts in the queue.
     Queued(usize),
-    /// The agent goes on by itself because something is left to do, or is about to; in words for people.
+    /// The turn continues by itself because something is left to do, or is about to; a text for users.
     GoesOn(String),
-    /// Somebody has to answer something, with the calls of [`Client`].
+    /// A request is open; [`Client`] has the calls to answer it.
     Asked(Request),
-    /// Nobody has to answer it any more.
+    /// A request is closed.
     Settled {
-        /// The request.
+        /// The request's id.
         id: String,
     },
-    /// It is over. Nothing follows.
+    /// The turn is over. Nothing follows.
     Done(Outcome),
 }
 
-/// How it ended.
+/// The result of a prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The answer, as far as there is one.
     pub text: String,
-    /// How many steps it took.
+    /// Number of steps of the answer.
     pub steps: usize,
-    /// Why it is over.
     pub ending: Ending,
-    /// Why it did not go on, if todos are left.
+    /// The reason why the turn did not continue, if todos are left.
     pub left: Option<StopReason>,
 }
 
-/// Why it is over.
+/// The ways in which a prompt ends.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ending {
-    /// The agent said all it had to say.
+    /// The answer is complete.
     Complete,
-    /// The turn ended in another way, for instance because somebody stopped it.
+    /// The turn ended in another way, for instance by an abort.
     Ended(EndReason),
-    /// It failed.
     Failed(MessageError),
-    /// It took longer than [`Pace::timeout`], and was stopped.
+    /// It took longer than [`Pace::timeout`] and was aborted.
     TimedOut,
-    /// The server could not be reached any more. The turn may go on without anybody watching.
+    /// The connection to the server was lost. The turn may still run.
     Lost(String),
 }
 
-/// Reports on one prompt, until it is answered.
+/// Reports the progress of one prompt until it is answered.
 pub struct PromptStream {
     client: Client,
     events: BoxStream<'static, Result<Received, Error>>,
@@ -117,17 +114,17 @@ pub struct PromptStream {
     view: SessionView,
     answer: Answer,
     pace: Pace,
-    /// What was found out and is not told yet.
+    /// Reports that the caller has not read yet.
     ready: VecDeque<Progress>,
-    /// Tool calls that were told, or left out.
+    /// Tool calls that were reported.
     told: BTreeSet<String>,
-    /// When a tool call may be told again.
+    /// Earliest time of the next reported tool call.
     tools_at: Instant,
     heartbeat: Pin<Box<Sleep>>,
     deadline: Instant,
-    /// Since when a person is asked something.
+    /// Time since which a request is open.
     asked_since: Option<Instant>,
-    /// Whether this prompt's turn was seen to run: an idle before that is another turn's.
+    /// True if this prompt's turn was seen to run: an earlier idle belongs to another turn.
     has_begun: bool,
     failure: Option<MessageError>,
     is_done: bool,
@@ -143,8 +140,8 @@ impl fmt::Debug for PromptStream {
 }
 
 impl Client {
-    /// Sends a prompt and reports on it. The prompt gets an id if it has none, so that sending it again after a
-    /// failure cannot run it twice.
+    /// Sends a prompt and reports its progress. The prompt gets an id if it has none, so that sending it again
+    /// after a failure cannot run it twice.
     pub async fn prompt_streaming(
         &self,
         session: &SessionId,
@@ -155,7 +152,7 @@ impl Client {
         self.prompt_streaming_on(events.boxed(), session, prompt, pace).await
     }
 
-    /// The same, on events that somebody else receives; they have to begin with `server.connected`.
+    /// The same on an existing stream of events, which must begin with `server.connected`.
     pub async fn prompt_streaming_on(
         &self,
         events: BoxStream<'static, Result<Received, Error>>,
@@ -168,8 +165,8 @@ impl Client {
         Ok(stream)
     }
 
-    /// The same for a prompt that has an id and may have been sent before, by a process that is gone: what the server
-    /// has is not sent again but reported on, even if it is answered already.
+    /// The same for a prompt with an id that an earlier process may have sent: if the server has it, it is not sent
+    /// again but reported, even if it is already answered.
     pub async fn take_up_streaming_on(
         &self,
         events: BoxStream<'static, Result<Received, Error>>,
@@ -193,7 +190,7 @@ impl Client {
         Ok(stream)
     }
 
-    /// Waits until the server tells everything, and gets ready to report on a prompt, which gets an id if it has none.
+    /// Waits until the server sends events, and prepares the report on a prompt, which gets an id if it has none.
     async fn listen(
         &self,
         prompt: &mut PromptInput,
@@ -207,7 +204,7 @@ impl Client {
     }
 }
 
-/// Waits until the server says that it will tell everything from now on.
+/// Waits for `server.connected`, after which the server sends every event.
 async fn connected(events: &mut BoxStream<'static, Result<Received, Error>>) -> Result<(), Error> {
     while let Some(received) = events.next().await {
         if let EventBody::ServerConnected(_) = received?.event.body {
@@ -245,17 +242,16 @@ impl PromptStream {
         }
     }
 
-    /// The prompt's id.
     pub fn prompt(&self) -> &MessageId {
         &self.prompt
     }
 
-    /// The session, as it is known.
+    /// The session's state as far as it is known.
     pub fn view(&self) -> &SessionView {
         &self.view
     }
 
-    /// What there is to tell next; nothing after [`Progress::Done`].
+    /// The next report; `None` after [`Progress::Done`].
     pub async fn next(&mut self) -> Option<Progress> {
         loop {
             if let Some(progress) = self.ready.pop_front() {
@@ -266,7 +262,7 @@ impl PromptStream {
                 return None;
             }
             let deadline = match self.asked_since {
-                // Whoever is asked may take their time.
+                // The time for answering a request is not limited here.
                 Some(_) => Instant::now() + Duration::from_hours(24),
                 None => self.deadline,
             };
@@ -274,7 +270,7 @@ impl PromptStream {
                 biased;
                 event = self.events.next() => match event {
                     Some(Ok(received)) => self.receive(received).await,
-                    // One odd frame is not the end.
+                    // An unreadable frame does not end the stream.
                     Some(Err(Error::Decode(_))) => {}
                     Some(Err(error)) => self.lose(error.to_string()).await,
                     None => self.lose("the stream of events ended".to_owned()).await,
@@ -306,7 +302,7 @@ impl PromptStream {
                 }
             }
             EventBody::PromptStarted(it) if it.message_id == self.prompt => self.has_begun = true,
-            // Baton says when a prompt is answered, although others may still wait.
+            // Baton reports the end of each prompt, even if other prompts are still queued.
             EventBody::PromptEnded(it) if it.message_id == self.prompt => {
                 return self.finish(Some(it.reason)).await;
             }
@@ -317,7 +313,7 @@ impl PromptStream {
         }
     }
 
-    /// Finds out whose session it is that asks something, if its beginning was missed.
+    /// Reads the ancestors of a session that asks, if its creation was missed.
     async fn meet(&mut self, session: SessionId) {
         let mut unknown = Vec::new();
         let mut next = Some(session);
@@ -333,7 +329,7 @@ impl PromptStream {
 
     async fn tell(&mut self, change: Change) {
         match change {
-            // Busy after the prompt was handed over is this prompt's, or that of one it waits for.
+            // Busy after the prompt was sent belongs to this prompt's turn, or to one that it waits for.
             Change::Started => self.has_begun = true,
             Change::Retry => self.ready.push_back(Progress::Activity(self.view.activity().clone())),
             Change::Finished { reason } if self.has_begun || !self.answer.text().is_empty() => {
@@ -350,7 +346,7 @@ impl PromptStream {
         self.note_asked();
     }
 
-    /// The time in which a person is asked something does not count.
+    /// Excludes the time during which a request is open from the timeout.
     fn note_asked(&mut self) {
         match (self.view.requests().is_empty(), self.asked_since) {
             (false, None) => self.asked_since = Some(Instant::now()),
@@ -374,7 +370,7 @@ impl PromptStream {
         self.ready.push_back(Progress::Tool { tool: tool.tool.clone(), title });
     }
 
-    /// The connection is new. What was missed is not sent again by every server, so it is fetched.
+    /// Reads the state after a new connection, because not every server replays missed events.
     async fn catch_up(&mut self) {
         let session = self.view.session().clone();
         let (Ok(statuses), Ok(permissions), Ok(questions), Ok(messages)) = futures::join!(
@@ -383,7 +379,7 @@ impl PromptStream {
             self.client.questions(),
             self.client.messages(&session),
         ) else {
-            // If the server is gone the stream will say so.
+            // If the server is gone, the stream reports it.
             return;
         };
         self.answer.read(&messages);
@@ -400,13 +396,13 @@ impl PromptStream {
         for change in self.view.resync(statuses.get(&session), ours) {
             self.tell(change).await;
         }
-        // It began and ended while nobody listened.
+        // The turn began and ended while the connection was down.
         if !was_streaming && !self.view.is_streaming() && self.has_begun {
             self.finish(None).await;
         }
     }
 
-    /// A turn that ended before anybody watched will not end again. Baton knows how it ended, also if it never began.
+    /// Ends the report on a turn that is already over. Baton knows how a turn ended, even if it never began.
     async fn end_what_is_over(&mut self) {
         let is_over = !self.is_done && !self.view.is_streaming() && !self.has_begun;
         let turn = if is_over { self.client.last_turn(self.view.session()).await.ok() } else { None };
@@ -416,13 +412,13 @@ impl PromptStream {
         }
     }
 
-    /// Whether the server has the prompt and does nothing about it.
+    /// True if the server has the prompt but does not run it.
     fn is_forgotten(&self) -> bool {
         !self.is_done && !self.has_begun && !self.view.is_streaming()
     }
 
     async fn finish(&mut self, reason: Option<EndReason>) {
-        // What was stored is the truth; what was streamed may have gaps.
+        // Stored messages are complete; streamed ones may have gaps.
         if let Ok(messages) = self.client.messages(self.view.session()).await {
             self.answer.read(&messages);
         }
@@ -437,7 +433,7 @@ impl PromptStream {
     }
 
     async fn give_up(&mut self) {
-        // Nobody waits for it any more.
+        // The caller no longer waits for the turn.
         let _ = self.client.abort(self.view.session()).await;
         self.done(Ending::TimedOut);
     }
@@ -459,7 +455,7 @@ impl PromptStream {
 }
 
 impl PromptStream {
-    /// Everything there is to tell, in order, as a stream.
+    /// All reports in order, as a stream.
     pub fn into_stream(self) -> impl Stream<Item = Progress> {
         futures::stream::unfold(self, |mut prompt| async move {
             let progress = prompt.next().await?;

@@ -5,12 +5,12 @@ use rustls::{ClientConfig, RootCertStore, crypto::ring};
 
 use crate::Error;
 
-/// What a client of this address trusts: whoever the system trusts. Plain `http` needs nobody, and so costs no
-/// reading of certificates and works where there are none.
+/// The TLS configuration for an address, with the system's root certificates. Plain `http` loads none, which is
+/// faster and works where there are none.
 pub fn config(address: &Url) -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     if address.scheme() == "https" {
-        // One unreadable certificate must not spoil the others.
+        // One unreadable certificate must not prevent the use of the others.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
     let provider = ring::default_provider().into();

@@ -1,14 +1,14 @@
-//! What a user interface shows of one session: a pure reducer over events.
+//! The state of one session in a user interface: a pure reducer over events.
 //!
-//! The rules that keep a spinner honest, whatever server sends the events:
+//! These rules keep a spinner correct, whatever server sends the events:
 //!
-//! - `session.status` alone says whether something is going on. Busy may be repeated, retry is a kind of busy, and
-//!   the first idle ends the turn: [`Change::Finished`] comes once, however often idle is said.
-//! - `session.idle` is for servers that say nothing else. It ends a turn only if the status has not done so.
-//! - `message.updated` is where tokens come from, and says nothing about activity.
-//! - A child session never changes its parent's activity; but what it asks a person is shown on the parent, because
-//!   that is where the person looks.
-//! - What waits for a person goes before busy and before idle.
+//! - Only `session.status` tells whether a turn runs. Busy may be repeated, retry is a kind of busy, and the first
+//!   idle ends the turn: [`Change::Finished`] comes once, however often idle is sent.
+//! - `session.idle` is for servers that send nothing else. It ends a turn only if the status has not done so.
+//! - `message.updated` carries token counts, and says nothing about activity.
+//! - A child session never changes its parent's activity; but its requests are shown on the parent, because the
+//!   user looks there.
+//! - An open request takes precedence over busy and idle.
 
 #[cfg(test)]
 mod tests;
@@ -24,41 +24,36 @@ use protocol::{
     session::Tokens,
 };
 
-/// Prompts that are remembered after somebody has begun to answer them.
+/// Number of started prompts that are remembered.
 const MAX_BEGUN: usize = 32;
 
-/// What is going on in a session.
+/// The activity of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Activity {
-    /// Nothing.
     Idle {
-        /// How the last turn ended, where the server says so.
+        /// The end of the last turn, if the server reports it.
         reason: Option<EndReason>,
     },
-    /// A turn runs.
     Working,
-    /// A turn runs and waits before it asks the model again.
+    /// A turn waits before it calls the model again.
     Retrying {
-        /// Which retry comes next, from 1.
+        /// Number of the next retry, from 1.
         attempt: u32,
-        /// Why, for people.
+        /// The reason, for users.
         message: String,
-        /// When the next attempt starts, to count down to.
+        /// Time of the next attempt, for a countdown.
         next: Millis,
     },
 }
 
-/// Something that waits for a person.
+/// A request that waits for the user.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// A permission.
     Permission(PermissionRequest),
-    /// A question.
     Question(QuestionRequest),
 }
 
 impl Request {
-    /// Its id.
     pub fn id(&self) -> &str {
         match self {
             Self::Permission(request) => request.id.as_str(),
@@ -66,7 +61,7 @@ impl Request {
         }
     }
 
-    /// The session that waits, which may be a child.
+    /// The session that asks, which may be a child.
     pub fn session(&self) -> &SessionId {
         match self {
             Self::Permission(request) => &request.session_id,
@@ -74,7 +69,7 @@ impl Request {
         }
     }
 
-    /// The session at the root of the one that waits, where the server says so.
+    /// The root of the session that asks, if the server reports it.
     pub fn root(&self) -> Option<&SessionId> {
         match self {
             Self::Permission(request) => request.root_id.as_ref(),
@@ -83,57 +78,55 @@ impl Request {
     }
 }
 
-/// One mark for a session in a list. The most urgent is the largest.
+/// The mark of a session in a list. The most urgent is the largest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Badge {
-    /// Nothing to see.
+    /// Nothing to report.
     Idle,
-    /// A turn has ended that nobody has looked at.
+    /// A turn has ended since the user last opened the session.
     Unread,
-    /// A turn runs.
     Working,
-    /// A turn waits to ask again.
+    /// A turn waits before it calls the model again.
     Retrying,
-    /// A permission waits for a person.
+    /// A permission request is open.
     Permission,
-    /// A question waits for a person.
+    /// A question is open.
     Question,
 }
 
-/// What an event changed.
+/// The effect of an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// A turn began.
     Started,
-    /// A turn waits, or waits no longer, to ask the model again.
+    /// The model call is being retried, or works again.
     Retry,
-    /// The turn is over; said once.
+    /// The turn is over; reported once.
     Finished {
-        /// How, where the server says so.
+        /// The end of the turn, if the server reports it.
         reason: Option<EndReason>,
     },
-    /// There are new token counts.
+    /// Token counts changed.
     Tokens,
-    /// Another number of prompts waits.
+    /// The number of queued prompts changed.
     Queue,
-    /// Something began to wait for a person.
+    /// A request was opened.
     Asked(Request),
-    /// It waits no longer.
+    /// A request was closed.
     Settled {
-        /// The request.
+        /// The request's id.
         id: String,
     },
-    /// Something went wrong. Somebody who stops a turn is no such thing.
+    /// The turn failed. An abort is not a failure.
     Failed(MessageError),
-    /// The turn is about to go on by itself, because something is left to do.
+    /// The turn is about to continue by itself, because something is left to do.
     GoesOnSoon(ContinuationCountdown),
-    /// It goes on by itself.
+    /// The turn continues by itself.
     GoesOn(ContinuationStarted),
-    /// It does not go on although something is left to do.
+    /// The turn does not continue, although something is left to do.
     Leaves(StopReason),
 }
 
-/// One session, as a person sees it.
+/// One session, as a user sees it.
 #[derive(Debug, Clone)]
 pub struct SessionView {
     session: SessionId,
@@ -142,20 +135,20 @@ pub struct SessionView {
     activity: Activity,
     tokens: Option<Tokens>,
     requests: Vec<Request>,
-    /// Prompts that nobody has begun to answer, oldest first.
+    /// Prompts that no turn has started, oldest first.
     waiting: Vec<MessageId>,
-    /// The last prompts that somebody has begun to answer. OpenCode tells of them again, for instance with what was changed.
+    /// The last started prompts. OpenCode repeats their messages, for instance with a summary of the changes.
     begun: VecDeque<MessageId>,
-    /// Whether a prompt is being answered.
+    /// True while a prompt is being answered.
     is_answering: bool,
-    /// Whether a person looks at it.
+    /// True while the user has the session open.
     is_open: bool,
     is_unread: bool,
     left: Option<StopReason>,
 }
 
 impl SessionView {
-    /// A session of which nothing is known yet: idle, and nobody looks at it.
+    /// A session of which nothing is known yet: idle and not open.
     pub fn new(session: SessionId) -> Self {
         Self {
             session,
@@ -172,49 +165,47 @@ impl SessionView {
         }
     }
 
-    /// The session.
     pub fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// What is going on.
     pub fn activity(&self) -> &Activity {
         &self.activity
     }
 
-    /// Whether to show that something is going on.
+    /// True if a turn runs.
     pub fn is_streaming(&self) -> bool {
         !matches!(self.activity, Activity::Idle { .. })
     }
 
-    /// Tokens of the last step that was completed.
+    /// Token counts of the last completed step.
     pub fn tokens(&self) -> Option<&Tokens> {
         self.tokens.as_ref()
     }
 
-    /// What waits for a person here or in a child, oldest first.
+    /// Open requests of this session and its children, oldest first.
     pub fn requests(&self) -> &[Request] {
         &self.requests
     }
 
-    /// How many prompts wait behind the one that is being answered.
+    /// Number of prompts that wait behind the one being answered.
     pub fn queue_length(&self) -> usize {
-        // The first prompt of a turn is stored before anybody says that its answer begins.
+        // The first prompt of a turn is stored before the event that its answer begins.
         let begins = usize::from(!self.is_answering);
         self.waiting.len().saturating_sub(begins)
     }
 
-    /// Whether a turn has ended that nobody has looked at.
+    /// True if a turn has ended since the user last opened the session.
     pub fn is_unread(&self) -> bool {
         self.is_unread
     }
 
-    /// Why the last turn left todos behind, if it did.
+    /// The reason why the last turn left todos open, if it did.
     pub fn left(&self) -> Option<StopReason> {
         self.left
     }
 
-    /// The mark for a list.
+    /// The mark of the session in a list.
     pub fn badge(&self) -> Badge {
         let asked = self.requests.iter().map(|request| match request {
             Request::Permission(_) => Badge::Permission,
@@ -229,27 +220,27 @@ impl SessionView {
         asked.max().unwrap_or(going_on)
     }
 
-    /// A person begins to look at it, or looks away.
+    /// Tells the view that the user opens or leaves the session.
     pub fn set_open(&mut self, is_open: bool) {
         self.is_open = is_open;
         self.is_unread &= !is_open;
     }
 
-    /// Whether a session is this one or below it, as far as is known.
+    /// True if a session is this one or a known descendant.
     pub fn knows(&self, session: &SessionId) -> bool {
         *session == self.session || self.family.contains(session)
     }
 
-    /// Takes note of a session that may be below this one. To be called with what the server says about a session
-    /// that [`SessionView::knows`] nothing of, whose beginning was missed.
+    /// Adds a session to the family if its parent belongs to it. Call this for a session that the view does not
+    /// [know](SessionView::knows), because its creation was missed.
     pub fn relate(&mut self, session: &Session) {
         if session.parent_id.as_ref().is_some_and(|parent| self.knows(parent)) {
             self.family.insert(session.id.clone());
         }
     }
 
-    /// Takes in the state that was fetched after a gap: nothing of what was missed will be sent again. No status is
-    /// idle, as in `GET /session/status`.
+    /// Applies the state that was read after a gap, because missed events are not sent again. No status means idle,
+    /// as in `GET /session/status`.
     pub fn resync(&mut self, status: Option<&SessionStatus>, requests: Vec<Request>) -> Vec<Change> {
         let idle = SessionStatus::Idle { reason: None, extra: protocol::Rest::NONE };
         let mut changes = Vec::from_iter(self.status(status.unwrap_or(&idle)));
@@ -260,7 +251,7 @@ impl SessionView {
         changes
     }
 
-    /// Takes in an event. Those of other sessions change nothing.
+    /// Applies an event. Events of other sessions change nothing.
     pub fn apply(&mut self, event: &EventBody) -> Option<Change> {
         match event {
             EventBody::SessionCreated(it) | EventBody::SessionUpdated(it) => {
@@ -280,7 +271,7 @@ impl SessionView {
         }
     }
 
-    /// An event of this very session.
+    /// Applies an event of this session itself.
     fn own(&mut self, event: &EventBody) -> Option<Change> {
         match event {
             EventBody::SessionStatus(it) => self.status(&it.status),
@@ -343,7 +334,7 @@ impl SessionView {
 
     fn message(&mut self, message: &Message) -> Option<Change> {
         match message {
-            // What a person said comes back as an event; it is known, except that it may have to wait.
+            // The user's own prompt comes back as an event; it only matters if it is queued.
             Message::User(user) if user.continues().is_none() => {
                 let is_new = !self.waiting.contains(&user.id) && !self.begun.contains(&user.id);
                 self.take_up(|waiting| waiting.extend(is_new.then(|| user.id.clone())))
@@ -357,7 +348,7 @@ impl SessionView {
         }
     }
 
-    /// A prompt is being answered. Those that waited before it are answered with it.
+    /// Marks a prompt as started. Prompts queued before it are answered with it.
     fn begin(&mut self, prompt: &MessageId) -> Option<Change> {
         let before = self.queue_length();
         self.is_answering = true;
@@ -389,7 +380,7 @@ impl SessionView {
 
     fn ask(&mut self, request: Request) -> Option<Change> {
         let is_ours = self.knows(request.session()) || request.root() == Some(&self.session);
-        // Servers repeat what waits to whoever connects.
+        // Servers repeat open requests to every new connection.
         let is_known = self.requests.iter().any(|known| known.id() == request.id());
         if !is_ours || is_known {
             return None;

@@ -1,8 +1,8 @@
 //! Fan-out: every event is encoded once and handed to every subscriber, each with a bounded queue.
 //!
-//! Durable events arrive from the log's writer in commit order ([`Observer`]), live ones from session
-//! actors. Both pass under one lock, which also guards what is going on and the text of parts that are still open: so
-//! a new subscriber gets a log position, the state at it and the live events after it, without gap or overlap.
+//! Durable events arrive from the log's writer in commit order ([`Observer`]), live ones from session actors. Both
+//! pass under one lock. The same lock guards the current statuses and requests and the text of open parts, so a new
+//! subscriber gets a log position, the state at that position and the live events after it, without gap or overlap.
 
 mod frame;
 mod going;
@@ -21,10 +21,10 @@ pub use queue::{Lagged, MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, Subscription};
 
 use crate::ports::{Logged, Observer};
 
-/// Who gets to see an event.
+/// Restricts a subscription to one directory.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
-    /// Events of this directory only; none for all, and for events that belong to no directory.
+    /// Subscribers with `None` see every event. Events without a directory go only to them.
     pub directory: Option<Arc<str>>,
 }
 
@@ -34,40 +34,36 @@ impl Scope {
     }
 }
 
-/// Where an event happened.
+/// The directory and project in which an event happened.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The session's directory.
     pub directory: Arc<str>,
-    /// The session's project.
     pub project: Arc<str>,
 }
 
-/// What a subscriber missed and is about to see.
+/// A new subscription and the state that it starts from.
 #[derive(Debug)]
 pub struct Joined {
     /// Live events from here on.
     pub subscription: Subscription,
-    /// Everything durable up to this position is in the log, nothing of it will come live.
+    /// The log contains every durable event up to this position; the subscription delivers only later ones.
     pub position: u64,
-    /// At this moment: the status of who is not idle, and requests that wait.
+    /// Statuses of sessions that are not idle, and open requests, at this position.
     pub going: Vec<(Place, EventBody)>,
-    /// Sessions that became idle when nobody could listen; for clients without a cursor.
+    /// Sessions that became idle while no client could be connected; for clients without a cursor.
     pub unheard: Vec<(Place, EventBody)>,
-    /// Parts that are open at this moment, with all their text.
+    /// Open parts at this position, with all their text.
     pub open: Vec<(Place, Part)>,
 }
 
-/// Numbers for the metrics route.
+/// Counters for the metrics route.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BusStats {
-    /// Connected subscribers.
     pub subscribers: usize,
-    /// Frames in the fullest queue.
+    /// Length of the fullest queue, in frames.
     pub deepest: usize,
-    /// Subscribers that were cut off since the start.
+    /// Slow subscribers that were disconnected since the start.
     pub cut_off: u64,
-    /// Events published since the start.
     pub published: u64,
 }
 
@@ -81,37 +77,38 @@ struct Inner {
     published: u64,
 }
 
-/// The fan-out.
+/// Publishes events to subscribers and tracks the state that new subscribers need.
 #[derive(Debug, Default)]
 pub struct Bus {
     inner: Mutex<Inner>,
 }
 
 impl Bus {
-    /// A bus that continues after the log's newest position.
+    /// Creates a bus that continues after the log's newest position.
     pub fn new(position: u64) -> Self {
         Self { inner: Mutex::new(Inner { position, ..Inner::default() }) }
     }
 
-    /// Says where the log ends, once the store is open and before anything is published. Until [`Self::open`],
-    /// what a dead process left is closed, and nobody can listen.
+    /// Sets the log's end position, once the store is open and before anything is published. Until [`Self::open`]
+    /// is called, no client can be connected, and sessions that become idle are kept for clients that connect
+    /// later.
     pub fn seed(&self, position: u64) {
         let mut inner = self.lock();
         inner.position = position;
         inner.going.alone(true);
     }
 
-    /// Learns of a status or a request that has stood in the log since before the start.
+    /// Restores a status or a request that was already in the log when the server started.
     pub fn remember(&self, place: &Place, event: &EventBody) {
         self.lock().going.remember(place, event);
     }
 
-    /// Says that clients may come.
+    /// Declares that clients can connect from now on.
     pub fn open(&self) {
         self.lock().going.alone(false);
     }
 
-    /// Publishes an event that is not in the log. Without a place it is for global subscribers only.
+    /// Publishes an event that is not in the log. An event without a place reaches only global subscribers.
     pub fn publish(&self, place: Option<&Place>, event: &Event) {
         let Ok(json) = serde_json::to_vec(event) else { return };
         let frame = Arc::new(Frame::live(place, json.into()));
@@ -122,7 +119,6 @@ impl Bus {
         inner.deliver(&frame);
     }
 
-    /// Joins the stream.
     pub fn subscribe(&self, scope: &Scope) -> Joined {
         let queue = Arc::new(Queue::default());
         let mut inner = self.lock();
@@ -133,17 +129,16 @@ impl Bus {
         Joined { position: inner.position, going, unheard, open, subscription: Subscription::new(queue) }
     }
 
-    /// Whether the stream has told that a session is busy, and not yet that it is idle.
+    /// Returns true if the last published status of the session is not idle.
     pub fn is_busy(&self, session: &SessionId) -> bool {
         self.lock().going.is_busy(session)
     }
 
-    /// The present text of a part, if it is open.
+    /// The current text of a part, if the part is open.
     pub fn open_text(&self, part: &PartId) -> Option<String> {
         self.lock().open.text(part)
     }
 
-    /// Numbers for the metrics route.
     pub fn stats(&self) -> BusStats {
         let inner = self.lock();
         let queues: Vec<_> = inner.subscribers.iter().filter_map(|(_, queue)| queue.upgrade()).collect();
@@ -155,7 +150,7 @@ impl Bus {
         }
     }
 
-    /// Ends every subscription once it is drained: the server goes down.
+    /// Ends every subscription after its queued frames are read. Called when the server shuts down.
     pub fn close(&self) {
         for (_, queue) in self.lock().subscribers.drain(..) {
             if let Some(queue) = queue.upgrade() {
@@ -165,7 +160,7 @@ impl Bus {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing in here panics half-way through a change; a poisoned lock is still consistent.
+        // No code under this lock panics half-way through a change, so a poisoned lock is still consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

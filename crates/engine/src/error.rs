@@ -1,50 +1,44 @@
-//! What can go wrong when the engine is asked for something.
+//! Errors of the engine's public calls.
 
 use protocol::SessionId;
 
 use crate::ports::{self, Unresolved};
 
-/// The engine's answer when it cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no such session, message or part.
     #[error("{kind} not found: {id}")]
     NotFound {
-        /// What was looked for.
+        /// `Session`, `Message`, `Part` or `Turn`.
         kind: &'static str,
-        /// Under which id.
         id: String,
     },
-    /// There is no such request, or somebody answered it already.
+    /// The request does not exist, or a client has already answered it.
     #[error("{kind} request not found: {id}; it may have been answered or withdrawn")]
     NoRequest {
-        /// Permission or question.
+        /// `Permission` or `Question`.
         kind: &'static str,
-        /// Under which id.
         id: String,
     },
-    /// It cannot be done while a turn is running.
+    /// The operation is not possible while a turn is running.
     #[error("session {0} is busy; abort it or wait until it is idle")]
     Busy(SessionId),
-    /// The request names something nobody knows.
+    /// The call names an agent, model or command that does not exist.
     #[error(transparent)]
     Unresolved(#[from] Unresolved),
-    /// The request makes no sense.
+    /// The call's arguments are invalid.
     #[error("{0}")]
     Invalid(String),
-    /// Files could not be brought back to what they were.
+    /// The workspace files could not be restored to their earlier state.
     #[error(
         "the files could not be restored: {0}; fork the session to go on from an earlier message without them"
     )]
     Undo(String),
-    /// Too much is waiting already.
+    /// A queue is full.
     #[error("{0}")]
     Overloaded(String),
-    /// The server goes down.
     #[error("the server is shutting down")]
     Closing,
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] ports::Error),
 }

@@ -1,7 +1,7 @@
-//! The verbs of Baton: turns, their lifecycle, and everybody who watches.
+//! The session engine of Baton: turns, their lifecycle, and the event stream that clients follow.
 //!
-//! A turn is a future and idle is its completion. Runners emit events and return; the session actor alone owns
-//! the status. Everything the engine needs from the world stands in [`ports`].
+//! A turn is a future and idle is its completion. Runners emit events and return; the session actor alone owns the
+//! status. The engine reaches storage, agents, clocks and randomness only through the traits in [`ports`].
 
 pub mod bus;
 mod error;

@@ -1,11 +1,11 @@
-//! When a session is busy, what runs next, and the one moment it becomes idle.
+//! Decides when a session is busy, what runs next, and the one moment it becomes idle.
 //!
-//! A pure state machine: inputs go in, effects come out. It never waits, never asks the time and never
-//! fails, so it can be explored exhaustively ([`explore`](self) in the tests) and folded over a log.
+//! The lifecycle is a pure function: inputs go in, effects come out. It never waits, never reads the clock and
+//! never fails, so tests can explore it exhaustively ([`explore`](self)) and fold it over a log.
 //!
-//! Vocabulary: a *turn* is the time from busy to idle. Within a turn there may be several *runs*, each one
-//! call of a runner: when a run ends and prompts are waiting, or something lets the turn go on, the next run
-//! starts in the same turn. A run is named by a number that is never used again, so what a finished run still says is recognised and dropped.
+//! Vocabulary: a *turn* is the time from busy to idle. A turn has one or more *runs*, each one call of a runner:
+//! when a run ends and prompts are waiting, or a continuation prolongs the turn, the next run starts in the same
+//! turn. A run has a number that is never reused, so late reports of a finished run are recognised and dropped.
 
 pub mod continuation;
 mod machine;

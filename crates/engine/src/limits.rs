@@ -1,29 +1,30 @@
-//! The engine's bounds. Every wait ends and every list is finite; docs/limits.md lists them for users.
+//! The engine's limits. Every wait has a deadline and every list a bound; docs/limits.md lists them for users.
 
 use std::time::Duration;
 
 use protocol::request::PermissionReply;
 
-/// Bounds that a configuration may change.
+/// Limits that the configuration can change.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// How long a runner may take to return after it was cancelled; then it is dropped.
+    /// Time for a runner to return after its cancellation; then the actor drops it.
     pub runner_grace: Duration,
-    /// How long completing a prompt may take before it is stored; then it is refused.
+    /// Time for completing a prompt before it is stored; then the prompt is refused.
     pub prepare: Duration,
-    /// How long a hook may take, whatever it was promised elsewhere; then it is as if nobody had listened.
+    /// Time for one hook, as a backstop to the plugin host's own deadlines; then its changes are ignored.
     pub hook: Duration,
-    /// How long a permission or question waits for a person before it is withdrawn.
+    /// Time that a permission or question waits for an answer before it is withdrawn.
     pub request: Duration,
-    /// The reply to a permission that nobody answered in that time, if it is not to be withdrawn.
+    /// The automatic reply to a permission that was not answered in that time; `None` withdraws it.
     pub request_reply: Option<PermissionReply>,
-    /// How often the text of open parts is saved: what a crash may lose.
+    /// Interval for saving the text of open parts. A crash loses at most this much.
     pub checkpoint: Duration,
-    /// How long to wait between tries when the store cannot write.
+    /// Pause before retrying when the store cannot write.
     pub store_retry: Duration,
-    /// How long a start waits for the repair of what a dead server left; the rest is repaired while it serves.
+    /// Time that the start waits for the repair of sessions left by a dead server; the rest is repaired while
+    /// serving.
     pub recovery: Duration,
-    /// How long a shutdown waits for turns to end.
+    /// Time that a shutdown waits for turns to end.
     pub shutdown: Duration,
 }
 
@@ -43,33 +44,33 @@ impl Default for Limits {
     }
 }
 
-/// Tries to store what a turn said before the turn is given up.
+/// Attempts to store a turn's events before the actor gives the turn up.
 pub const STORE_TRIES: u32 = 4;
-/// The longest pause between two tries to repair sessions that could not be written.
+/// Longest pause between two attempts to repair sessions that could not be written.
 pub const MAX_REPAIR_PAUSE: Duration = Duration::from_secs(5);
-/// Sessions that are repaired at the same time. Their commits share transactions of the store.
+/// Maximum number of sessions that are repaired concurrently. Their commits share transactions of the store.
 pub const REPAIRS_AT_ONCE: usize = 64;
-/// Prompts that may wait in one session.
+/// Maximum number of waiting prompts in one session.
 pub const MAX_WAITING: usize = 256;
-/// Parts of one prompt.
+/// Maximum number of parts in one prompt.
 pub const MAX_PARTS: usize = 1_000;
-/// Commands a session actor may be behind.
+/// Capacity of a session actor's inbox, in commands.
 pub const MAX_INBOX: usize = 1_024;
-/// Reports a runner may be ahead of its session actor.
+/// Capacity of the queue between a runner and its session actor, in reports.
 pub const MAX_CALLS: usize = 256;
-/// How deep child sessions may nest.
+/// Maximum nesting depth of child sessions.
 pub const MAX_DEPTH: usize = 8;
-/// Things that are allowed for good in one directory; the oldest are forgotten.
+/// Maximum number of stored approvals in one directory; the oldest are dropped.
 pub const MAX_APPROVALS: usize = 500;
-/// Bytes that a hook may let a turn go on with.
+/// Maximum size of the text with which a hook continues a turn, in bytes.
 pub const MAX_NEXT: usize = 64 * 1024;
-/// Messages read at a time when a session is looked back through.
+/// Messages per page when the engine reads a session's history.
 pub const HISTORY_PAGE: usize = 100;
-/// Stored bytes read at a time then, unless one message has more.
+/// Stored bytes per page of history; a single larger message still fits.
 pub const HISTORY_BYTES: usize = 1024 * 1024;
-/// Events read from the log at a time when a client resumes.
+/// Events per page when a client resumes and the log is replayed.
 pub const REPLAY_PAGE: usize = 500;
-/// Bytes that may be said about a project at once; a small picture fits.
+/// Maximum size of a project note in bytes; a small icon fits.
 pub const MAX_NOTE: usize = 256 * 1024;
-/// Notices that may wait for one receiver; the oldest are forgotten.
+/// Maximum number of notices that wait for one receiver; the oldest are dropped.
 pub const MAX_NOTICES: usize = 10_000;

@@ -1,5 +1,6 @@
-//! The log and its tables in memory: for tests, for simulations, and as the readable definition of what a
-//! backend must do with an event: the projection is in `memory/tables.rs`, what can go wrong in [`faults`].
+//! The log and its tables in memory: for tests, for simulations, and as the readable reference for backends.
+//! `memory/tables.rs` defines the projection of events to tables, [`faults`] the failures that a simulation can
+//! cause.
 
 pub mod faults;
 mod messages;
@@ -28,12 +29,12 @@ use crate::ports::{
     Record, Span, Stored, Stretch,
 };
 
-/// A log that forgets everything when the last handle is dropped.
+/// A log that loses everything when the last handle is dropped.
 pub struct Memory {
     shared: Arc<Mutex<Shared>>,
     observer: Arc<dyn Observer>,
     faults: Faults,
-    /// Which opening of the log this handle is; see [`Memory::reopen`].
+    /// The opening of the log that this handle belongs to; see [`Memory::reopen`].
     opening: u64,
 }
 
@@ -44,14 +45,14 @@ struct Shared {
 }
 
 impl Memory {
-    /// An empty log.
+    /// Creates an empty log.
     pub fn new(observer: Arc<dyn Observer>) -> Self {
         let shared = Shared { tables: Tables::default(), outbox: Waiting::default(), opening: 0 };
         Self { shared: Arc::new(Mutex::new(shared)), observer, faults: Faults::default(), opening: 0 }
     }
 
-    /// The same log as a restarted process finds it. The handle it was called on is dead from now on:
-    /// whatever its process still tries to write fails, as after `kill -9`.
+    /// Opens the same log as a restarted process does. The old handle is dead from now on: its writes fail, as
+    /// after `kill -9`.
     #[must_use]
     pub fn reopen(&self, observer: Arc<dyn Observer>) -> Self {
         let mut shared = self.lock();
@@ -64,30 +65,30 @@ impl Memory {
         }
     }
 
-    /// What is to go wrong from now on.
+    /// The failures that this log simulates.
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// Forgets the log up to a position, as retention does.
+    /// Removes the log's events up to a position, as retention does.
     pub fn trim(&self, upto: u64) {
         self.lock().tables.trim(upto);
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        // Tables are changed only after a commit was found good, so a panic elsewhere leaves them whole.
+        // Tables change only after a commit passed its checks, so a panic elsewhere leaves them consistent.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write<T>(&self, change: impl FnOnce(&mut Shared) -> Result<T, Error>) -> Result<T, Error> {
         if let Some(failure) = self.faults.outage() {
-            return Err(Error::new(failure, "the simulation refuses every write"));
+            return Err(Error::new(failure, "simulated outage: every write is refused"));
         }
         let mut shared = self.lock();
         if shared.opening == self.opening {
             change(&mut shared)
         } else {
-            Err(Error::new(Failure::Unavailable, "the log was opened by another process"))
+            Err(Error::new(Failure::Unavailable, "another process has opened the log"))
         }
     }
 
@@ -112,7 +113,7 @@ impl Log for Memory {
             let fault = self.faults.take();
             match fault {
                 Some(Fault::Refuse(failure)) => {
-                    return Err(Error::new(failure, "the simulation refused a commit"));
+                    return Err(Error::new(failure, "simulated fault: the commit was refused"));
                 }
                 Some(Fault::Delay(delay)) => tokio::time::sleep(delay).await,
                 _ => {}
@@ -127,7 +128,7 @@ impl Log for Memory {
             })?;
             match fault {
                 Some(Fault::LoseAcknowledgement) => {
-                    Err(Error::new(Failure::Unavailable, "the simulation lost an acknowledgement"))
+                    Err(Error::new(Failure::Unavailable, "simulated fault: the acknowledgement was lost"))
                 }
                 Some(Fault::DelayAcknowledgement(delay)) => {
                     tokio::time::sleep(delay).await;

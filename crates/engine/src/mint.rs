@@ -1,4 +1,4 @@
-//! Stamps: the time and fresh ids, from the one clock and the one random source.
+//! Timestamps and fresh ids, from the injected clock and random source.
 
 use std::{
     fmt,
@@ -12,7 +12,7 @@ use protocol::{
 
 use crate::ports::{Clock, Encoded, Random};
 
-/// Makes stamps. Ids of one mint are monotonic (within the wrap of [`protocol::id`]).
+/// Creates timestamps and ids. Ids of one mint are monotonic (within the wrap of [`protocol::id`]).
 pub struct Mint {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
@@ -20,24 +20,21 @@ pub struct Mint {
 }
 
 impl Mint {
-    /// A mint on a clock and a random source.
     pub fn new(clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         Self { clock, random, ids: Mutex::default() }
     }
 
-    /// Now.
     pub fn now(&self) -> Millis {
         self.clock.now()
     }
 
-    /// A fresh id.
     pub fn id<I: Id>(&self) -> I {
         let mut random = [0; RANDOM_BYTES];
         self.random.fill(&mut random);
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).next(self.clock.now(), random)
     }
 
-    /// A number below `bound`.
+    /// A random number below `bound`.
     pub fn below(&self, bound: usize) -> usize {
         let mut random = [0; 4];
         self.random.fill(&mut random);

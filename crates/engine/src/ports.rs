@@ -1,4 +1,5 @@
-//! What the engine needs from the world. The only place where the engine's traits live.
+//! The traits through which the engine reaches storage, agents, files, time and randomness. All of the engine's
+//! traits are declared here.
 
 pub mod hooks;
 mod log;
@@ -20,5 +21,5 @@ pub use world::{Clock, Random, SystemClock, SystemRandom};
 
 use futures::future::BoxFuture;
 
-/// What an asynchronous port returns.
+/// Return type of asynchronous store methods.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;

@@ -1,8 +1,8 @@
 //! The facade every edge calls: create, submit, abort, reply, subscribe, read.
 //!
-//! A session has an actor only while something happens to it. The facade keeps the registry of live actors,
-//! starts one when a command needs it, and lets it go when the session is idle: an idle session costs rows in
-//! the store and nothing in memory.
+//! A session has an actor only while it is active. The facade keeps the registry of live actors, starts one when a
+//! command needs it, and removes it when the session is idle: an idle session costs rows in the store and no
+//! memory.
 
 mod create;
 mod edit;
@@ -46,29 +46,22 @@ use registry::Registry;
 use repair::Unfinished;
 pub(crate) use repair::{Cause, Damage};
 
-/// What the engine is built from.
+/// The ports and settings that an engine is built from.
 pub struct Parts {
-    /// Where things become durable.
     pub log: Arc<dyn Log>,
-    /// Where things are read.
     pub reads: Arc<dyn Reads>,
-    /// Who takes turns.
     pub runners: Arc<dyn Runners>,
-    /// Who can take back what was done to files.
     pub undo: Arc<dyn Undo>,
-    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// The random source.
     pub random: Arc<dyn Random>,
-    /// The fan-out; it must be the observer of `log`.
+    /// Must be the observer of `log`.
     pub bus: Arc<Bus>,
-    /// Bounds.
     pub limits: Limits,
-    /// The server's version, for new sessions.
+    /// The server's version, stored with new sessions.
     pub version: String,
 }
 
-/// Shared by the facade and all actors.
+/// State that the facade and all actors share.
 pub(crate) struct Shared {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) reads: Arc<dyn Reads>,
@@ -105,14 +98,14 @@ impl fmt::Debug for Parts {
 pub struct Submitted {
     /// The stored user message.
     pub message: MessageWithParts,
-    /// Resolves with how the prompt ended; nothing if it asked for no reply.
+    /// Resolves with the end of the prompt; `None` if the prompt asked for no reply.
     pub end: Option<oneshot::Receiver<EndReason>>,
-    /// How many events the session had before it; none if the prompt was accepted earlier.
+    /// Number of events that the session had before the prompt; `None` if the prompt had been accepted earlier.
     pub after: Option<u64>,
 }
 
 impl Sessions {
-    /// An engine on its ports.
+    /// Creates an engine on its ports.
     pub fn new(parts: Parts) -> Self {
         let Parts { log, reads, runners, undo, clock, random, bus, limits, version } = parts;
         let mint = Mint::new(clock, random);
@@ -121,19 +114,19 @@ impl Sessions {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Accepts a prompt: resolves after it is stored for good.
+    /// Accepts a prompt. Resolves after the prompt is stored durably.
     pub async fn submit(&self, id: &SessionId, input: PromptInput) -> Result<Submitted, Error> {
         let prompt = self.prepare(id, input).await?;
         self.ask(id, |reply| Command::Submit(Box::new(prompt), reply)).await?
     }
 
-    /// Accepts a prompt and waits until it was worked on: the assistant message that answers it.
+    /// Accepts a prompt and waits until it ends. Returns the assistant message that answers it.
     pub async fn prompt(&self, id: &SessionId, input: PromptInput) -> Result<MessageWithParts, Error> {
         let submitted = self.submit(id, input).await?;
         self.finished(id, submitted).await
     }
 
-    /// Waits until a prompt was worked on: the assistant message that answers it.
+    /// Waits until a prompt ends. Returns the assistant message that answers it.
     async fn finished(&self, id: &SessionId, submitted: Submitted) -> Result<MessageWithParts, Error> {
         let Submitted { message, end, .. } = submitted;
         let Some(end) = end else { return Ok(message) };
@@ -154,22 +147,21 @@ impl Sessions {
         }
     }
 
-    /// Stops whatever the session does and waits until it is idle. An idle session is left alone. If the store cannot
-    /// write, the error says so, and the abort is applied when it can.
+    /// Stops the session's turn and waits until it is idle. Does nothing to an idle session. Returns an error if
+    /// the store cannot write; the abort is then applied as soon as it can.
     pub async fn abort(&self, id: &SessionId) -> Result<(), Error> {
         let active = self.abort_unfinished(id)
             || self.shared.registry.is_live(id)
-            // A request that outlived its turn is withdrawn by an abort, too.
+            // An abort also withdraws a request that outlived its turn.
             || !self.shared.reads.requests_of(id).await?.is_empty();
         if active { self.ask(id, Command::Abort).await } else { Ok(()) }
     }
 
-    /// Lets a turn go on without waiting for its children; tells whether there were any.
+    /// Continues a turn without waiting for its children; returns true if there were any.
     pub async fn background(&self, id: &SessionId) -> Result<bool, Error> {
         if self.shared.registry.is_live(id) { self.ask(id, Command::Background).await } else { Ok(false) }
     }
 
-    /// Answers a permission.
     pub async fn reply_permission(
         &self,
         id: &PermissionId,
@@ -184,7 +176,6 @@ impl Sessions {
         self.reply("Permission", id.as_str(), answer).await
     }
 
-    /// Answers a question.
     pub async fn reply_question(&self, id: &QuestionId, answers: Answers) -> Result<(), Error> {
         self.reply("Question", id.as_str(), Answer::Answers(answers)).await
     }
@@ -205,7 +196,7 @@ impl Sessions {
         self.ask(session, |reply| Command::Reply { kind, id: id.to_owned(), answer, reply }).await?
     }
 
-    /// Deletes a session and its children, stopping what they do.
+    /// Deletes a session and its children, after stopping their turns.
     pub async fn delete(&self, id: &SessionId) -> Result<(), Error> {
         self.get(id).await?;
         // Stop the parent first, so that it cannot start more children meanwhile.
@@ -216,17 +207,19 @@ impl Sessions {
         self.ask(id, Command::Delete).await?
     }
 
-    /// Ends every turn as interrupted and every stream, and accepts nothing more.
+    /// Ends every turn as interrupted, ends every stream, and accepts no more commands.
     pub async fn shutdown(&self) {
         let live = self.shared.registry.close();
         let ended = futures::future::join_all(live.iter().map(|id| self.ask(id, Command::Interrupt)));
         if tokio::time::timeout(self.shared.limits.shutdown, ended).await.is_err() {
-            tracing::warn!("some turns did not end in time; the next start will close them");
+            tracing::warn!(
+                "some turns did not end before the shutdown timeout; the next start will close them"
+            );
         }
         self.shared.bus.close();
     }
 
-    /// Sends a command to a session's actor, starting it if need be, and waits for the answer.
+    /// Sends a command to a session's actor, starting it if necessary, and waits for the answer.
     pub(crate) async fn ask<T>(
         &self,
         id: &SessionId,
@@ -237,19 +230,18 @@ impl Sessions {
         if let Ok(answer) = answer.await {
             return Ok(answer);
         }
-        // The actor dropped the command: there is no such session, or its store failed.
+        // The actor dropped the command: the session does not exist, or its store failed.
         Err(match self.shared.reads.session(id).await? {
             None => Error::no_session(id),
             Some(_) => self.dropped(),
         })
     }
 
-    /// Why an actor dropped what it was asked for: the server goes down, or the store refused to write.
+    /// The reason why an actor dropped a command: the server shuts down, or the store failed to write.
     fn dropped(&self) -> Error {
         if self.shared.registry.is_closed() { Error::Closing } else { self.shared.unfinished.error().into() }
     }
 
-    /// The session as an edge shows it.
     pub async fn get(&self, id: &SessionId) -> Result<Session, Error> {
         match self.shared.reads.session(id).await? {
             Some((session, _)) => Ok(session),

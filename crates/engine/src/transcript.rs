@@ -1,6 +1,6 @@
-//! From what a runner reports to messages and parts, and the closing of what it leaves open.
+//! Converts a runner's reports to messages and parts, and closes what the runner leaves open.
 //!
-//! Pure but for the stamps handed in: the same reports with the same mint give the same events.
+//! Pure except for timestamps and ids: the same reports with the same mint give the same events.
 
 mod close;
 mod events;
@@ -22,35 +22,34 @@ use protocol::{
 use crate::{lifecycle::continuation::Ending, mint::Mint};
 use step::Step;
 
-/// What a run writes: the assistant messages of its steps.
+/// The assistant messages that a run writes, one per step.
 #[derive(Debug)]
 pub struct Transcript {
     agent: String,
     model: ModelRef,
     cwd: String,
     root: String,
-    /// What a person asked.
+    /// The prompt that the user wrote.
     asked: MessageId,
-    /// What the next step answers: what was asked, or what continues it.
+    /// The message that the next step answers: the user's prompt, or a continuation of it.
     prompt: MessageId,
     step: Option<Step>,
     /// The newest assistant message.
     newest: Option<MessageId>,
-    /// Whether the present prompt has an assistant message already.
+    /// True if the current prompt has an assistant message.
     answered: bool,
-    /// Whether its last message says already what went wrong.
+    /// True if the last message of the prompt contains the error.
     reported: bool,
-    /// `time.created` of the newest message: the next one is later, whatever the clock says, because
-    /// messages are ordered by it.
+    /// `time.created` of the newest message. The next message is later, whatever the clock says, because messages
+    /// are ordered by it.
     latest: Millis,
-    /// The title as far as the run knows; another one was given by a person.
+    /// The last title that the run knows. A different title was set by the user.
     title: String,
-    /// How it stands at present.
+    /// The ending if the run ended now.
     ending: Ending,
 }
 
 impl Transcript {
-    /// A transcript for a run that answers `prompt`.
     pub fn new(session: &Session, agent: String, model: ModelRef, prompt: MessageId, latest: Millis) -> Self {
         let cwd = session.directory.clone();
         Self {
@@ -75,22 +74,22 @@ impl Transcript {
         self.latest
     }
 
-    /// What a person asked.
+    /// The prompt that the user wrote.
     pub fn asked(&self) -> &MessageId {
         &self.asked
     }
 
-    /// How the run would have ended if it ended now.
+    /// The ending if the run ended now.
     pub fn ending(&self) -> Ending {
         self.ending
     }
 
-    /// What the run answers at present.
+    /// The message that the run currently answers.
     pub fn prompt(&self) -> &MessageId {
         &self.prompt
     }
 
-    /// From the next step on the run answers this prompt, with the agent and model that it asked for.
+    /// Makes the run answer this prompt from the next step on, with the prompt's agent and model.
     pub fn answer(&mut self, prompt: MessageId, agent: String, model: ModelRef, created: Millis) {
         (self.agent, self.model) = (agent, model);
         self.asked = prompt.clone();
@@ -109,23 +108,23 @@ impl Transcript {
         self.step.as_ref().map(|step| &step.message.id)
     }
 
-    /// The open words of this key, or all that are open.
+    /// The open text of this key, or all open texts.
     pub fn open_texts(&self, key: Option<&str>) -> Vec<OpenText> {
         self.step.as_ref().map(|step| step.open_texts(key)).unwrap_or_default()
     }
 
-    /// Parts whose text grew since the last call: what a checkpoint saves.
+    /// Parts whose text grew since the last call; a checkpoint saves them.
     pub fn take_dirty(&mut self) -> Vec<Part> {
         self.step.as_mut().map(Step::take_dirty).unwrap_or_default()
     }
 
-    /// Applies a report. Session totals and title are kept up to date in `session`.
+    /// Applies a report. Keeps totals and title up to date in `session`.
     pub fn apply(&mut self, report: AgentEvent, session: &mut Session, mint: &Mint) -> Vec<EventBody> {
         let mut emit = Emit::new(session.id.clone(), mint);
         self.note_ending(&report);
         match report {
             AgentEvent::StepStarted { snapshot, speaker } => {
-                // A runner that forgot to finish its step must not leave it open for ever.
+                // A runner that forgot to finish its step must not leave it open.
                 self.close_step(&mut emit);
                 let message = self.open_message(speaker, session, mint);
                 (self.answered, self.reported) = (true, false);
@@ -164,12 +163,12 @@ impl Transcript {
                 }
             }
             AgentEvent::Warning(error) => emit.error(error),
-            // The actor turns the first two into status and looks up the message that the third is about.
+            // The actor turns the first two into a status and looks up the message of the third.
             AgentEvent::Retrying { .. } | AgentEvent::Resumed | AgentEvent::Diffed { .. } => {}
             report => {
                 self.reported |= matches!(&report, AgentEvent::StepFinished { error: Some(_), .. });
                 if self.step.is_none() {
-                    // Words outside a step still belong to the answer: open one for them.
+                    // Output outside a step still belongs to the answer, so open a step for it.
                     emit.append(self.apply(AgentEvent::step_started(), session, mint));
                 }
                 if let Some(step) = &mut self.step
@@ -182,8 +181,8 @@ impl Transcript {
         emit.into_events()
     }
 
-    /// Closes whatever is open. A prompt that was taken up always gets an assistant message, so that every
-    /// client finds out how it ended.
+    /// Closes everything that is open. A prompt that was taken up always gets an assistant message, so that every
+    /// client learns how it ended.
     pub fn close(
         &mut self,
         reason: EndReason,
@@ -194,7 +193,8 @@ impl Transcript {
         let mut emit = Emit::new(session.id.clone(), mint);
         let open = match self.step.take() {
             Some(step) => Some(step.into_open()),
-            // What stopped a turn before its time is told where the next words would have been.
+            // An error or an exceeded budget gets a message of its own, unless the last message already contains
+            // the error.
             None if self.answered
                 && (self.reported || !matches!(reason, EndReason::Error | EndReason::Budget)) =>
             {
@@ -210,7 +210,7 @@ impl Transcript {
             EndReason::Aborted => Some(MessageError::aborted()),
             EndReason::Interrupted => Some(MessageError::interrupted()),
             EndReason::Error => {
-                error.or_else(|| Some(MessageError::unknown("the turn failed without saying why")))
+                error.or_else(|| Some(MessageError::unknown("the turn failed without an error message")))
             }
         };
         close(open.into_iter().collect(), error.as_ref(), &mut emit);
@@ -255,7 +255,7 @@ impl Transcript {
         message
     }
 
-    /// Adds a user message that no person wrote; the next step answers it.
+    /// Adds a user message that continues the turn; the next step answers it.
     fn go_on(&mut self, parts: Vec<PartBody>, session: &Session, mint: &Mint, emit: &mut Emit<'_>) {
         self.latest = mint.now().max(self.latest + 1);
         let user = events::continuation(session, &self.asked, &self.agent, &self.model, self.latest, mint);
@@ -268,13 +268,13 @@ impl Transcript {
     }
 }
 
-/// The worktree's root: the session's directory without its path inside the worktree.
-/// Counts what a call of a model has used.
+/// Adds the usage of one model call to the session's totals.
 fn spend(session: &mut Session, tokens: &Tokens, cost: Number) {
     *session.cost.get_or_insert_default() += cost;
     session.tokens.get_or_insert_default().add(tokens);
 }
 
+/// The worktree's root: the session's directory without its path inside the worktree.
 fn root_of(session: &Session) -> String {
     let path = session.path.as_deref().unwrap_or_default();
     let root = session.directory.strip_suffix(path).map_or("", |root| root.trim_end_matches('/'));

@@ -1,4 +1,4 @@
-//! Turns the list of models.dev into `data/models.json`. See `data/README.md`.
+//! Converts the list of models.dev to `data/models.json`. See `data/README.md`.
 //!
 //!     cargo run -p llm --example refresh -- api.json crates/llm/data/models.json
 
@@ -12,14 +12,14 @@ use serde_json::{Map, Value, json};
 fn main() -> Result<(), Box<dyn Error>> {
     let paths: Vec<String> = std::env::args().skip(1).collect();
     let [from, to] = paths.as_slice() else {
-        return Err("two paths are wanted: the list of models.dev, and where to write ours".into());
+        return Err("expected two paths: the list of models.dev and the output file".into());
     };
     let theirs: BTreeMap<String, Value> = serde_json::from_slice(&fs::read(from)?)?;
     fs::write(to, written(&theirs)?)?;
     Ok(())
 }
 
-/// Our list, one model a line, so that a refresh can be read as a difference.
+/// Our list with one model per line, so that a refresh gives a readable diff.
 fn written(theirs: &BTreeMap<String, Value>) -> Result<String, Box<dyn Error>> {
     let mut text = String::from("{");
     for (number, (id, provider)) in theirs.iter().enumerate() {
@@ -41,7 +41,7 @@ fn written(theirs: &BTreeMap<String, Value>) -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
-/// A provider's models, and those that are another one with a setting.
+/// Models of a provider, including those that are another model with a setting.
 fn models(provider: &Value) -> BTreeMap<String, Value> {
     let mut models = BTreeMap::new();
     for (id, theirs) in provider.get("models").and_then(Value::as_object).into_iter().flatten() {
@@ -91,7 +91,7 @@ fn model(theirs: &Value) -> Map<String, Value> {
     ours
 }
 
-/// Prices: what is usual, and what larger prompts cost.
+/// Base prices and prices for larger prompts.
 fn prices(cost: &Value, ours: &mut Map<String, Value>) {
     let price = |cost: &Value| {
         let at = |key: &str| or(cost, key, json!(0));
@@ -101,7 +101,7 @@ fn prices(cost: &Value, ours: &mut Map<String, Value>) {
         let (input, output, read, write) = price(cost);
         json!({ "input": input, "output": output, "cache": { "read": read, "write": write } })
     };
-    // A mode has prices of its own, or none for larger prompts.
+    // A mode has its own prices, and none for larger prompts unless it lists them.
     ours.remove("cost_over_200k");
     ours.remove("cost_tiers");
     let (input, output, read, write) = price(cost);
@@ -126,7 +126,7 @@ fn prices(cost: &Value, ours: &mut Map<String, Value>) {
     }
 }
 
-/// Keys in the order of the alphabet, at every depth, so that the same list is always written in the same way.
+/// Sorts keys at every depth, so that the same list always gives the same output.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

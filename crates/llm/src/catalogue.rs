@@ -1,9 +1,9 @@
-//! Which providers and models there are, what they cost and what they can do.
+//! Catalogue of providers and models with prices and abilities.
 //!
-//! The list is built into the program, compressed (`data/models.json` is its source, and `data/README.md` says how
-//! to refresh it). Only an index is unpacked when a [`Catalogue`] is made; the models of a provider are unpacked
-//! when that provider is asked for, and belong to who asked. On top of it lies what a person configured
-//! ([`ProviderConfig`]) and what the environment knows ([`Provider::with_environment`]).
+//! The list is compressed into the program (`data/models.json` is its source; `data/README.md` describes how to
+//! refresh it). Creating a [`Catalogue`] unpacks only an index; the models of a provider are unpacked when it
+//! is requested, and belong to the caller. The user's configuration ([`ProviderConfig`]) and the environment
+//! ([`Provider::with_environment`]) are applied on top.
 
 mod aim;
 mod config;
@@ -31,85 +31,77 @@ pub use packed::{Catalogue, Entry};
 use crate::dialect::{Abilities, Dialect};
 use crate::{CallHeaders, Deadlines, Secret};
 
-/// Ollama's id. It is in no list, because its models are those somebody installed.
+/// Ollama's id. It is in no list, because its models are those that the user installed.
 pub const OLLAMA: &str = "ollama";
 
-/// Where Ollama listens unless it was told otherwise.
+/// Ollama's default address.
 const OLLAMA_URL: &str = "http://127.0.0.1:11434/v1";
 
-/// The package for servers that imitate `OpenAI`.
+/// Package for servers compatible with `OpenAI`.
 const COMPATIBLE: &str = "@ai-sdk/openai-compatible";
 
-/// Who serves models.
+/// A provider of models.
 #[derive(Clone, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "they have nothing to do with each other")]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub struct Provider {
-    /// Its id.
     pub id: String,
-    /// Its name for people.
+    /// Name for display to the user.
     pub name: String,
-    /// The environment variables it may be set up by.
+    /// Environment variables with its key and other settings.
     pub env: Vec<String>,
-    /// The package OpenCode would call it with. It decides the dialect.
+    /// The package that OpenCode would use. It determines the dialect.
     pub npm: String,
-    /// Its address; `${NAME}` in it stands for a variable of the environment.
+    /// Base address; `${NAME}` in it is replaced by an environment variable.
     pub url: Option<String>,
-    /// An address that somebody configured, which applies to all its models.
+    /// Configured address, which applies to all its models.
     pub base_url: Option<String>,
-    /// Its models, by id.
+    /// Models by their id.
     pub models: BTreeMap<String, Model>,
-    /// Headers for its calls.
+    /// Headers of every call.
     pub headers: CallHeaders,
-    /// Added to the address of every call.
+    /// Query parameters of every call.
     pub query: BTreeMap<String, String>,
-    /// Its key.
     pub key: Option<Secret>,
-    /// How long its calls may take.
+    /// Timeouts of its calls.
     pub deadlines: Deadlines,
-    /// Whether its calls name the conversation, so that its cache finds it.
+    /// True if calls send a name of the conversation, by which the provider finds its cache.
     pub names_conversations: bool,
-    /// Whether somebody listed the models that may be used.
+    /// True if the configuration lists the models that may be used.
     closed: bool,
-    /// Whether somebody sees to it that its calls are let in, with or without a key.
+    /// True if a loaded plugin authorises the calls, with or without a key.
     pub vouched: bool,
-    /// Values for `${NAME}` in addresses.
+    /// Values of `${NAME}` in addresses.
     names: BTreeMap<String, String>,
-    /// Whether the older of `OpenAI`'s dialects is spoken where the package would have the newer.
+    /// True to use `OpenAI`'s older dialect where the package would use the newer one.
     pub completions: bool,
 }
 
-/// One of a provider's models.
+/// A model of a provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// Its id.
     pub id: String,
-    /// The name the provider's API knows it by.
+    /// The model's name in the provider's API.
     pub api_id: String,
-    /// Its name for people.
+    /// Name for display to the user.
     pub name: String,
-    /// Kinship.
     pub family: Option<String>,
-    /// A package of its own, for providers that serve several dialects.
+    /// Package of this model, for providers with several dialects.
     pub npm: Option<String>,
-    /// An address of its own.
+    /// Address of this model.
     pub url: Option<String>,
-    /// How much fits.
     pub limit: Limit,
-    /// What it costs.
     pub prices: Prices,
-    /// What it can do.
     pub abilities: Abilities,
-    /// Whether it is here to stay.
     pub status: Status,
-    /// `2026-08-14`, or empty.
+    /// Release date as `2026-08-14`, or empty.
     pub released: String,
-    /// Settings for its calls.
+    /// Settings of its calls.
     pub options: Map<String, Value>,
-    /// Headers for its calls.
+    /// Headers of its calls.
     pub headers: CallHeaders,
-    /// Named settings that were configured, or switched off; see [`Provider::variants`].
+    /// Configured variants; `None` disables one. See [`Provider::variants`].
     variants: BTreeMap<String, Option<Map<String, Value>>>,
-    /// The field in which its reasoning goes back.
+    /// The field in which its reasoning is sent back.
     pub reasoning_field: Option<String>,
 }
 
@@ -136,32 +128,27 @@ impl Model {
     }
 }
 
-/// How much fits, in tokens. Zero means unknown.
+/// Limits in tokens. Zero means unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limit {
     /// Prompt and answer together.
     pub context: u64,
-    /// Prompt alone, where that has a limit of its own.
+    /// Prompt alone, if it has a separate limit.
     pub input: Option<u64>,
-    /// Answer.
     pub output: u64,
 }
 
-/// Whether a model is here to stay.
+/// Lifecycle of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// Fresh.
     Alpha,
-    /// Nearly there.
     Beta,
-    /// Here.
     Active,
-    /// Going.
     Deprecated,
 }
 
 impl Provider {
-    /// A provider of which nothing is known but that it imitates `OpenAI`.
+    /// A provider of which nothing is known; assumed to be compatible with `OpenAI`.
     pub fn named(id: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -183,17 +170,17 @@ impl Provider {
         }
     }
 
-    /// Ollama, on this machine.
+    /// Ollama on this machine.
     pub fn ollama() -> Self {
         Self { name: "Ollama".to_owned(), url: Some(OLLAMA_URL.to_owned()), ..Self::named(OLLAMA) }
     }
 
-    /// The models to choose from: those that are not on their way out, by id.
+    /// Models to offer: all that are not deprecated, by id.
     pub fn offered(&self) -> impl Iterator<Item = &Model> {
         self.models.values().filter(|model| model.status != Status::Deprecated)
     }
 
-    /// How a model is spoken to, if that is known here.
+    /// The dialect of a model; `None` if its package is not supported.
     pub fn dialect(&self, model: &Model) -> Option<Dialect> {
         packages::find(self, model).map(|package| package.dialect)
     }
@@ -201,7 +188,7 @@ impl Provider {
 
 impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Addresses may hold a password, and there are hundreds of models.
+        // Addresses may contain a password, and there are hundreds of models.
         f.debug_struct("Provider")
             .field("id", &self.id)
             .field("npm", &self.npm)

@@ -1,4 +1,4 @@
-//! What a provider says about a failure, found in whatever shape it says it.
+//! Extracts the provider's error code and message from a response of any shape.
 
 use serde_json::Value;
 
@@ -7,23 +7,22 @@ use crate::retry;
 use crate::wording;
 use crate::{Error, Headers};
 
-/// The most of a provider's sentence that is quoted.
+/// Longest message of a provider that is quoted, in characters.
 const LONGEST_SENTENCE: usize = 2_000;
 
-/// The code that says outright what most say in words only.
+/// Error code for an overlong conversation; most providers say it only in the message.
 const OVERFLOW_CODE: &str = "context_length_exceeded";
 
-/// A failure in the provider's words.
+/// A provider's error.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Complaint {
     /// Its code, type or status.
     pub(crate) code: Option<String>,
-    /// Its sentence.
     pub(crate) message: Option<String>,
 }
 
 impl Complaint {
-    /// Reads `{error: {message, code | type | status}}` and its many relatives.
+    /// Parses `{error: {message, code | type | status}}` and its many variants.
     pub(crate) fn read(value: &Value) -> Self {
         let root = match value {
             Value::Array(items) => items.first().unwrap_or(&Value::Null),
@@ -33,7 +32,7 @@ impl Complaint {
         Self { code: code(error).or_else(|| code(root)), message: message(root, error) }
     }
 
-    /// The same, of a body that may be anything.
+    /// Parses a body of any kind.
     fn of_body(body: &str) -> Self {
         if let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(body) {
             return Self::read(&value);
@@ -43,12 +42,12 @@ impl Complaint {
         Self { code: None, message: plain.then(|| shorten(text)) }
     }
 
-    /// The failure of a stream that reports it inside.
+    /// The error for a failure reported inside a stream.
     pub(crate) fn in_stream(self, payload: &Value) -> Error {
         let code = self.code;
         let message = self.message.or_else(|| code.clone()).unwrap_or_else(|| {
             let said = payload.to_string();
-            format!("the provider reported a failure: {}", shorten(&said))
+            format!("the provider reported an error: {}", shorten(&said))
         });
         if is_overflow(code.as_deref(), &message) {
             return Error::Overflow { message, body: Some(payload.to_string()) };
@@ -57,12 +56,12 @@ impl Complaint {
     }
 }
 
-/// The failure of a call that was refused.
+/// The error for a refused call.
 pub(crate) fn refusal(status: u16, headers: Headers, body: String) -> Error {
     let complaint = Complaint::of_body(&body);
     let bodiless = body.trim().is_empty();
     let message = complaint.message.unwrap_or_else(|| plainly(status, &body));
-    // Two providers answer a prompt that is too long with nothing but a status.
+    // Two providers answer an overlong prompt with nothing but a status.
     let silent_overflow = bodiless && matches!(status, 400 | 413);
     if status == 413 || silent_overflow || is_overflow(complaint.code.as_deref(), &message) {
         return Error::Overflow { message, body: (!bodiless).then_some(body) };
@@ -74,12 +73,12 @@ fn is_overflow(code: Option<&str>, message: &str) -> bool {
     code == Some(OVERFLOW_CODE) || wording::is_overflow(message) || code.is_some_and(wording::is_overflow)
 }
 
-/// The code of a refused call, which its message need not mention.
+/// The error code of a refused call, which its message need not contain.
 pub(crate) fn code_of_body(body: &str) -> Option<String> {
     Complaint::of_body(body).code
 }
 
-/// How long Google asks to be left alone: in the body, where others use a header.
+/// The retry delay that Google puts into the body, where others use a header.
 pub(crate) fn delay_in_body(body: &str) -> Option<std::time::Duration> {
     let value: Value = serde_json::from_str(body).ok()?;
     let root = value.get(0).unwrap_or(&value);
@@ -91,7 +90,7 @@ pub(crate) fn delay_in_body(body: &str) -> Option<std::time::Duration> {
 fn code(value: &Value) -> Option<String> {
     ["code", "type", "status"].iter().find_map(|key| match value.get(key)? {
         Value::String(code) if !code.is_empty() && code != "error" => Some(code.clone()),
-        // Google has the number in `code` and the name in `status`; the name says more.
+        // Google has the number in `code` and the name in `status`; the name is more specific.
         Value::Number(code) if value.get("status").is_none_or(|name| !name.is_string()) => {
             Some(code.to_string())
         }
@@ -109,14 +108,14 @@ fn message(root: &Value, error: &Value) -> Option<String> {
         .or_else(|| json::list(root, "errors").first().and_then(|error| json::maybe(error, "message")))
         .or_else(|| json::maybe(root, "error_description"))
         .filter(|text| !text.trim().is_empty())?;
-    // A router's own sentence says nothing; what it heard from the provider is beside it.
+    // A router's own message is generic; the provider's message is beside it.
     match json::maybe(json::at(error, &["metadata"]), "raw") {
         Some(raw) => Some(shorten(&format!("{found}: {raw}"))),
         None => Some(shorten(found)),
     }
 }
 
-/// A sentence for an answer that has none.
+/// A message for a response that has none.
 fn plainly(status: u16, body: &str) -> String {
     let name = reqwest::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
     let name = name.map(|name| format!(" {name}")).unwrap_or_default();
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_is_found_in_every_shape() {
+    fn the_message_is_found_in_every_shape() {
         let says = Some("no");
         check(
             &json!({ "type": "error", "error": { "type": "overloaded_error", "message": "no" } }),
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_without_a_sentence_get_one() {
+    fn responses_without_a_message_get_one() {
         let message = |status, body: &str| refusal(status, Headers::new(), body.to_owned()).to_string();
         assert_eq!(message(503, ""), "the provider answered 503 Service Unavailable");
         assert_eq!(message(500, "out of cheese"), "out of cheese");
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn too_long_is_too_long_by_status_code_or_word() {
+    fn overflow_is_detected_by_status_code_or_wording() {
         let overflows = |status, body: &str| {
             matches!(refusal(status, Headers::new(), body.to_owned()), Error::Overflow { .. })
         };
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn google_writes_the_wait_into_the_body() {
+    fn googles_delay_is_read_from_the_body() {
         let body = r#"{"error":{"code":429,"details":[{"a":1},{"retryDelay":"34.4s"}]}}"#;
         assert_eq!(delay_in_body(body), Some(Duration::from_millis(34_400)));
         assert_eq!(delay_in_body("[]"), None);

@@ -1,9 +1,10 @@
-//! Dialects: the wire formats that providers speak. Pure, with no clock and no network.
+//! Dialects: the wire formats of providers. Pure, without a clock or network.
 //!
 //! Each has two halves. [`Dialect::encode`] turns a request into a call; a [`Decoder`] turns the frames of the
-//! answer into events, whatever pieces they arrive in. What a provider wants back unchanged with the next call
-//! (signatures, encrypted reasoning) leaves the decoder as the metadata of a reasoning block and is put back in
-//! its place by the encoder. Its shape is OpenCode's, `{"<provider>": {...}}`, so that sessions can move.
+//! response into events, in whatever pieces they arrive. Data that a provider expects back unchanged with the
+//! next call (signatures, encrypted reasoning) leaves the decoder as metadata of a reasoning block, and the
+//! encoder puts it back in its place. Its shape is OpenCode's, `{"<provider>": {...}}`, so that sessions can
+//! move between the two.
 
 mod anthropic;
 mod blocks;
@@ -23,68 +24,61 @@ pub use decoder::Decoder;
 
 use crate::{CallHeaders, Request};
 
-/// A wire format.
+/// A wire format of providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dialect {
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     Anthropic,
-    /// `OpenAI`'s Responses.
+    /// `OpenAI`'s Responses API.
     Responses,
-    /// `OpenAI`'s Chat Completions, and the many servers that imitate it.
+    /// `OpenAI`'s Chat Completions API and the many servers compatible with it.
     Chat,
     /// Google's `generateContent`.
     Gemini,
 }
 
-/// A call, ready to be sent to an address below the provider's.
+/// A call that is ready to be sent below the provider's address.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HttpCall {
-    /// What to append to the provider's address.
+    /// Path to append to the provider's address.
     pub path: String,
     /// Headers besides the key.
     pub headers: CallHeaders,
-    /// The JSON to post.
     pub body: Value,
 }
 
-/// What a call has to know about the model it is for.
+/// Model-specific input for encoding a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Target {
-    /// The name the provider's API knows the model by.
+    /// The model's name in the provider's API.
     pub model: String,
-    /// Settings, in the provider's names or those of OpenCode's configuration. The request's own come on top.
+    /// Settings with the provider's or OpenCode's names. The request's own settings override them.
     pub options: Map<String, Value>,
-    /// Headers for every call.
     pub headers: CallHeaders,
-    /// The most tokens the model can write.
+    /// Largest number of tokens the model can write.
     pub output_limit: Option<u64>,
-    /// What the model can do.
     pub abilities: Abilities,
-    /// Where the server differs from its dialect.
     pub quirks: Quirks,
 }
 
-/// What a model can do.
+/// Abilities of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub struct Abilities {
-    /// Its temperature can be set.
+    /// Accepts a temperature.
     pub temperature: bool,
-    /// It thinks.
+    /// Reasons before it answers.
     pub reasoning: bool,
-    /// It takes attachments.
+    /// Accepts attachments.
     pub attachment: bool,
-    /// It calls tools.
     pub tools: bool,
-    /// What it takes.
     pub input: Modalities,
-    /// What it gives.
     pub output: Modalities,
 }
 
 impl Default for Abilities {
-    /// What can be assumed of a model nothing is known about: refusing to send a picture would be worse than
-    /// having it refused.
+    /// Assumptions about an unknown model: withholding a picture would be worse than having the provider refuse
+    /// it.
     fn default() -> Self {
         let input = Modalities { text: true, image: true, pdf: true, audio: true, video: true };
         let output = Modalities { text: true, ..Modalities::default() };
@@ -94,33 +88,28 @@ impl Default for Abilities {
 
 /// Kinds of content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "a set of five")]
+#[expect(clippy::struct_excessive_bools, reason = "a set of five kinds")]
 pub struct Modalities {
-    /// Words.
     pub text: bool,
-    /// Pictures.
     pub image: bool,
-    /// Documents.
     pub pdf: bool,
-    /// Sound.
     pub audio: bool,
-    /// Films.
     pub video: bool,
 }
 
-/// Where a server differs from its dialect.
+/// Deviations of a server from its dialect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub struct Quirks {
-    /// A router that passes on what its providers want back and where their caches end.
+    /// The server is a router, which passes on its providers' reasoning data and cache marks.
     pub router: bool,
-    /// The output limit has its new name, which older servers do not know.
+    /// The server uses the new name of the output limit, which older servers do not know.
     pub max_completion_tokens: bool,
-    /// Ids of calls have nine letters or digits, and nobody but the assistant speaks after a tool.
+    /// Call ids need nine letters or digits, and only the assistant may speak after a tool.
     pub mistral: bool,
-    /// What it does not know it refuses, even the wish to be told the numbers; it tells them anyway.
+    /// The server refuses unknown fields, even the request for usage numbers, which it sends anyway.
     pub strict: bool,
-    /// The field in which reasoning goes back, where it is known; otherwise the one it came in.
+    /// The field in which reasoning is sent back; `None` means the field it came in.
     pub reasoning_field: Option<String>,
 }
 
@@ -135,10 +124,10 @@ impl Dialect {
         }
     }
 
-    /// A decoder for the answer to one call.
+    /// A decoder for the response to one call.
     ///
-    /// Some providers give their tool calls no id; `step` is part of the ids made up for them, so that they
-    /// differ from those of the conversation's other steps.
+    /// Some providers give their tool calls no id; `step` is part of generated ids, so that they differ from
+    /// those of the conversation's other steps.
     pub fn decoder(self, step: usize) -> Decoder {
         match self {
             Self::Anthropic => Decoder::new(anthropic::Decode::default()),
@@ -149,21 +138,21 @@ impl Dialect {
     }
 }
 
-/// The settings of a call: the model's, then the request's.
+/// Settings of a call: the model's, overridden by the request's.
 fn settings(request: &Request, target: &Target) -> Map<String, Value> {
     let mut settings = target.options.clone();
     crate::json::merge(&mut settings, &request.options);
     settings
 }
 
-/// The headers of a call: the model's, then the request's.
+/// Headers of a call: the model's, overridden by the request's.
 fn headers(request: &Request, target: &Target) -> CallHeaders {
     let mut headers = target.headers.clone();
     headers.extend(&request.headers);
     headers
 }
 
-/// The most tokens the answer may have.
+/// Largest number of tokens in the answer.
 fn output_limit(request: &Request, target: &Target) -> Option<u64> {
     match (request.limits.output_tokens, target.output_limit.filter(|limit| *limit > 0)) {
         (Some(wanted), Some(limit)) => Some(wanted.min(limit)),

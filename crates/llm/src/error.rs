@@ -1,4 +1,4 @@
-//! What can go wrong in a call, and whether trying again makes sense.
+//! Errors of calls, and whether a retry makes sense.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,89 +9,72 @@ use crate::{Secret, complaint, retry, wording};
 /// Response headers with lower-case names.
 pub type Headers = BTreeMap<String, String>;
 
-/// A failed call. Display is a sentence fragment that can be shown to a person.
+/// A failed call. Its text is a sentence fragment for the user.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The provider refused the call.
     #[error("{message}")]
     Http {
-        /// The status code.
         status: u16,
-        /// The provider's message, or one made from the status.
+        /// The provider's message, or one derived from the status.
         message: String,
-        /// The response headers, names in lower case.
+        /// Response headers with lower-case names.
         headers: Headers,
-        /// The response body as text.
         body: String,
     },
-    /// The provider could not be reached.
     #[error("cannot reach the provider: {0}")]
     Connect(String),
-    /// The connection was lost in the middle of an answer.
+    /// The connection was lost during the response.
     #[error("the connection was lost in the middle of the answer")]
     Dropped,
-    /// The provider stayed silent for too long.
+    /// The provider was silent for too long.
     #[error("{}", .deadline.sentence(*.after))]
-    Stalled {
-        /// Which deadline passed.
-        deadline: Deadline,
-        /// How long it was.
-        after: Duration,
-    },
-    /// The provider reported a failure inside the stream.
+    Stalled { deadline: Deadline, after: Duration },
+    /// The provider reported an error inside the stream.
     #[error("{message}")]
     InStream {
-        /// The provider's code or type for it, when it gave one.
+        /// The provider's code or type of the error, if it gave one.
         code: Option<String>,
-        /// The provider's message.
         message: String,
     },
     /// There is no usable key for the provider.
     #[error("{message}")]
-    Auth {
-        /// The provider's id.
-        provider: String,
-        /// What is missing or wrong.
-        message: String,
-    },
+    Auth { provider: String, message: String },
     /// The conversation does not fit into the model's context.
     #[error("{message}")]
     Overflow {
-        /// The provider's message.
         message: String,
-        /// The response body, when there was one.
+        /// The response body, if there was one.
         body: Option<String>,
     },
-    /// The provider answered with something that is no answer.
-    #[error("the provider's answer makes no sense: {0}")]
+    /// The response is not valid in the provider's dialect.
+    #[error("invalid response from the provider: {0}")]
     Garbled(String),
-    /// The answer does not end.
+    /// The response exceeds its size limit.
     #[error("the answer is longer than {limit} bytes")]
     TooLong {
-        /// The limit.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// The provider has no such model.
     #[error("unknown model `{0}`")]
     UnknownModel(String),
-    /// Anything else; trying again would not help.
+    /// Any other error; a retry would not help.
     #[error("{0}")]
     Other(String),
 }
 
-/// A deadline of a call.
+/// A timeout of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Deadline {
-    /// To a connection, TLS included.
+    /// Connection, including TLS.
     Connect,
     /// From the call to the response headers.
     Headers,
-    /// From there (or from the call, for who cannot tell) to the first event.
+    /// From the headers (or from the call, if the implementation cannot tell) to the first event.
     FirstChunk,
     /// From one event to the next.
     NextChunk,
-    /// For everything.
+    /// The whole call.
     Total,
 }
 
@@ -108,7 +91,7 @@ impl Deadline {
     }
 }
 
-/// A time as a person reads it.
+/// Formats a duration for the user.
 struct Seconds(Duration);
 
 impl fmt::Display for Seconds {
@@ -121,19 +104,19 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// Whether a failed call should be tried again.
+/// Advice on retrying a failed call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Retry {
-    /// The next try would fail in the same way.
+    /// A retry would fail in the same way.
     Never,
-    /// The next try may succeed.
+    /// A retry may succeed.
     After {
-        /// How long the provider asked to be left alone.
+        /// Delay that the provider asked for.
         delay_hint: Option<Duration>,
     },
 }
 
-/// Codes that no second try changes, whatever is said besides.
+/// Error codes that are final regardless of the message.
 const FINAL_CODES: [&str; 8] = [
     "insufficient_quota",
     "billing_hard_limit_reached",
@@ -145,15 +128,15 @@ const FINAL_CODES: [&str; 8] = [
     "not_found_error",
 ];
 
-/// Those of them that come with a status which alone would be worth another try.
+/// Final codes that arrive with a status which alone would suggest a retry.
 const FINAL_WHATEVER_THE_STATUS: [&str; 4] =
     ["insufficient_quota", "billing_hard_limit_reached", "usage_not_included", "invalid_prompt"];
 
-/// Says outright whether to try again; two large providers and their imitators send it.
+/// Header that states whether to retry; two large providers and compatible servers send it.
 const SHOULD_RETRY: &str = "x-should-retry";
 
 impl Error {
-    /// Whether trying the same call again makes sense, and what the provider said about when.
+    /// Returns whether a retry makes sense, and the delay that the provider asked for.
     pub fn retry(&self) -> Retry {
         let delay_hint = match self {
             Self::Http { status, message, headers, body } => {
@@ -182,7 +165,7 @@ impl Error {
         Retry::After { delay_hint }
     }
 
-    /// The same for a certain provider: `OpenAI` sometimes does not find models that are there.
+    /// Like [`Error::retry`] for a certain provider: `OpenAI` sometimes does not find models that exist.
     pub fn retry_at(&self, provider: &str) -> Retry {
         match (self.retry(), self) {
             (Retry::Never, Self::Http { status: 404, headers, .. }) if provider.starts_with("openai") => {
@@ -192,13 +175,13 @@ impl Error {
         }
     }
 
-    /// Whether the key is missing, wrong or not allowed to do this.
+    /// Returns true if the key is missing, wrong or lacks a permission.
     pub fn is_auth(&self) -> bool {
         matches!(self, Self::Auth { .. } | Self::Http { status: 401 | 403, .. })
             || matches!(self, Self::InStream { code: Some(code), .. } if code == "authentication_error")
     }
 
-    /// The same with a key blotted out, wherever a provider quoted it.
+    /// Replaces the key wherever a provider quoted it.
     pub(crate) fn redacted(self, key: &Secret) -> Self {
         match self {
             Self::Http { status, message, headers, body } => Self::Http {
@@ -222,7 +205,7 @@ impl Error {
         }
     }
 
-    /// Whether the conversation has to become shorter.
+    /// Returns true if the conversation must become shorter.
     pub fn is_overflow(&self) -> bool {
         matches!(self, Self::Overflow { .. })
     }
@@ -275,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn overload_and_server_failures_are_tried_again() {
+    fn overload_and_server_failures_are_retried() {
         for status in [408, 429, 500, 502, 503, 529] {
             assert!(retries(&http(status, "")), "{status}");
         }
@@ -285,12 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_that_says_overloaded_is_tried_again_whatever_its_status() {
+    fn a_refusal_that_says_overloaded_is_retried_at_any_status() {
         assert!(retries(&http(400, r#"{"error":{"message":"Model is Overloaded"}}"#)));
     }
 
     #[test]
-    fn the_providers_wish_is_passed_on() {
+    fn the_providers_delay_is_passed_on() {
         let error = Error::Http {
             status: 429,
             message: "slow down".into(),
@@ -301,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_and_silent_streams_are_tried_again() {
+    fn lost_and_silent_streams_are_retried() {
         assert!(retries(&Error::Dropped));
         let stalled = Error::Stalled { deadline: Deadline::NextChunk, after: Duration::from_secs(90) };
         assert!(retries(&stalled));
@@ -309,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn in_stream_failures_go_by_code_and_wording() {
+    fn in_stream_failures_are_judged_by_code_and_wording() {
         let said = |code: &str, message: &str| Error::InStream {
             code: (!code.is_empty()).then(|| code.to_owned()),
             message: message.to_owned(),
@@ -326,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_provider_may_say_outright_whether_to_try_again() {
+    fn the_retry_header_takes_precedence() {
         let told = |status, answer: &str| Error::Http {
             status,
             message: "no".into(),
@@ -338,13 +321,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_account_is_not_filled_by_trying_again() {
+    fn an_exhausted_quota_is_not_retried() {
         assert!(!retries(&http(429, r#"{"error":{"code":"insufficient_quota","message":"no money"}}"#)));
         assert!(retries(&http(429, r#"{"error":{"code":"rate_limit_exceeded","message":"slow down"}}"#)));
     }
 
     #[test]
-    fn a_wrong_key_stays_wrong_even_if_told_to_try_again() {
+    fn a_wrong_key_is_not_retried_despite_the_message() {
         let refused = Error::Http {
             status: 401,
             message: "Incorrect key. Correct it and try again later.".into(),
@@ -356,21 +339,21 @@ mod tests {
     }
 
     #[test]
-    fn only_openai_loses_models_that_are_there() {
+    fn a_missing_model_is_retried_only_at_openai() {
         assert!(!retries(&http(404, "")));
         assert_ne!(http(404, "").retry_at("openai"), Retry::Never);
         assert_eq!(http(404, "").retry_at("anthropic"), Retry::Never);
     }
 
     #[test]
-    fn google_says_in_the_body_how_long_to_wait() {
+    fn googles_delay_is_read_from_the_body() {
         let body = r#"{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED",
             "details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34s"}]}}"#;
         assert_eq!(http(429, body).retry(), Retry::After { delay_hint: Some(Duration::from_secs(34)) });
     }
 
     #[test]
-    fn what_takes_too_long_as_a_whole_would_take_so_again() {
+    fn a_total_timeout_is_not_retried() {
         let stalled = |deadline| Error::Stalled { deadline, after: Duration::from_millis(1500) };
         for deadline in [Deadline::Connect, Deadline::Headers, Deadline::FirstChunk, Deadline::NextChunk] {
             assert!(retries(&stalled(deadline)), "{deadline:?}");

@@ -1,54 +1,47 @@
-//! What a model says, in one vocabulary for every provider.
+//! Events of a model, common to all providers.
 //!
-//! A dialect turns its provider's bytes into these events; the turn loop turns them into parts. The start of a
-//! step is implicit (the stream exists), its end is [`ModelEvent::Finish`]. A stream that ends without a
+//! A dialect decodes its provider's bytes into these events; the turn loop turns them into parts. The start of
+//! a step is implicit (the stream exists), its end is [`ModelEvent::Finish`]. A stream that ends without a
 //! `Finish` was cut off by the provider and counts as unfinished.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One thing a model said.
+/// One event of a model.
 ///
-/// Ids tie the start, the deltas and the end of one block together. They are unique within one stream only,
-/// except for tool call ids, which the provider needs back with the result.
+/// Ids connect the start, the deltas and the end of one block. They are unique within one stream only, except
+/// for tool call ids, which the provider needs back with the result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum ModelEvent {
     /// A block of answer text opens.
     TextStart {
-        /// Names the block.
+        /// Shared by the start, the deltas and the end of the block.
         id: String,
     },
     /// More text for an open block.
     TextDelta {
-        /// The block.
         id: String,
-        /// What to append.
+        /// Text to append.
         text: String,
     },
     /// A block of text is complete.
-    TextEnd {
-        /// The block.
-        id: String,
-    },
+    TextEnd { id: String },
     /// A block of reasoning opens.
     ReasoningStart {
-        /// Names the block.
         id: String,
-        /// Opaque provider data that has to be sent back with the block.
+        /// Opaque provider data that must be sent back with the block.
         #[serde(skip_serializing_if = "Option::is_none")]
         metadata: Option<Value>,
     },
     /// More reasoning for an open block.
     ReasoningDelta {
-        /// The block.
         id: String,
-        /// What to append.
+        /// Text to append.
         text: String,
     },
     /// A block of reasoning is complete.
     ReasoningEnd {
-        /// The block.
         id: String,
         /// Opaque provider data known only at the end, such as a signature.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,38 +49,30 @@ pub enum ModelEvent {
     },
     /// The model begins to write the arguments of a call.
     ToolInputStart {
-        /// The call's id.
         id: String,
         /// The tool's name as the model wrote it.
         name: String,
     },
     /// More of the arguments, as raw JSON text.
     ToolInputDelta {
-        /// The call's id.
         id: String,
         /// A piece of JSON text.
         json: String,
     },
-    /// A call with its whole input.
+    /// A call with its complete input.
     ToolCall {
-        /// The call's id.
         id: String,
         /// The tool's name as the model wrote it.
         name: String,
-        /// The arguments. Text that is not JSON arrives as a [`Value::String`] holding that text, so that the
-        /// reader can show the model what it wrote; arguments proper are always an object.
+        /// The arguments. Text that is not JSON becomes a [`Value::String`] with that text, so that the error
+        /// can show the model what it wrote; valid arguments are always an object.
         input: Value,
     },
     /// The step is over.
-    Finish {
-        /// Why the model stopped.
-        reason: Finish,
-        /// What the step used.
-        usage: Usage,
-    },
+    Finish { reason: Finish, usage: Usage },
 }
 
-/// Why a model stopped, by the names used on the wire.
+/// Reason why a model stopped, with its name on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finish {
@@ -99,14 +84,13 @@ pub enum Finish {
     Length,
     /// The provider withheld the answer.
     ContentFilter,
-    /// The provider reported a failure as a reason to stop.
+    /// The provider reported an error as the finish reason.
     Error,
-    /// Anything else, or nothing.
+    /// Any other reason, or none.
     Unknown,
 }
 
 impl Finish {
-    /// The reason's name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stop => "stop",
@@ -125,7 +109,7 @@ impl std::fmt::Display for Finish {
     }
 }
 
-/// What one step used, as providers count: totals that include their parts.
+/// Usage of one step as providers count it: totals that include their parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
@@ -139,11 +123,11 @@ pub struct Usage {
     pub cache_read: u64,
     /// Tokens written to the provider's cache, within `input`.
     pub cache_write: u64,
-    /// The provider's own total, when it gives one.
+    /// The provider's own total, if it gives one.
     pub total: Option<u64>,
 }
 
-/// What one step used, as sessions store it: numbers that do not overlap.
+/// Usage of one step as sessions store it: numbers that do not overlap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tokens {
     /// Input tokens that were not cached.
@@ -156,14 +140,14 @@ pub struct Tokens {
     pub cache_read: u64,
     /// Tokens written to the cache.
     pub cache_write: u64,
-    /// The provider's own total, when it gives one.
+    /// The provider's own total, if it gives one.
     pub total: Option<u64>,
 }
 
 impl Usage {
-    /// The same usage in numbers that do not overlap.
+    /// Converts to numbers that do not overlap.
     ///
-    /// Saturates: some providers report caches larger than the input they belong to.
+    /// Saturates, because some providers report caches larger than the input they belong to.
     pub fn exclusive(self) -> Tokens {
         Tokens {
             input: self.input.saturating_sub(self.cache_read).saturating_sub(self.cache_write),
@@ -181,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exclusive_numbers_leave_out_caches_and_reasoning() {
+    fn exclusive_numbers_exclude_caches_and_reasoning() {
         let usage = Usage {
             input: 100,
             output: 50,

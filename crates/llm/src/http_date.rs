@@ -1,6 +1,6 @@
-//! The one date format HTTP servers send (`Sun, 06 Nov 1994 08:49:37 GMT`), as seconds since 1970.
+//! Parses the date format of HTTP (`Sun, 06 Nov 1994 08:49:37 GMT`) into seconds since 1970.
 //!
-//! Only differences of two dates are ever used, so this small reader replaces a calendar library.
+//! Only differences of two dates are used, so this small parser replaces a calendar library.
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -8,7 +8,7 @@ const MONTHS: [&str; 12] =
 /// Days from March 1st of year 0 to 1970-01-01.
 const DAYS_BEFORE_1970: i64 = 719_468;
 
-/// Reads a date; the obsolete forms that no current server sends are not understood.
+/// Parses a date. The obsolete forms, which no current server sends, are not supported.
 pub(crate) fn parse(text: &str) -> Option<i64> {
     let (_weekday, rest) = text.trim().split_once(", ")?;
     let mut words = rest.split(' ');
@@ -32,7 +32,7 @@ fn number(text: &str, range: std::ops::RangeInclusive<i64>) -> Option<i64> {
 
 /// Days since 1970-01-01 in the Gregorian calendar.
 ///
-/// Years are counted from March, so that the leap day is the last day of its year and needs no case of its own.
+/// Years are counted from March, so that the leap day is the last day of its year and needs no special case.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month > 2 { year } else { year - 1 };
     let month_from_march = (month + 9) % 12;

@@ -1,4 +1,4 @@
-//! The models of a provider that is called over HTTP.
+//! Models of a provider that is called over HTTP.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, FutureExt as _};
 use crate::catalogue::{self, Provider};
 use crate::{Client, Error, EventStream, Model, Request};
 
-/// A provider, ready to be asked.
+/// A provider with a client.
 ///
 /// ```
 /// use llm::{Catalogue, Client, HttpModel, Model, Secret};
@@ -25,18 +25,17 @@ pub struct HttpModel {
 }
 
 impl HttpModel {
-    /// The models of a provider. Clients are to be shared.
+    /// Models of a provider. The client should be shared.
     pub fn new(client: Client, provider: Provider) -> Self {
         Self { client, provider: Arc::new(provider) }
     }
 
-    /// The provider.
     pub fn provider(&self) -> &Provider {
         &self.provider
     }
 
-    /// Asks the provider which models it has, if it is one that can be asked. Meant for servers on this machine,
-    /// whose models are those somebody installed.
+    /// Lists the provider's models, if it supports that. Meant for servers on this machine, whose models are
+    /// those that the user installed.
     pub async fn installed(&self) -> Result<Vec<String>, Error> {
         match self.provider.endpoint() {
             Some(endpoint) => self.client.list(&endpoint).await,

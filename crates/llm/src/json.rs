@@ -1,29 +1,29 @@
-//! Reading JSON that may have any shape, and merging it. Providers differ from their documentation: what is
-//! absent, null or of another type reads as nothing.
+//! Lenient JSON access and merging. Providers differ from their documentation, so values that are absent, null
+//! or of another type count as missing.
 
 use serde_json::{Map, Value};
 
-/// What lies at the end of a path of keys.
+/// The value at the end of a path of keys.
 pub(crate) fn at<'v>(value: &'v Value, path: &[&str]) -> &'v Value {
     path.iter().fold(value, |value, key| value.get(key).unwrap_or(&Value::Null))
 }
 
-/// Text, or an empty one.
+/// A text; empty if missing.
 pub(crate) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Text that is not empty.
+/// A non-empty text.
 pub(crate) fn maybe<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-/// A list, or an empty one.
+/// A list; empty if missing.
 pub(crate) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A number of things. Some servers count in floating point; nobody has a negative or infinite number of tokens.
+/// A count. Some servers send counts as floating-point numbers; negative and infinite ones are ignored.
 pub(crate) fn count(value: &Value, key: &str) -> Option<u64> {
     let number = value.get(key)?;
     number.as_u64().or_else(|| {
@@ -37,7 +37,7 @@ pub(crate) fn count(value: &Value, key: &str) -> Option<u64> {
     })
 }
 
-/// Puts `from` into `into`: objects are merged at every depth, everything else is replaced.
+/// Merges `from` into `into`: objects at every depth; other values are replaced.
 pub(crate) fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (key, value) in from {
         match (into.get_mut(key), value) {
@@ -49,7 +49,7 @@ pub(crate) fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     }
 }
 
-/// Sets what lies at the end of a path of keys, making the objects on the way.
+/// Sets the value at the end of a path of keys and creates the objects on the way.
 pub(crate) fn set(map: &mut Map<String, Value>, path: &[&str], value: Value) {
     match path {
         [] => {}
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn anything_of_the_wrong_shape_reads_as_nothing() {
+    fn values_of_the_wrong_type_count_as_missing() {
         let value = json!({ "a": { "b": "c" }, "n": 3.0, "minus": -1, "list": null });
         assert_eq!(text(at(&value, &["a"]), "b"), "c");
         assert_eq!(text(at(&value, &["n", "x", "y"]), "b"), "");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_goes_into_objects_only() {
+    fn only_objects_are_merged() {
         let mut into = json!({ "a": { "x": 1, "y": [1, 2] }, "b": 1 });
         let from = json!({ "a": { "y": [3], "z": 2 }, "b": { "c": 1 } });
         if let (Value::Object(into), Value::Object(from)) = (&mut into, &from) {

@@ -1,14 +1,14 @@
-//! Models: what Baton asks of a language model and what it hears back.
+//! Language models: requests to them and their responses.
 //!
-//! Everything a provider can say is one stream type, [`ModelEvent`]; everything that can go wrong is one
-//! [`Error`], which knows by itself whether trying again makes sense. A provider is a [`Model`]:
+//! All output of a provider is one stream type, [`ModelEvent`]; all failures are one [`Error`], which tells if
+//! a retry makes sense. A provider is a [`Model`]:
 //!
-//! - [`HttpModel`] calls a real one. The [`catalogue`] says who there is, the [`transport`] reaches them, and a
-//!   [`dialect`] is the wire format they speak.
+//! - [`HttpModel`] calls a real one. The [`catalogue`] lists the providers, the [`transport`] makes the calls,
+//!   and a [`dialect`] is their wire format.
 //! - [`demo::Demo`] follows a script.
 //!
-//! This crate knows nothing about sessions, parts or tools that run: of the workspace it uses only the decoder of
-//! server-sent events.
+//! This crate knows nothing about sessions, parts or the execution of tools: of the workspace it uses only the
+//! decoder of server-sent events.
 
 pub mod catalogue;
 mod complaint;

@@ -1,30 +1,30 @@
-//! The one trait a provider implements.
+//! The trait that a provider implements.
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 use crate::{Error, ModelEvent, Request, catalogue};
 
-/// What a model says, one event at a time. Dropping the stream ends the call.
+/// Events of a call. Dropping the stream ends the call.
 pub type EventStream = BoxStream<'static, Result<ModelEvent, Error>>;
 
-/// Something that answers requests.
+/// A provider of models.
 ///
 /// The outer future covers everything up to the response headers, so that a refused call (a bad key, a rate
 /// limit) is an error of the call and not of the stream. An error inside the stream is its last item.
-/// Implementations do not retry: that belongs to the caller, which can show the wait. One that goes over the
-/// network keeps the deadlines of its waits, because only it can tell a keep-alive from a word.
+/// Implementations do not retry: that belongs to the caller, which can show the wait. Implementations that use
+/// the network enforce their own timeouts, because only they can tell a keep-alive from content.
 pub trait Model: Send + Sync {
-    /// Whether there is a model of this name, as far as can be told without asking the provider.
+    /// Returns true if this model exists, as far as can be told without asking the provider.
     fn knows(&self, model: &str) -> bool;
 
-    /// What is known about a model: its limits, prices and abilities.
+    /// Limits, prices and abilities of a model, if known.
     fn about(&self, model: &str) -> Option<&catalogue::Model> {
         let _ = model;
         None
     }
 
-    /// Whether it ends waits that take too long by itself. Who calls one that does not has to do it.
+    /// Returns true if the implementation enforces its own timeouts. Otherwise the caller must.
     fn keeps_deadlines(&self) -> bool {
         false
     }

@@ -1,30 +1,30 @@
-//! When to try a failed call again. Pure: the caller owns the clock and the dice.
+//! Delays before retries of failed calls. Pure: the caller owns the clock and the randomness.
 
 use std::time::Duration;
 
 use crate::Headers;
 use crate::http_date;
 
-/// The wait before the first retry when the provider names none; it doubles with each further one.
+/// Delay before the first retry when the provider names none; it doubles with each further one.
 pub const BASE: Duration = Duration::from_secs(2);
 
-/// The shortest wait. `retry-after: 0` is an answer some providers give while they are down; without a floor
-/// it turns the retries into a burst.
+/// Shortest delay. Some providers answer `retry-after: 0` while they are down; without a minimum the retries
+/// become a burst.
 pub const FLOOR: Duration = Duration::from_secs(1);
 
-/// The longest wait that Baton chooses by itself.
+/// Longest delay that Baton chooses by itself.
 pub const CAP: Duration = Duration::from_secs(30);
 
-/// The longest wait that a provider may ask for. Beyond it the caller gives up and shows the error: a person
-/// who sees it can change the model, one who sees a session waiting for hours cannot tell it from a hang.
+/// Longest delay that a provider may ask for. Beyond it the caller gives up and shows the error: a user who
+/// sees it can change the model, but cannot tell a session that waits for hours from a hang.
 pub const CEILING: Duration = Duration::from_mins(15);
 
-/// How much of the chosen wait the jitter may add.
+/// Largest share of the delay that the jitter may add.
 const JITTER_SHARE: f64 = 0.25;
 
-/// The wait before retry number `attempt` (the first is 1).
+/// Delay before retry number `attempt` (the first is 1).
 ///
-/// A hint is taken as it is, but never below [`FLOOR`]; it may lie above [`CEILING`], which the caller checks.
+/// A hint is used unchanged, but never below [`FLOOR`]; it may exceed [`CEILING`], which the caller checks.
 /// `jitter` is a random number from 0 to 1.
 pub fn delay(attempt: u32, hint: Option<Duration>, jitter: f64) -> Duration {
     if let Some(hint) = hint {
@@ -36,10 +36,10 @@ pub fn delay(attempt: u32, hint: Option<Duration>, jitter: f64) -> Duration {
     whole_milliseconds(base.mul_f64(1.0 + JITTER_SHARE * jitter)).clamp(FLOOR, CAP)
 }
 
-/// The wait a response asks for, if it asks for one that can be understood.
+/// The delay that a response asks for, if it can be parsed.
 ///
-/// A date is read relative to the response's own `date` header, so that a wrong clock on either side does not
-/// matter and none has to be asked.
+/// A date is interpreted relative to the response's own `date` header, so that a wrong clock on either side
+/// does not matter.
 pub fn hint(headers: &Headers) -> Option<Duration> {
     if let Some(delay) = headers.get("retry-after-ms").and_then(|text| duration(text, 0.001)) {
         return Some(delay);
@@ -53,7 +53,7 @@ pub fn hint(headers: &Headers) -> Option<Duration> {
     u64::try_from(until - sent).ok().map(Duration::from_secs)
 }
 
-/// The wait a sentence asks for: `Please try again in 1.5s`, `34.4s`, `try again in 2m30s`.
+/// The delay in a message: `Please try again in 1.5s`, `34.4s`, `try again in 2m30s`.
 pub(crate) fn duration_in_text(text: &str) -> Option<Duration> {
     let text = text.to_ascii_lowercase();
     let mut rest = text.rsplit_once("try again in").map_or(text.as_str(), |(_, after)| after).trim_start();
@@ -73,7 +73,7 @@ pub(crate) fn duration_in_text(text: &str) -> Option<Duration> {
         total = Some(total.unwrap_or(Duration::ZERO) + piece);
         rest = after;
     }
-    // Words for the same, with a space before them.
+    // Also accepts units written as words.
     total.or_else(|| {
         let (number, unit) = rest.split_once(' ')?;
         let unit = match unit.trim_start() {
@@ -129,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn milliseconds_win_over_seconds() {
+    fn milliseconds_take_precedence_over_seconds() {
         let both = headers(&[("retry-after-ms", "1500.5"), ("retry-after", "9")]);
         assert_eq!(hint(&both), Some(Duration::from_micros(1_500_500)));
         assert_eq!(hint(&headers(&[("retry-after", "1.5")])), Some(Duration::from_millis(1500)));
     }
 
     #[test]
-    fn a_date_counts_from_the_response_itself() {
+    fn a_date_is_relative_to_the_response() {
         let asked = headers(&[
             ("date", "Sun, 06 Nov 1994 08:49:37 GMT"),
             ("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT"),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_may_name_the_wait() {
+    fn a_message_may_contain_the_delay() {
         let millis = |text: &str| duration_in_text(text).map(|wait| wait.as_millis());
         assert_eq!(millis("Rate limit reached. Please try again in 11.054s. Visit"), Some(11_054));
         assert_eq!(millis("try again in 20ms"), Some(20));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_hint() {
+    fn invalid_values_are_no_hint() {
         for text in ["soon", "-1", "NaN", "inf", "", "Sun, 06 Nov 1994 08:49:37 GMT"] {
             assert_eq!(hint(&headers(&[("retry-after", text)])), None, "{text}");
         }

@@ -1,4 +1,4 @@
-//! Values that must not be shown: keys, and headers that may hold one.
+//! Values that must not be shown: keys, and headers that may contain one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,24 +8,23 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
-/// In place of a secret in anything a person may see.
+/// Replacement of a secret in visible text.
 const HIDDEN: &str = "[hidden]";
 
-/// Shorter texts are not looked for: they are no keys, and would blot out ordinary words.
+/// Shortest text that is redacted. Shorter ones are no keys, and redacting them would hide ordinary words.
 const SHORTEST_KEY: usize = 8;
 
 impl Secret {
-    /// Hides a text.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that sends it.
+    /// The text itself, for the code that sends it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// The text with every occurrence of the secret blotted out. Some providers quote the key they refuse.
+    /// Replaces every occurrence of the secret in a text. Some providers quote the key they refuse.
     pub(crate) fn redact(&self, text: String) -> String {
         if self.0.len() >= SHORTEST_KEY && text.contains(&*self.0) {
             text.replace(&*self.0, HIDDEN)
@@ -41,17 +40,16 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Headers to send. Their values may be keys, so `Debug` shows the names only.
+/// Headers to send. Their values may be keys, so `Debug` shows only names.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct CallHeaders(BTreeMap<String, String>);
 
 impl CallHeaders {
-    /// Sets a header; names are compared without regard to case.
+    /// Sets a header; names are case-insensitive.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         self.0.insert(name.to_ascii_lowercase(), value.into());
     }
 
-    /// A header's value.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(&name.to_ascii_lowercase()).map(String::as_str)
     }
@@ -61,7 +59,7 @@ impl CallHeaders {
         self.0.extend(more.0.iter().map(|(name, value)| (name.clone(), value.clone())));
     }
 
-    /// Adds to a header that lists things, without repeating one.
+    /// Adds an item to a header with a list, without duplicates.
     pub(crate) fn append(&mut self, name: &str, item: &str) {
         let list = self.0.entry(name.to_owned()).or_default();
         if list.split(',').any(|listed| listed.trim() == item) {
@@ -73,12 +71,11 @@ impl CallHeaders {
         list.push_str(item);
     }
 
-    /// Names in lower case, and values.
+    /// Pairs of lower-case names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -105,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_does_not_show() {
+    fn debug_and_redaction_hide_a_secret() {
         let key = Secret::new("sk-0123456789");
         let mut headers = CallHeaders::default();
         headers.set("Authorization", "Bearer sk-0123456789");
@@ -116,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn header_names_have_no_case_and_lists_no_repetitions() {
+    fn header_names_are_case_insensitive_and_lists_have_no_duplicates() {
         let mut headers = CallHeaders::from_iter([("X-One", "1")]);
         headers.set("x-ONE", "2");
         assert_eq!(headers.get("X-one"), Some("2"));

@@ -1,8 +1,7 @@
-//! Calls over HTTP: one connection pool, one TLS stack, and a deadline on every wait.
+//! Calls over HTTP: one connection pool, one TLS stack, and a timeout for every wait.
 //!
-//! TLS is rustls on `ring`, and whom to trust is asked of the system: a company's own certificates work, and
-//! revoked ones disappear, without a new release. Calls to this very machine never go through a proxy, which
-//! could not reach it.
+//! TLS is rustls on `ring` with the system's root certificates: a company's own certificates work, and revoked
+//! ones disappear, without a new release. Calls to this machine never use a proxy, which could not reach it.
 
 mod carry;
 mod deadlines;
@@ -24,41 +23,41 @@ pub use send::{Endpoint, KeyHeader, MAX_REFUSAL};
 
 use crate::Error;
 
-/// Finds out that the other side is gone while nothing is being said.
+/// Interval of TCP and HTTP/2 keep-alive probes, which detect a dead connection during silence.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// How long an unused connection is kept, in the hope of a next step.
+/// Time that an unused connection is kept for a next step.
 const KEEP_IDLE: Duration = Duration::from_secs(90);
 
-/// What providers are told about who calls.
+/// Value of the `User-Agent` header.
 const USER_AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
 
-/// Makes calls. Clones share their connections; one is enough for a whole program.
+/// An HTTP client. Clones share their connections; one is enough for a whole program.
 ///
-/// Nothing is set up before the first call: a program that never makes one does not read any certificates.
+/// Nothing is set up before the first call: a program that never makes one reads no certificates.
 #[derive(Clone, Default)]
 pub struct Client {
     inner: Arc<Inner>,
-    /// Whoever makes its calls, if not itself.
+    /// Makes the calls in place of the own connections, if set.
     carrier: Option<Arc<dyn Carrier>>,
 }
 
 #[derive(Default)]
 struct Inner {
     connect: Option<Duration>,
-    /// For this machine.
+    /// Pool for this machine, without a proxy.
     near: OnceLock<Result<reqwest::Client, Error>>,
-    /// For all others.
+    /// Pool for all other addresses.
     far: OnceLock<Result<reqwest::Client, Error>>,
 }
 
 impl Client {
-    /// A client that gives up on connecting after this time, instead of the default in [`Deadlines`].
+    /// A client with this connection timeout instead of the default in [`Deadlines`].
     pub fn with_connect_deadline(connect: Duration) -> Self {
         Self { inner: Arc::new(Inner { connect: Some(connect), ..Inner::default() }), carrier: None }
     }
 
-    /// A client whose calls somebody else makes.
+    /// A client whose calls are made by a carrier.
     #[must_use]
     pub fn through(self, carrier: Arc<dyn Carrier>) -> Self {
         Self { carrier: Some(carrier), ..self }
@@ -83,7 +82,7 @@ impl Client {
             .tcp_keepalive(KEEPALIVE)
             .http2_keep_alive_interval(KEEPALIVE)
             .pool_idle_timeout(KEEP_IDLE)
-            // A key must not follow a redirect to somebody else.
+            // A key must not follow a redirect to another server.
             .redirect(redirect::Policy::none());
         let builder = if near { builder.no_proxy() } else { builder };
         builder.build().map_err(|error| Error::Other(format!("cannot set up HTTP: {}", send::chain(&error))))
@@ -96,7 +95,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Whether an address is this machine's own.
+/// Returns true for a loopback address.
 pub(crate) fn is_near(url: &Url) -> bool {
     match url.host_str().map(|host| host.trim_matches(['[', ']'])) {
         Some("localhost") => true,
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_loopback_is_near() {
+    fn only_loopback_is_local() {
         let near = |url: &str| is_near(&url.parse().unwrap());
         for url in ["http://localhost:11434/v1", "http://127.0.0.1", "http://127.9.9.9/x", "http://[::1]:1"] {
             assert!(near(url), "{url}");

@@ -1,7 +1,7 @@
-//! What providers say when something goes wrong, by the words they use. The last resort: status and code are
-//! asked first, but many servers put everything under one of them.
+//! Classifies errors by their wording. The last resort after status and code, because many servers use one
+//! status or code for everything.
 
-/// The conversation is too long for the model. `*` stands for any text, `#` for a number.
+/// Messages for an overlong conversation. `*` stands for any text, `#` for a number.
 const OVERFLOW: [&str; 30] = [
     "prompt is too long",
     "prompt too long",
@@ -35,7 +35,7 @@ const OVERFLOW: [&str; 30] = [
     "string_above_max_length",
 ];
 
-/// A limit per time and not per conversation: waiting helps, shortening does not.
+/// Messages about rate limits: waiting helps, a shorter conversation does not.
 const RATE: [&str; 8] = [
     "rate limit",
     "rate_limit",
@@ -47,7 +47,7 @@ const RATE: [&str; 8] = [
     "per minute",
 ];
 
-/// The provider or something on the way is in trouble.
+/// Messages about trouble at the provider or on the network.
 const TROUBLE: [&str; 32] = [
     "overloaded",
     "unavailable",
@@ -83,32 +83,32 @@ const TROUBLE: [&str; 32] = [
     "stream disconnected",
 ];
 
-/// An invitation to come back.
+/// Messages that suggest a retry.
 const AGAIN: [&str; 4] = ["try again later", "try again in", "retry your request", "try your request again"];
 
-/// What a timeout may be of, for it to be the provider's and not a complaint about a setting of that name.
+/// Words before `timeout` that make it the provider's timeout and not a setting of that name.
 const TIMEOUTS_OF: [&str; 8] =
     ["request", "response", "connection", "network", "stream", "read", "gateway", "operation"];
 
-/// Statuses that are worth another try wherever they are mentioned.
+/// Statuses that suggest a retry wherever they are mentioned.
 const STATUSES: [&str; 7] = ["429", "500", "502", "503", "504", "524", "529"];
 
 /// Words before a number that make it a status.
 const STATUS_WORDS: [&str; 6] = ["status", "code", "error", "http", "status:", "code:"];
 
-/// Whether a refusal is about the length of the conversation.
+/// Returns true if the message is about the length of the conversation.
 pub(crate) fn is_overflow(text: &str) -> bool {
     let text = text.to_lowercase();
     OVERFLOW.iter().any(|pattern| matches(pattern, &text)) && !RATE.iter().any(|word| text.contains(word))
 }
 
-/// Whether a failure sounds like the provider's own passing trouble.
+/// Returns true if the message suggests temporary trouble of the provider.
 pub(crate) fn is_trouble(text: &str) -> bool {
     let text = text.to_lowercase();
     RATE.iter().chain(&TROUBLE).any(|word| text.contains(word)) || text.trim() == "terminated"
 }
 
-/// Whether a sentence says in any other way that a later try may work.
+/// Returns true if the message otherwise suggests that a later attempt may work.
 pub(crate) fn is_invitation(sentence: &str) -> bool {
     let text = sentence.to_lowercase();
     AGAIN.iter().any(|words| text.contains(words)) || is_timeout(&text) || mentions_status(&text)
@@ -121,7 +121,7 @@ fn is_timeout(text: &str) -> bool {
         })
 }
 
-/// A number at the beginning, or after a word that makes it a status. A number anywhere could be a limit.
+/// A number at the beginning, or after a word that makes it a status. Other numbers could be limits.
 fn mentions_status(text: &str) -> bool {
     let mut before = None;
     for word in text.split_whitespace() {
@@ -134,7 +134,7 @@ fn mentions_status(text: &str) -> bool {
     false
 }
 
-/// Whether the pieces between the stars occur in this order.
+/// Returns true if the pieces between the stars occur in this order.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut rest = text;
     pattern.split('*').all(|piece| match find(piece, rest) {
@@ -146,7 +146,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     })
 }
 
-/// What follows the first place where the piece fits.
+/// The text after the first match of a piece.
 fn find<'t>(piece: &str, text: &'t str) -> Option<&'t str> {
     let (first, more) = piece.split_once('#').map_or((piece, None), |(first, more)| (first, Some(more)));
     let mut rest = text;
@@ -166,7 +166,7 @@ fn find<'t>(piece: &str, text: &'t str) -> Option<&'t str> {
 mod tests {
     use super::*;
 
-    /// As the providers in the comment say it.
+    /// Original messages of the providers in the comments.
     const TOO_LONG: [&str; 20] = [
         "prompt is too long: 213462 tokens > 200000 maximum", // Anthropic
         "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000", // Anthropic
@@ -191,7 +191,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_conversation_that_is_too_long_is_recognised_in_every_wording() {
+    fn an_overlong_conversation_is_recognised_in_every_wording() {
         for text in TOO_LONG {
             assert!(is_overflow(text), "{text}");
         }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_and_invitations_have_many_words() {
+    fn trouble_and_retry_suggestions_are_recognised() {
         for text in [
             "Overloaded",
             "429 Too Many Requests",
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_no_trouble() {
+    fn messages_about_settings_are_not_trouble() {
         for text in [
             "max_tokens must be at most 500",
             "the timeout parameter must be a number",
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_match_in_order_and_numbers_are_numbers() {
+    fn pieces_match_in_order_and_hashes_match_numbers() {
         assert!(matches("a*b", "xxaxxbxx"));
         assert!(!matches("a*b", "xxbxxaxx"));
         assert!(matches("is # tokens", "it is big, it is 12,000 tokens"));

@@ -1,4 +1,4 @@
-//! The plugins of a directory as one: called in order, each with a deadline, none able to hold or harm a turn.
+//! The plugins of a directory: called in order, each with a deadline, so that none can block or break a turn.
 
 #[cfg(test)]
 mod tests;
@@ -26,22 +26,20 @@ use tokio::time::timeout;
 
 use crate::host::Reporter;
 
-/// How long one plugin may take at one place. A host keeps its own, shorter deadlines, so that it is the one to say
-/// which of its plugins is late.
+/// Deadline of one plugin's hook. A plugin host has shorter deadlines of its own, so that it can name the late
+/// plugin.
 const HOOK: Duration = Duration::from_secs(11);
 
-/// The same at the end of a turn, where there may be real work to do.
+/// The deadline at the end of a turn, where a plugin may have real work to do.
 const TURN_END: Duration = Duration::from_secs(31);
 
-/// How many failures are told of; who has read so many needs no more.
+/// Maximum number of reported failures.
 const MAX_REPORTS: usize = 100;
 
-/// One plugin.
 #[derive(Clone)]
 pub struct Link {
-    /// What it is called in messages.
+    /// The plugin's name in messages.
     pub name: String,
-    /// What it does.
     pub hooks: Arc<dyn Hooks>,
 }
 
@@ -51,10 +49,10 @@ impl fmt::Debug for Link {
     }
 }
 
-/// Plugins, in the order in which they are called. One that panics or takes too long is told of once at each place,
-/// and what the ones before it made of the output counts.
+/// Plugins in the order in which they are called. A plugin that panics or times out is reported once per hook, and
+/// its output is dropped.
 pub struct Chain {
-    /// Another chain, whose plugins come first. It keeps its own deadlines.
+    /// Another chain whose plugins are called first, with deadlines of its own.
     first: Option<Arc<dyn Hooks>>,
     links: Vec<Link>,
     report: Reporter,
@@ -68,18 +66,18 @@ impl fmt::Debug for Chain {
 }
 
 impl Chain {
-    /// A chain of plugins, and whom to tell when one fails.
+    /// A chain of plugins; `report` receives their failures.
     pub fn new(links: Vec<Link>, report: Reporter) -> Self {
         Self { first: None, links, report, reported: Mutex::default() }
     }
 
-    /// The same after the plugins of another chain.
+    /// The same chain after the plugins of another chain.
     #[must_use]
     pub fn after(self, first: Arc<dyn Hooks>) -> Self {
         Self { first: Some(first), ..self }
     }
 
-    /// What all of them leave of the output. Whoever refuses is the last one to be asked.
+    /// Passes the output through all plugins. A refusal ends the chain.
     async fn call<'a, I, O: Clone, R>(
         &'a self,
         point: HookPoint,
@@ -93,7 +91,7 @@ impl Chain {
         let limit = if point == HookPoint::TurnEnd { TURN_END } else { HOOK };
         for link in self.links.iter().filter(|link| link.hooks.wants(point)) {
             let given = output.clone();
-            // Lazily, because a plugin may also panic before it returns a future.
+            // Inside of an async block, because a plugin may panic before it returns a future.
             let asked = async { method(&*link.hooks, input, given).await };
             match timeout(limit, AssertUnwindSafe(asked).catch_unwind()).await {
                 Ok(Ok(changed)) => output = changed?,
@@ -113,13 +111,13 @@ impl Chain {
     }
 }
 
-/// What somebody panicked with.
+/// The message of a panic.
 fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
 
-/// Asks each plugin in turn.
+/// Implements every hook by calling each plugin in order.
 macro_rules! ask_all {
     ($($(#[$doc:meta])* $method:ident($point:ident, $input:ty, $output:ty);)*) => {
         impl Hooks for Chain {

@@ -1,17 +1,19 @@
-//! OpenCode's plugins, unmodified, in a process of their own.
+//! Runs unmodified OpenCode plugins in a separate process.
 //!
-//! [`Host`] is a handle for one directory's plugins. Its process is started when there is a plugin and not earlier; a
-//! task of its own loads the plugins one after the other, watches over the process and starts it again when it dies,
-//! each time after a longer pause. Nobody waits for any of it without a deadline: while there is no process, hooks
-//! change nothing and there are no tools, and turns go on.
+//! [`Host`] is a handle to the plugins of one directory. Its process only starts if there is a plugin. A background
+//! task loads the plugins one after the other, monitors the process and restarts it when it exits, with growing
+//! pauses. Every wait has a deadline: while there is no process, hooks change nothing, there are no tools, and
+//! turns continue.
 //!
-//! - [`wire`] is the conversation with the process, [`runtime`] what it runs in, [`install`] where packages come from.
-//! - [`open`] starts the process and loads the plugins; [`keep`] watches over it.
-//! - [`member`] is one plugin as [`engine::ports::Hooks`]; [`tool`] is what the tools are that plugins bring along.
-//! - [`providers`] is what plugins say about providers, [`fetch`] how they call them, [`logins`] how people log in.
+//! - [`wire`] is the JSON-RPC connection to the process, [`runtime`] its JavaScript runtime, [`install`] installs
+//!   packages.
+//! - [`open`] starts the process and loads the plugins; [`keep`] monitors it.
+//! - [`member`] is one plugin as [`engine::ports::Hooks`]; [`tool`] has the tools that plugins provide.
+//! - [`providers`] has the hooks about providers, [`fetch`] calls to providers by plugins, [`logins`] logins by
+//!   plugins.
 //!
-//! A plugin is code that the user chose to run with the user's rights. The process keeps its failures away from turns;
-//! it does not keep the plugin away from the user's files.
+//! A plugin is code that the user chose to run with the user's rights. The separate process protects turns from its
+//! failures; it does not protect the user's files from the plugin.
 
 mod ask;
 mod fetch;
@@ -53,35 +55,34 @@ pub use tool::{About, Attachment, Context, Desk, Outcome, ToolCall, Wish};
 
 use open::Running;
 
-/// Things that are told once and remembered. Who fails in more ways than that is not worth listening to.
+/// Maximum number of distinct failures that are reported.
 const MAX_REPORTS: usize = 200;
 
-/// How long things may take.
+/// Deadlines and restart limits of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// A plugin that is loaded, and its `config` hook.
+    /// Loading a plugin, and its `config` hook.
     pub load: Duration,
-    /// A hook.
     pub hook: Duration,
-    /// Beginning a login, for which somebody may have to be called.
+    /// Starting a login, which may call a provider.
     pub authorize: Duration,
-    /// Completing a login, for which a person may have to do something elsewhere.
+    /// Completing a login, which may wait for the user's action in a browser.
     pub login: Duration,
-    /// The hook that is asked before a turn ends, which may have something to look up.
+    /// The hook before a turn ends, which may have real work to do.
     pub turn_end: Duration,
-    /// A tool. A person can stop it at any time.
+    /// A tool call. The user can abort it at any time.
     pub tool: Duration,
-    /// A sign of life, after something was late; five times that otherwise.
+    /// The answer to a ping after a late hook; five times as long for a routine ping.
     pub pulse: Duration,
-    /// From one look for a sign of life to the next.
+    /// Interval of routine pings.
     pub rest: Duration,
-    /// Saying goodbye.
+    /// Disposing the plugins before the process ends.
     pub goodbye: Duration,
-    /// The first pause before the process is started again; it doubles with every death.
+    /// First pause before a restart; doubles with every exit.
     pub pause: Duration,
-    /// Deaths in a row after which it stays dead.
+    /// Maximum number of restarts in a row.
     pub deaths: u32,
-    /// A life after which earlier deaths no longer count.
+    /// Run time after which earlier exits no longer count.
     pub steady: Duration,
 }
 
@@ -104,45 +105,43 @@ impl Default for Limits {
     }
 }
 
-/// Is told what went wrong, for people.
+/// Receives failures as text for users.
 pub type Reporter = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Reads the login of a provider at this moment, as it is kept.
+/// Reads the stored login of a provider.
 pub type Logins = Arc<dyn Fn(&str) -> BoxFuture<'static, Option<Value>> + Send + Sync>;
 
-/// What a host is started with.
+/// The settings of a host.
 pub struct Settings {
-    /// What plugins run in; without it there are none.
+    /// The JavaScript runtime; without it no plugin runs.
     pub runtime: Option<Runtime>,
-    /// Where packages are kept.
+    /// Directory for installed packages.
     pub cache: PathBuf,
     /// Environment variables that plugins do not inherit, such as the keys of providers.
     pub hidden: Vec<String>,
-    /// The directory it is for.
+    /// The directory whose plugins these are.
     pub directory: PathBuf,
-    /// The root of its repository.
+    /// The root of the directory's repository.
     pub worktree: PathBuf,
-    /// Its project, as clients see it.
+    /// The directory's project, as clients see it.
     pub project: Value,
-    /// Where this server listens.
+    /// Address of this server.
     pub server_url: String,
-    /// The header that lets plugins in, if they need one.
+    /// The authorization header for plugins, if the server requires one.
     pub authorization: Option<String>,
-    /// The configuration, as plugins are shown it.
+    /// The configuration that is shown to plugins.
     pub config: Value,
     /// The plugins, in order.
     pub plugins: Vec<Plugin>,
-    /// Where events come from.
     pub bus: Arc<Bus>,
-    /// How long things may take.
     pub limits: Limits,
-    /// Told what went wrong, each thing once.
+    /// Receives each failure once.
     pub report: Reporter,
-    /// Asked for logins by plugins that know how to use them.
+    /// Reads logins for plugins that use them.
     pub logins: Logins,
 }
 
-/// The plugins of one directory. Cheap to clone; when the last clone is gone, so is the process.
+/// The plugins of one directory. Cheap to clone; dropping the last clone ends the process.
 #[derive(Clone)]
 pub struct Host(Arc<Inner>);
 
@@ -152,28 +151,28 @@ struct Inner {
     stop: CancellationToken,
 }
 
-/// What the task and the handles have in common.
+/// State shared by the background task and the handles.
 struct Shared {
     settings: Settings,
     state: watch::Sender<State>,
     reported: Mutex<HashSet<String>>,
-    /// Processes there have been.
+    /// Number of processes so far.
     lives: AtomicU64,
-    /// How often the process has ended while this was asked of this plugin.
+    /// Number of process exits during this hook of this plugin.
     endings: Mutex<HashMap<(usize, &'static str), u32>>,
 }
 
-/// How it is with the process.
+/// State of the process.
 #[derive(Clone)]
 enum State {
     Starting,
     Running(Arc<Running>),
-    /// It is dead, for now or for good.
+    /// Not running, for now or for good.
     Dead,
 }
 
 impl Host {
-    /// Starts a host, and does not wait for it.
+    /// Starts a host in the background.
     pub fn start(settings: Settings) -> Self {
         let state = watch::Sender::new(State::Starting);
         let shared = Shared {
@@ -189,42 +188,42 @@ impl Host {
         Self(Arc::new(Inner { shared, task: Mutex::new(Some(task)), stop }))
     }
 
-    /// Waits until it is clear how it is with the process; whether it runs.
+    /// Waits until the process has started or failed. Returns true if it runs.
     pub async fn settled(&self, patience: Duration) -> bool {
         let mut state = self.0.shared.state.subscribe();
         let settled = state.wait_for(|state| !matches!(state, State::Starting));
         matches!(timeout(patience, settled).await, Ok(Ok(state)) if matches!(*state, State::Running(_)))
     }
 
-    /// Whether it is not clear yet how it is with the process.
+    /// True until the process has started or failed.
     pub fn is_starting(&self) -> bool {
         matches!(*self.0.shared.state.borrow(), State::Starting)
     }
 
-    /// Which process it is at this moment, if its plugins are loaded.
+    /// The number of the running process, if its plugins are loaded.
     pub fn life(&self) -> Option<u64> {
         self.0.shared.running().map(|running| running.life)
     }
 
-    /// The configuration as the plugins' `config` hooks have left it.
+    /// The configuration after the plugins' `config` hooks.
     pub fn config(&self) -> Option<Value> {
         self.0.shared.running().map(|running| running.config.clone())
     }
 
-    /// The plugins, in order, as hooks.
+    /// The plugins in order, as hooks.
     pub fn members(&self) -> Vec<Member> {
         let plugins = self.0.shared.settings.plugins.iter().enumerate();
         plugins.map(|(number, plugin)| Member::new(self.clone(), number, plugin)).collect()
     }
 
-    /// Lets plugins say goodbye and ends the process.
+    /// Disposes the plugins and ends the process.
     pub async fn close(&self) {
         let task = lock(&self.0.task).take();
         let Some(mut task) = task else { return };
         self.0.stop.cancel();
         let grace = self.0.shared.settings.limits.goodbye * 2;
         if timeout(grace, &mut task).await.is_err() {
-            // What it holds is dropped, and so its process is killed.
+            // Dropping the task kills its process.
             task.abort();
         }
     }
@@ -232,7 +231,7 @@ impl Host {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The task says goodbye by itself.
+        // The task disposes the plugins by itself.
         self.stop.cancel();
     }
 }
@@ -245,7 +244,7 @@ impl Shared {
         }
     }
 
-    /// Tells something about a plugin, or about the host, once.
+    /// Reports a failure of a plugin or of the host, once.
     fn report(&self, plugin: Option<usize>, at: &str, why: &str) {
         let spec = plugin.and_then(|number| self.settings.plugins.get(number)).map(|plugin| &plugin.spec);
         let who = spec.map_or_else(|| "the plugin host".to_owned(), |spec| format!("the plugin {spec}"));
@@ -258,7 +257,7 @@ impl Shared {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every change is a whole one, so a panic elsewhere leaves nothing half done.
+    // No change can be left half done, so a poisoned lock is safe to use.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,4 +1,4 @@
-//! Plugins: whoever looks at turns or shapes them from outside of the engine.
+//! Plugins that observe turns or change them through the engine's hooks.
 
 pub mod builtin;
 mod chain;

@@ -1,8 +1,9 @@
-//! Webhooks: receivers outside are told when a turn ends, when somebody is waited for, and when something fails.
+//! Webhooks: notify receivers when a turn ends, when a request waits for a user, and when a session fails.
 //!
-//! Nothing is told from memory. The outbox follows the log ([`feed`]), and for each receiver one task empties it
-//! ([`send`]): what is not taken is tried again with growing pauses, after a restart too, until it is too old. A
-//! receiver is told at least once, of one session in order, and knows by the id what it was told before.
+//! Notices are never sent from memory. [`feed`] copies them from the log into the outbox, and one task per receiver
+//! sends them ([`send`]): a failed notice is retried with growing pauses, also after a restart, until it is too
+//! old. A receiver gets each notice at least once, those of one session in order, and recognises repetitions by
+//! their id.
 
 mod feed;
 mod payload;
@@ -24,29 +25,27 @@ use tokio_util::sync::CancellationToken;
 
 pub use sign::Key;
 
-/// How long a shutdown waits for what can be told at once.
+/// Time for which a shutdown waits for notices that can be sent at once.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// How often it looks meanwhile.
+/// Polling interval during that time.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Somebody who is told.
+/// A configured receiver.
 #[derive(Debug, Clone)]
 pub struct Receiver {
-    /// What it is called in the configuration.
+    /// Its key in the configuration.
     pub name: String,
-    /// Where it is.
     url: Url,
-    /// What is signed with.
     key: Key,
-    /// What it wants to be told.
+    /// The events it wants.
     events: BTreeSet<WebhookEvent>,
-    /// Whether it may be in a private network.
+    /// True if it may be in a private network.
     private: bool,
 }
 
 impl Receiver {
-    /// A receiver as it is configured; nothing if it is switched off.
+    /// Parses a receiver's configuration; `None` if it is disabled.
     pub fn new(name: &str, config: &Webhook) -> Result<Option<Self>, String> {
         if config.enabled == Some(false) {
             return Ok(None);
@@ -56,9 +55,9 @@ impl Receiver {
             return Err(format!("the webhook {name} has no `secret` to sign with"));
         };
         let url = Url::parse(config.url.reveal())
-            .map_err(|error| format!("the `url` of the webhook {name} is no address: {error}"))?;
+            .map_err(|error| format!("the `url` of the webhook {name} is not a valid address: {error}"))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("the `url` of the webhook {name} has to begin with http:// or https://"));
+            return Err(format!("the `url` of the webhook {name} must begin with http:// or https://"));
         }
         let key = Key::new(secret).map_err(|why| format!("the `secret` of the webhook {name} {why}"))?;
         let all = || WebhookEvent::ALL.into_iter().collect();
@@ -68,16 +67,15 @@ impl Receiver {
     }
 }
 
-/// How patient it is.
+/// Timeouts and retries.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// How long a receiver may take to answer.
+    /// Timeout of a receiver's answer.
     pub answer: Duration,
-    /// The first pause before something is tried again; each is twice the one before.
+    /// First pause before a retry; doubles with each attempt.
     pub first: Duration,
-    /// The longest pause.
     pub longest: Duration,
-    /// What is older than this is given up.
+    /// Age at which a notice is given up.
     pub age: Duration,
 }
 
@@ -92,14 +90,11 @@ impl Default for Patience {
     }
 }
 
-/// What it works with.
+/// The ports that webhooks need.
 #[derive(Clone)]
 pub struct Ports {
-    /// Where events are read.
     pub reads: Arc<dyn Reads>,
-    /// Where notices wait.
     pub outbox: Arc<dyn Outbox>,
-    /// The clock.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -109,7 +104,7 @@ impl fmt::Debug for Ports {
     }
 }
 
-/// Hears of every commit before the bus does, and knows when there is something to tell.
+/// Observes every commit before the bus does, and wakes the webhooks if it has a relevant event.
 #[derive(Debug)]
 pub struct Watch {
     bus: Arc<Bus>,
@@ -133,7 +128,7 @@ impl Observer for Watch {
     }
 }
 
-/// The tasks that tell.
+/// The tasks that send notices.
 #[derive(Debug)]
 pub struct Webhooks {
     stop: CancellationToken,
@@ -144,7 +139,8 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// Tells these receivers from now on, and what they were not told before. Without any, what waits is forgotten.
+    /// Starts sending to these receivers, beginning with notices that are still waiting. Without receivers, waiting
+    /// notices are dropped.
     pub fn start(receivers: Vec<Receiver>, watch: &Watch, ports: Ports, patience: Patience) -> Self {
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         let names: Vec<String> = receivers.iter().map(|receiver| receiver.name.clone()).collect();
@@ -165,12 +161,12 @@ impl Webhooks {
         Self { stop, tasks, names, ports, wake }
     }
 
-    /// Stops telling. What can be told at once still is; what is under way then may have been taken, and will be told
-    /// again.
+    /// Stops. Notices that can be sent at once are still sent; one that is interrupted may have arrived, and will
+    /// be sent again.
     pub async fn close(mut self) {
         self.wake.notify_one();
         if timeout(LINGER, self.told()).await.is_err() {
-            tracing::debug!("webhooks are told the rest after the next start");
+            tracing::debug!("the remaining notices are sent after the next start");
         }
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
@@ -178,7 +174,7 @@ impl Webhooks {
 }
 
 impl Webhooks {
-    /// Waits until nothing could be told right now.
+    /// Waits until no notice is due.
     async fn told(&self) {
         while !self.is_told().await.unwrap_or(true) {
             tokio::time::sleep(LOOK).await;

@@ -17,7 +17,6 @@ pub mod id;
 pub mod login;
 pub mod mcp;
 pub mod message;
-pub mod next;
 pub mod number;
 pub mod part;
 pub mod project;
@@ -33,6 +32,7 @@ pub mod time;
 pub mod todo;
 pub mod trust;
 pub mod turn;
+pub mod v2;
 pub mod wire_error;
 
 pub use agent_event::{AgentEvent, TurnEnd};

@@ -1,4 +1,4 @@
-//! What every handler can reach.
+//! State shared by all handlers.
 
 use std::sync::Arc;
 
@@ -8,29 +8,26 @@ use workspace::files::Closed;
 
 use crate::{Instances, listings::Listings, project::Projects, remote::Remote, terminals::Terminals};
 
-/// The state of the router; cheap to clone.
+/// State of the router; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App {
-    /// The engine.
     pub sessions: Sessions,
-    /// What does not change while the server runs.
+    /// Facts that do not change while the server runs.
     pub facts: Arc<Facts>,
-    /// What there is in each directory.
+    /// Providers, agents and configuration of each directory.
     pub instances: Arc<dyn Instances>,
-    /// Which project a directory belongs to.
+    /// Finds the project of a directory.
     pub projects: Projects,
     /// Terminals that clients have opened.
     pub terminals: Terminals,
-    /// Calls for whoever controls a terminal interface by asking for them.
+    /// Calls that wait for a client that controls a terminal interface by polling.
     pub(crate) remote: Remote,
-    /// Lists of all providers.
+    /// Cache of the compressed lists of all providers.
     pub(crate) listings: Listings,
-    /// When the server started.
     pub started: Instant,
 }
 
 impl App {
-    /// A server on an engine.
     pub fn new(sessions: Sessions, facts: Facts, instances: Arc<dyn Instances>) -> Self {
         let (facts, projects) = (Arc::new(facts), Projects::default());
         let (terminals, remote, listings) = Default::default();
@@ -38,23 +35,23 @@ impl App {
     }
 }
 
-/// What the wiring knows and clients ask for. Plain data: the server looks nothing up itself.
+/// Constants of this process that clients can read. The caller of [`App::new`] supplies them, so the server
+/// looks up nothing itself.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// The server's version.
     pub version: String,
-    /// The user's home.
+    /// Home directory of the user.
     pub home: String,
-    /// Where state is kept.
+    /// Directory for state.
     pub state: String,
-    /// Where worktrees are made that clients ask for.
+    /// Directory for worktrees that clients create.
     pub worktrees: String,
-    /// What no route shows.
+    /// Paths that no route may read.
     pub closed: Closed,
-    /// Where configuration is kept.
+    /// Directory of the user's configuration.
     pub config_path: String,
-    /// The person's shell, if they have said which.
+    /// The user's shell, if the environment names one.
     pub shell: Option<String>,
-    /// Where the server was started: the directory of calls that name none. Absolute, with links followed.
+    /// Directory in which the server was started, used for calls that name none. Absolute, with links resolved.
     pub directory: String,
 }

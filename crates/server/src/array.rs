@@ -1,8 +1,8 @@
-//! A JSON array that is written while it is read, page by page.
+//! Streams a JSON array while its pages are read.
 //!
-//! The first page is read before the answer begins, so that what can be refused is refused with a status. When a later
-//! page cannot be read, the connection is cut: a body that ends early is an error for every client, and one that was
-//! closed properly would be a list that lies.
+//! The first page is read before the response begins, so an error there still gets a status. If a later page
+//! cannot be read, the connection is cut: every client treats a truncated body as an error, while a properly
+//! closed array would be a wrong list.
 
 use axum::{
     body::Body,
@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// Elements of an array, encoded and separated.
+/// Encoded elements of an array, separated by commas.
 #[derive(Debug, Default)]
 pub(crate) struct Elements {
     bytes: Vec<u8>,
@@ -27,13 +27,13 @@ pub(crate) struct Elements {
 }
 
 impl Elements {
-    /// Adds an element that is encoded already.
+    /// Adds an element that is already encoded.
     pub(crate) fn record(&mut self, record: &Record) {
         self.separate();
         record.write(&mut self.bytes);
     }
 
-    /// Adds an element.
+    /// Encodes and adds an element.
     pub(crate) fn push(&mut self, value: &impl Serialize) -> Result<(), Error> {
         self.separate();
         serde_json::to_writer(&mut self.bytes, value).map_err(|error| Error::broken(&error))
@@ -50,23 +50,23 @@ impl Elements {
     }
 }
 
-/// Writes one page as elements.
+/// Encodes one page as elements.
 pub(crate) type Write = Box<dyn FnMut(&[Record], &mut Elements) -> Result<(), Error> + Send>;
 
-/// An array between two texts.
+/// A JSON array that is read page by page.
 pub(crate) struct Array {
     pages: Pages,
     write: Write,
     elements: Elements,
     close: &'static str,
-    /// Where the first message is.
+    /// Cursor of the first message.
     pub(crate) first: Option<Cursor>,
-    /// What was read before the answer begins.
+    /// Bytes encoded before the response begins.
     begun: Vec<u8>,
 }
 
 impl Array {
-    /// Reads the first page. `open` and `close` stand around the elements.
+    /// Reads the first page. `open` and `close` are the text before and after the elements.
     pub(crate) async fn begin(
         pages: Pages,
         (open, close): (&'static str, &'static str),

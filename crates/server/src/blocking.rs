@@ -1,11 +1,11 @@
-//! Work on files, which blocks, away from the threads that answer calls.
+//! Runs blocking file operations off the threads that serve calls.
 
 use protocol::wire_error::BadRequestKind;
 use workspace::{files, git, search};
 
 use crate::{Error, error::Fault};
 
-/// Does it on a thread that may block.
+/// Runs `work` on a thread that may block.
 pub(crate) async fn blocking<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, Error>
 where
     T: Send + 'static,
@@ -32,7 +32,7 @@ impl From<search::Error> for Error {
     }
 }
 
-/// Whatever git refuses is about the repository the call named.
+/// Every git error concerns the repository that the call named, so it is the client's error.
 impl From<git::Error> for Error {
     fn from(error: git::Error) -> Self {
         Self::bad_request(BadRequestKind::Query, error.to_string())

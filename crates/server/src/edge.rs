@@ -1,5 +1,4 @@
-//! What surrounds every route: a line in the log, an answer for what is not there, and for what panics; and large
-//! answers made small.
+//! Middleware around every route: logging, answers for unknown paths and for panics, and compression.
 
 use std::{any::Any, panic::AssertUnwindSafe};
 
@@ -25,7 +24,7 @@ use crate::{
     error::{self, Fault},
 };
 
-/// Answers of fewer bytes are not worth the effort.
+/// Smallest response that is worth compressing, in bytes.
 const MIN_COMPRESSED: u64 = 1024;
 
 pub(crate) fn around(router: Router<App>) -> Router<App> {
@@ -38,8 +37,8 @@ pub(crate) fn around(router: Router<App>) -> Router<App> {
         .layer(compression())
 }
 
-/// The list of all providers has megabytes, and shrinks to a tenth. Only JSON is made small: events of a stream have
-/// to leave at once, and would wait for more to come.
+/// Compresses large JSON responses; the list of all providers shrinks from megabytes to a tenth. Event streams
+/// are excluded, because their events must leave at once and compression would buffer them.
 fn compression() -> CompressionLayer<impl Predicate> {
     let large = SizeAbove::new(MIN_COMPRESSED).and(is_json);
     CompressionLayer::new().gzip(true).quality(CompressionLevel::Fastest).compress_when(large)
@@ -49,7 +48,7 @@ fn is_json(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bo
     headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
 }
 
-/// OpenCode answers unknown paths with its web page, which its own client takes for a fatal error.
+/// OpenCode answers unknown paths with its web page, which its own client treats as a fatal error.
 async fn no_such_path(uri: Uri) -> Error {
     Error::plain(Fault::NotFound, format!("There is nothing at {}.", uri.path()))
 }
@@ -58,7 +57,7 @@ async fn no_such_method(method: Method, uri: Uri) -> Error {
     Error::plain(Fault::MethodNotAllowed, format!("{} cannot be called with {method}.", uri.path()))
 }
 
-/// A bug in one handler costs one call, not the connection it shares with others.
+/// Turns a panic of one handler into an error response, so that other calls on the connection survive.
 async fn survive(call: Request, next: Next) -> Response {
     match AssertUnwindSafe(next.run(call)).catch_unwind().await {
         Ok(response) => response,
@@ -71,7 +70,7 @@ fn words(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// One line per call. The query stays out of it: a password may be in there.
+/// Logs one line per call. The query is omitted, because it may contain a password.
 async fn log(call: Request, next: Next) -> Response {
     let (method, path, start) = (call.method().clone(), call.uri().path().to_owned(), Instant::now());
     let response = next.run(call).await;

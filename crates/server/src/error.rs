@@ -1,7 +1,7 @@
-//! Errors on the wire. The only place that knows which status goes with what.
+//! Errors on the wire. No other module maps errors to status codes.
 //!
-//! The bodies are OpenCode's, so that its clients show them well. What a person can act on is in the message;
-//! what only an operator understands is in the log, under the reference that the answer carries.
+//! The bodies are OpenCode's, so that its clients can display them. The message tells a user what to do;
+//! details for an operator are in the log, under the reference that the response contains.
 
 mod family;
 
@@ -23,60 +23,59 @@ use crate::{instance::Invalid, logins::LoginFault};
 pub use family::Family;
 pub(crate) use family::tell;
 
-/// How long somebody who came too often, or too late, should wait, in seconds.
+/// Seconds that a client should wait after an overload or a timeout.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
-/// What can be wrong with a call, as far as its answer differs.
+/// Kinds of errors that clients can tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The call does not fit the route.
+    /// The call does not match the route.
     BadRequest,
-    /// The directory's configuration cannot be used.
+    /// The directory's configuration is invalid.
     Configuration,
     /// There is no such session, message or path.
     NotFound,
-    /// There is no such permission, or it waits no longer.
+    /// The permission request does not exist or is no longer pending.
     PermissionGone,
-    /// There is no such question, or it waits no longer.
+    /// The question does not exist or is no longer pending.
     QuestionGone,
     /// There is no such project.
     ProjectGone,
     /// There is no such terminal in the directory.
     PtyGone,
-    /// The terminal is closed to whoever comes like this.
+    /// The client may not open this terminal, for instance without a valid ticket.
     PtyForbidden,
     /// Git would not apply the patch.
     NotApplied,
-    /// A worktree could not be made, put back or removed.
+    /// A worktree could not be created, reset or removed.
     Worktree,
-    /// A login was not begun or not completed.
+    /// A login could not be started or completed.
     LogIn,
     /// There is no such MCP server.
     ServerGone,
-    /// There is something here, but not by this method.
+    /// The path exists, but does not support this method.
     MethodNotAllowed,
     /// The body took too long to arrive.
     TooSlow,
-    /// It cannot be done while a turn is running.
+    /// The operation is impossible while a turn is running.
     Busy,
-    /// The body is larger than anybody needs.
+    /// The body exceeds [`MAX_BODY`](crate::extract::MAX_BODY).
     TooLarge,
-    /// The body does not say that it is JSON.
+    /// The content type is not JSON.
     UnsupportedMedia,
-    /// Too much is waiting already.
+    /// A queue or limit is full.
     Overloaded,
-    /// Something broke inside the server.
+    /// An internal error of the server.
     Broken,
-    /// OpenCode has this and Baton does not yet.
+    /// OpenCode has this operation, Baton does not yet.
     NotBuilt,
-    /// The server goes down.
+    /// The server is shutting down.
     Closing,
     /// No space is left for the database.
     Full,
 }
 
 impl Fault {
-    /// The status it is answered with.
     pub fn status(self) -> StatusCode {
         match self {
             Self::BadRequest | Self::Configuration | Self::NotApplied | Self::Worktree | Self::LogIn => {
@@ -102,7 +101,7 @@ impl Fault {
         }
     }
 
-    /// The `name` or `_tag` of its body. Those that OpenCode has are OpenCode's.
+    /// The `name` or `_tag` of the body. Names that OpenCode has are OpenCode's.
     pub fn name(self) -> &'static str {
         match self {
             Self::BadRequest => "BadRequest",
@@ -130,11 +129,11 @@ impl Fault {
         }
     }
 
-    /// The JSON Schema of its body.
+    /// JSON Schema of the body.
     pub fn schema(self) -> Value {
         let text = json!({ "type": "string" });
         let name = match self {
-            // One shape with a name for each thing that can go wrong.
+            // These two faults share one shape and have a name for each cause.
             Self::Worktree => json!({ "type": "string", "pattern": "^Worktree" }),
             Self::LogIn => json!({ "enum": LoginFault::NAMES }),
             _ => json!({ "const": self.name() }),
@@ -169,37 +168,36 @@ impl Fault {
     }
 }
 
-/// An answer that is not a success.
+/// An error response.
 #[derive(Debug)]
 pub struct Error {
     fault: Fault,
     body: Box<WireError>,
-    /// What was not found.
+    /// Kind and id of the item that was not found.
     subject: Option<(&'static str, String)>,
 }
 
 impl Error {
-    /// The call does not fit the route.
+    /// The call does not match the route.
     pub fn bad_request(kind: BadRequestKind, message: impl AsRef<str>) -> Self {
         Self::new(Fault::BadRequest, WireError::bad_request(message.as_ref(), kind))
     }
 
-    /// An error that says nothing but a sentence.
+    /// An error that consists of a message only.
     pub fn plain(fault: Fault, message: impl Into<String>) -> Self {
         let (name, data) = (fault.name().into(), json!({ "message": message.into() }));
         Self::new(fault, WireError::Named(NamedError::Other { name, data }))
     }
 
-    /// Something broke. The details go to the log, the reference to the client.
+    /// An internal error. The details go to the log, the reference to the client.
     pub fn broken(details: &dyn fmt::Display) -> Self {
         let reference = reference();
         tracing::error!(%reference, %details, "a call failed");
-        let message =
-            format!("Something broke inside the server; its log has the details under {reference}.");
+        let message = format!("Internal error; the server's log has the details under {reference}.");
         Self::new(Fault::Broken, WireError::unknown(message, Some(reference)))
     }
 
-    /// There is no such permission, or it waits no longer.
+    /// The permission request does not exist or is no longer pending.
     pub fn permission_gone(id: &PermissionId) -> Self {
         engine::Error::NoRequest { kind: "Permission", id: id.to_string() }.into()
     }
@@ -211,12 +209,11 @@ impl Error {
         Self::tagged(Fault::ServerGone, TaggedError::McpServerNotFound { name, message, extra })
     }
 
-    /// The status it is answered with.
     pub fn status(&self) -> StatusCode {
         self.fault.status()
     }
 
-    /// An error with a body of its own.
+    /// An error with a specific body.
     pub(crate) fn new(fault: Fault, body: WireError) -> Self {
         Self { fault, body: Box::new(body), subject: None }
     }
@@ -291,7 +288,7 @@ impl IntoResponse for Error {
     }
 }
 
-/// `err_` and eight characters, in the answer and in the log.
+/// `err_` and eight hexadecimal digits, for the response and the log.
 fn reference() -> String {
     let mut bytes = [0; 4];
     SystemRandom.fill(&mut bytes);
@@ -345,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_too_often_is_told_to_wait() {
+    fn an_overloaded_server_asks_clients_to_wait() {
         let response = Error::from(engine::Error::Overloaded("x".into())).into_response();
         assert_eq!(response.headers()[header::RETRY_AFTER], "1");
     }

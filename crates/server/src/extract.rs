@@ -1,5 +1,5 @@
-//! How handlers get at what a client sent. Whatever does not fit is answered here, with a sentence that says
-//! what was wrong with which piece, so that handlers only ever see what they asked for.
+//! Extractors for handlers. They answer invalid input themselves, with a message that names the invalid piece,
+//! so that handlers only see valid values.
 
 mod body;
 mod directory;

@@ -1,5 +1,5 @@
-//! What there is in a directory: its configuration and all that follows from it. The server looks nothing up
-//! itself; whoever puts the program together hands it something that does.
+//! Access to a directory's configuration and everything derived from it. The server defines the interface; the
+//! composition root implements it.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -25,17 +25,17 @@ use serde_json::{Map, Value};
 
 use crate::{App, Error, LoginFault, error::Fault, extract::Directory, mcp::McpServers};
 
-/// Finds what there is in a directory, and changes what decides about it.
+/// Loads and changes the configuration of directories.
 pub trait Instances: Send + Sync + fmt::Debug {
-    /// What there is in a directory, or what is wrong with its configuration.
+    /// Loads a directory, or returns the errors of its configuration.
     fn find<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Arc<Instance>, Invalid>>;
 
-    /// Every provider that could be used in a directory if it had a key, besides those that can be used. There
-    /// are many, so they are put together when somebody asks.
+    /// All providers that would work in a directory with a key, besides the usable ones. They are many, so the
+    /// list is built on demand.
     fn others<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Vec<Provider>, Invalid>>;
 
-    /// The tools that suit a model in a directory or, if none is named, all there are. MCP servers come and go, so they
-    /// are looked at when somebody asks. None, unless somebody knows better.
+    /// The tools for a model in a directory, or all tools if no model is named. Built on demand, because MCP
+    /// servers connect and disconnect. The default implementation has none.
     fn tools<'a>(
         &'a self,
         _directory: &'a str,
@@ -44,7 +44,7 @@ pub trait Instances: Send + Sync + fmt::Debug {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// The ways to log in to providers in a directory, by provider. None, unless somebody knows better.
+    /// Login methods by provider. The default implementation has none.
     fn login_methods<'a>(
         &'a self,
         _directory: &'a str,
@@ -52,50 +52,50 @@ pub trait Instances: Send + Sync + fmt::Debug {
         Box::pin(std::future::ready(Ok(BTreeMap::new())))
     }
 
-    /// Begins a login: where to go, or nothing if it is a way that only keeps a key. Nobody can, unless somebody knows
-    /// better.
+    /// Begins a login. Returns the address for the user, or `None` if the method only stores a key. The default
+    /// implementation refuses.
     fn begin_login<'a>(
         &'a self,
         _directory: &'a str,
         provider: &'a str,
         _how: LoginBegin,
     ) -> BoxFuture<'a, Result<Option<Authorization>, LoginFault>> {
-        let message = format!("there is no way to log in to {provider} but with a key");
+        let message = format!("{provider} supports no login other than a key");
         Box::pin(std::future::ready(Err(LoginFault::Unusable(message))))
     }
 
-    /// Completes a login: what is to be kept of it. Nobody can, unless somebody knows better.
+    /// Completes a login and returns what to store. The default implementation refuses.
     fn complete_login<'a>(
         &'a self,
         _directory: &'a str,
         provider: &'a str,
         _how: LoginComplete,
     ) -> BoxFuture<'a, Result<Option<Login>, LoginFault>> {
-        let message = format!("no login to {provider} is waiting to be completed");
+        let message = format!("no login to {provider} is in progress");
         Box::pin(std::future::ready(Err(LoginFault::Missing(message))))
     }
 
-    /// Who looks on in a directory and may shape what happens there. Nobody, unless somebody knows better.
+    /// Hooks of the plugins in a directory. The default implementation has none.
     fn hooks<'a>(&'a self, _place: &'a Place) -> BoxFuture<'a, Arc<dyn Hooks>> {
         Box::pin(std::future::ready(NoHooks::shared()))
     }
 
-    /// Forgets what was read, of one directory or of all: it is read again when it is next needed. Turns that are
-    /// running keep what they have.
+    /// Drops the cached data of one directory or of all; it is loaded again on the next use. Running turns keep
+    /// their data.
     fn forget(&self, directory: Option<&str>);
 
-    /// The configuration that counts in every directory, without secrets.
+    /// The user's configuration, which applies to every directory, without secrets.
     fn user_config(&self) -> BoxFuture<'_, Result<Value, Invalid>>;
 
-    /// Changes the configuration of a directory or, without one, what counts everywhere, and returns what it
-    /// amounts to there, without secrets. Turns that are running keep what they have.
+    /// Changes the configuration of a directory or, without one, the user's own. Returns the resulting
+    /// configuration without secrets. Running turns keep their data.
     fn configure<'a>(
         &'a self,
         directory: Option<&'a str>,
         change: Map<String, Value>,
     ) -> BoxFuture<'a, Result<Value, Unchanged>>;
 
-    /// Whether the user trusts a directory, and which parts of its configuration do not count.
+    /// The trust in a directory and the withheld parts of its configuration.
     fn trust<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Trust, Invalid>> {
         let trust = Trust {
             directory: directory.to_owned(),
@@ -108,21 +108,23 @@ pub trait Instances: Send + Sync + fmt::Debug {
         Box::pin(std::future::ready(Ok(trust)))
     }
 
-    /// Trusts a directory, or no longer. It counts from the next prompt on; turns that are running keep what they have.
+    /// Grants or revokes trust in a directory. It takes effect with the next prompt; running turns keep their
+    /// data.
     fn set_trust<'a>(&'a self, directory: &'a str, _trusted: bool) -> BoxFuture<'a, Result<(), Refused>> {
-        let message =
-            format!("{directory} cannot be trusted: this server keeps no list of trusted directories");
+        let message = format!(
+            "cannot change the trust in {directory}: this server keeps no list of trusted directories"
+        );
         Box::pin(std::future::ready(Err(Refused::Unfit(message))))
     }
 
-    /// Keeps a key or login for a provider, or removes it. From then on it counts everywhere.
+    /// Stores or removes a provider's key or login. It takes effect in every directory.
     fn log_in<'a>(&'a self, provider: &'a str, login: Option<Login>) -> BoxFuture<'a, Result<(), Refused>>;
 }
 
-/// Why something was not changed, for people.
+/// A change that was refused, with a message for the user.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Refused {
-    /// It cannot be changed, or not like this.
+    /// The change is impossible or invalid.
     #[error("{0}")]
     Unfit(String),
     /// No space is left for the file.
@@ -139,45 +141,39 @@ impl From<Refused> for Error {
     }
 }
 
-/// A tool, as models see it.
+/// A tool as models see it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ToolInfo {
-    /// Its name.
     pub id: String,
-    /// What it does.
     pub description: String,
-    /// The JSON Schema of its arguments.
+    /// JSON Schema of its arguments.
     pub parameters: Value,
 }
 
-/// What there is in one directory. Plain data, as of when it was read.
+/// Data of one directory at the time it was loaded.
 #[derive(Debug, Clone, Default)]
 pub struct Instance {
-    /// Providers that can be used.
     pub providers: Vec<Provider>,
-    /// The model to use first, by provider.
+    /// Default model by provider.
     pub default_models: BTreeMap<String, String>,
-    /// Agents that can be chosen.
     pub agents: Vec<Agent>,
-    /// Slash commands.
     pub commands: Vec<Command>,
-    /// Skills that can be loaded.
     pub skills: Vec<Skill>,
-    /// Variables that programs started here do not inherit, such as the keys of providers.
+    /// Variables that processes started here do not inherit, such as keys of providers.
     pub hidden: Vec<String>,
     /// The merged configuration as clients may see it, without secrets.
     pub config: Value,
-    /// MCP servers; none if nobody takes care of them.
+    /// MCP servers; `None` if this server has no support for them.
     pub mcp: Option<Arc<dyn McpServers>>,
 }
 
-/// A configuration that cannot be used.
+/// An invalid configuration.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Invalid {
-    /// The first file with a mistake.
+    /// The first file with an error.
     pub path: Option<String>,
-    /// All that is wrong, for people.
+    /// All errors, as a message for the user.
     pub message: String,
 }
 
@@ -189,13 +185,13 @@ impl From<Invalid> for Error {
     }
 }
 
-/// Why a configuration was not changed.
+/// The reason why a configuration was not changed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Unchanged {
-    /// It could not be used any more.
+    /// The changed configuration would be invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// It cannot be changed, or not like this.
+    /// The change is impossible or invalid.
     #[error(transparent)]
     Refused(#[from] Refused),
 }
@@ -209,7 +205,7 @@ impl From<Unchanged> for Error {
     }
 }
 
-/// The same for every directory, and for ever.
+/// The same instance for every directory; it never changes.
 #[derive(Debug, Clone, Default)]
 pub struct Everywhere(Arc<Instance>);
 
@@ -247,7 +243,7 @@ impl Instances for Everywhere {
     }
 }
 
-/// The instance of the directory a call is about.
+/// Extractor of the instance for the call's directory.
 #[derive(Debug, Clone)]
 pub struct Here(pub Arc<Instance>);
 

@@ -1,8 +1,8 @@
-//! The HTTP edge: OpenCode's routes on the engine's facade.
+//! The HTTP server: OpenCode's routes in front of the engine's facade.
 //!
-//! [`router`] is everything a client can call. Each route is one entry of the table in [`openapi`], which both
-//! registers and documents it. Handlers read their arguments with the extractors of [`extract`], call
-//! [`engine::Sessions`] and answer with a wire type; [`error`] alone knows status codes.
+//! [`router`] contains every route. Each route is one entry of the table in [`openapi`], which both registers
+//! and documents it. Handlers read their arguments with the extractors of [`extract`], call
+//! [`engine::Sessions`] and return a wire type; only [`error`] knows status codes.
 
 #![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
 
@@ -32,7 +32,7 @@ pub use error::Error;
 pub use instance::{Instance, Instances};
 pub use logins::LoginFault;
 
-/// Every route, ready to be served. Who may call is decided in front of it.
+/// All routes without access control; [`security::layer`] adds it.
 pub fn router(app: App) -> axum::Router {
     edge::around(openapi::register(routes::table())).with_state(app)
 }

@@ -1,5 +1,6 @@
-//! The list of all providers has megabytes, and is asked for whenever a client starts: it is put together and packed
-//! once for each configuration, also when many clients ask at the same time. Only the compressed form stays in memory.
+//! Cache of the compressed provider lists. A list has megabytes and every client requests it at start, so it is
+//! built and compressed once per configuration, even for concurrent calls. Only the compressed form stays in
+//! memory.
 
 use std::{
     collections::VecDeque,
@@ -16,24 +17,24 @@ use tokio::sync::OnceCell;
 
 use crate::Instance;
 
-/// Lists that are kept, packed. The oldest goes first.
+/// Most lists in the cache; the oldest is evicted first.
 const MAX_KEPT: usize = 8;
-/// A list is unpacked in pieces of this many bytes, each when the client has room for it.
+/// Size of the pieces in which a list is decompressed, each when the client has room for it.
 const PIECE: usize = 32 * 1024;
 
-/// A list, as most clients take it.
+/// A compressed list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Packed {
-    /// Compressed JSON.
+    /// Gzip-compressed JSON.
     pub(crate) gzip: Bytes,
-    /// Bytes of the JSON.
+    /// Size of the uncompressed JSON in bytes.
     pub(crate) length: u64,
-    /// Tells one list from another.
+    /// Entity tag of the list.
     pub(crate) tag: String,
 }
 
 impl Packed {
-    /// Packs a list. It takes a while.
+    /// Compresses a list. Slow, so it must run on a blocking thread.
     pub(crate) fn new(list: &AllProviders) -> io::Result<Self> {
         let mut packer = Counting { to: GzEncoder::new(Vec::new(), Compression::fast()), written: 0 };
         serde_json::to_writer(&mut packer, list)?;
@@ -47,7 +48,7 @@ impl Packed {
         Ok(Self { gzip: gzip.into(), length, tag })
     }
 
-    /// The JSON in pieces, for clients that cannot unpack.
+    /// The JSON in pieces, for clients that do not accept gzip.
     pub(crate) fn unpack(&self) -> impl Iterator<Item = io::Result<Bytes>> + Send + use<> {
         let mut json = GzDecoder::new(self.gzip.clone().reader());
         std::iter::from_fn(move || {
@@ -62,7 +63,7 @@ impl Packed {
     }
 }
 
-/// Counts what is written.
+/// Counts the bytes written.
 struct Counting<W> {
     to: W,
     written: u64,
@@ -80,18 +81,17 @@ impl<W: Write> Write for Counting<W> {
     }
 }
 
-/// What a list was made from, and the list once it is packed.
+/// The instance a list was built from, and the list once it is compressed.
 type Kept = VecDeque<(Weak<Instance>, Arc<OnceCell<Packed>>)>;
 
-/// The lists that were packed lately. Cheap to clone.
+/// Recently compressed lists. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Listings {
     kept: Arc<Mutex<Kept>>,
 }
 
 impl Listings {
-    /// The list of what there is in a directory, packed with `pack` by the first caller that asks for it. Others
-    /// that ask meanwhile wait for the same list.
+    /// The list of an instance. The first caller runs `pack`; concurrent callers wait for the same result.
     pub(crate) async fn get<E>(
         &self,
         instance: &Arc<Instance>,
@@ -116,7 +116,7 @@ impl Listings {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        // A list of whole entries is never half-changed.
+        // Poisoning is harmless, because the queue only ever holds complete entries.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_can_be_unpacked_and_told_apart() {
+    fn packed_lists_can_be_unpacked_and_have_distinct_tags() {
         let unpack = |packed: &Packed| packed.unpack().map(Result::unwrap).collect::<Vec<Bytes>>();
         let small = packed("a");
         assert_eq!(unpack(&small).concat(), br#"{"all":[],"default":{"a":"model"},"connected":[]}"#);
@@ -153,21 +153,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_is_kept_for_its_configuration_and_only_so_many() {
+    async fn lists_are_cached_per_configuration_up_to_a_limit() {
         let listings = Listings::default();
         let instances: Vec<Arc<Instance>> = (0..=MAX_KEPT).map(|_| Arc::default()).collect();
         for (number, instance) in instances.iter().enumerate() {
             get(&listings, instance, &number.to_string()).await;
         }
         assert_eq!(get(&listings, &instances[MAX_KEPT], "not packed").await, packed(&MAX_KEPT.to_string()));
-        assert_eq!(get(&listings, &instances[0], "again").await, packed("again"), "the oldest has gone");
+        assert_eq!(get(&listings, &instances[0], "again").await, packed("again"), "the oldest was evicted");
         drop(instances);
         get(&listings, &Arc::default(), "x").await;
         assert_eq!(listings.lock().len(), 1);
     }
 
     #[tokio::test]
-    async fn many_who_ask_at_once_wait_for_one_list_and_a_failure_is_not_kept() {
+    async fn concurrent_callers_share_one_list_and_a_failure_is_not_cached() {
         let (listings, instance) = (Listings::default(), Arc::default());
         let slow = listings.get(&instance, async {
             tokio::task::yield_now().await;

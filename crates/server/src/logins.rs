@@ -1,40 +1,39 @@
-//! Why a login was not begun or not completed, as clients are told.
+//! Errors of logins as clients see them.
 
 use protocol::wire_error::{NamedError, WireError};
 use serde_json::{Map, Value};
 
 use crate::{Error, error::Fault, instance::Invalid};
 
-/// Why a login was not begun or not completed.
+/// The reason why a login could not be started or completed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoginFault {
-    /// The directory's configuration cannot be used.
+    /// The directory's configuration is invalid.
     #[error(transparent)]
     Configuration(#[from] Invalid),
-    /// There is no such way to log in, or it does not work.
+    /// The login method does not exist or does not work.
     #[error("{0}")]
     Unusable(String),
-    /// What was answered beforehand does not fit.
+    /// An answer to a question of the login method is invalid.
     #[error("{message}")]
     Invalid {
-        /// What the answer is called.
+        /// Name of the answer.
         field: String,
-        /// What is wrong with it.
         message: String,
     },
-    /// No login waits to be completed.
+    /// No login is in progress.
     #[error("{0}")]
     Missing(String),
-    /// It needs a code, and there was none.
+    /// The login needs a code and the client sent none.
     #[error("{0}")]
     CodeMissing(String),
-    /// It did not work.
+    /// The login failed.
     #[error("{0}")]
     Failed(String),
 }
 
 impl LoginFault {
-    /// What it is called when it is told.
+    /// Error names on the wire.
     pub(crate) const NAMES: [&str; 5] = [
         "BadRequest",
         "ProviderAuthValidationFailed",
@@ -43,7 +42,7 @@ impl LoginFault {
         "ProviderAuthOauthCallbackFailed",
     ];
 
-    /// As it is told about a provider. The names are OpenCode's.
+    /// Converts to the wire error for a provider. The names are OpenCode's.
     pub(crate) fn about(self, provider: &str) -> Error {
         let text = self.to_string();
         let (name, field) = match self {

@@ -1,4 +1,4 @@
-//! The MCP servers of a directory, as far as routes need them. Whoever puts the program together knows how to connect.
+//! Interface to the MCP servers of a directory. The composition root implements it.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -8,31 +8,30 @@ use protocol::{
     mcp::{McpResource, McpStatus, McpTarget},
 };
 
-/// The MCP servers of one directory.
 pub trait McpServers: Send + Sync + fmt::Debug {
-    /// How it is with each, by name.
+    /// Status of each server by name.
     fn status(&self) -> BoxFuture<'_, BTreeMap<String, McpStatus>>;
 
-    /// Whether there is one of this name.
+    /// Returns true if a server of this name is configured.
     fn has(&self, name: &str) -> bool;
 
-    /// Connects to one, anew if need be.
+    /// Connects to a server, or reconnects.
     fn connect<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), NoServer>>;
 
-    /// Lets go of one until somebody connects to it.
+    /// Disconnects a server until `connect` is called for it.
     fn disconnect<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), NoServer>>;
 
-    /// Adds one, in place of one with the same name, and connects to it.
+    /// Adds a server, or replaces the one with the same name, and connects to it.
     fn add<'a>(&'a self, name: &'a str, config: McpTarget) -> BoxFuture<'a, ()>;
 
-    /// What all of them have to read.
+    /// Resources of all servers.
     fn resources(&self) -> BoxFuture<'_, Vec<McpResource>>;
 
-    /// The prompts of all of them, as slash commands.
+    /// Prompts of all servers, as slash commands.
     fn commands(&self) -> BoxFuture<'_, Vec<Command>>;
 }
 
-/// There is no server of this name.
+/// No server has this name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there is no MCP server of this name")]
 pub struct NoServer;

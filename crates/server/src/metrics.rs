@@ -1,7 +1,7 @@
-//! `GET /metrics`: figures for Prometheus, read at the moment they are asked for.
+//! `GET /metrics`: figures for Prometheus, collected when they are requested.
 //!
-//! Nothing is counted here. The engine and the store count what they do; this module asks them and writes it
-//! down. The server does not know the store, so whoever puts the two together hands over [`Store`].
+//! This module counts nothing itself. It reads the counters of the engine and the store and formats them. The
+//! server does not depend on the store, so the composition root passes it as [`Store`].
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -25,28 +25,28 @@ use crate::{App, Error};
 const CONTENT_TYPE: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// A store that counts what it does.
+/// A store with counters.
 pub trait Store: Send + Sync {
-    /// The counts now.
+    /// Current values of the counters.
     fn figures(&self) -> StoreFigures;
 }
 
-/// What a store has counted since it was opened.
+/// Counters of a store since it was opened.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StoreFigures {
-    /// How many commits took at most that long, each bound counting what smaller ones count.
+    /// Number of commits that took at most this long; each bound includes the smaller ones.
     pub latency: Vec<(Duration, u64)>,
-    /// How many commits there were.
+    /// Number of commits.
     pub commits: u64,
-    /// How long they took together.
+    /// Total time of all commits.
     pub time: Duration,
-    /// How many were refused.
+    /// Number of refused commits.
     pub refused: u64,
-    /// How many wait for the writer now.
+    /// Number of commits that wait for the writer now.
     pub waiting: usize,
 }
 
-/// The store of this server, if one was handed over.
+/// The store to report on.
 #[derive(Clone)]
 pub struct Counted(Arc<dyn Store>);
 
@@ -56,12 +56,12 @@ impl fmt::Debug for Counted {
     }
 }
 
-/// Lets `/metrics` show what a store has counted.
+/// Adds a store's counters to `/metrics`.
 pub fn with_store(router: Router, store: Arc<dyn Store>) -> Router {
     router.layer(Extension(Counted(store)))
 }
 
-/// Figures for Prometheus.
+/// Handler of `/metrics`.
 pub async fn metrics(State(app): State<App>, counted: Option<Extension<Counted>>) -> Result<Response, Error> {
     let statuses = app.sessions.statuses(None).await?;
     let retrying = statuses.values().filter(|status| matches!(status, SessionStatus::Retry { .. })).count();
@@ -79,7 +79,7 @@ pub async fn metrics(State(app): State<App>, counted: Option<Extension<Counted>>
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
 }
 
-/// Everything there is to show, as it was at one moment.
+/// All figures at one moment.
 #[derive(Debug)]
 struct Figures {
     engine: Stats,
@@ -106,38 +106,43 @@ impl Collector for Figures {
         let out = &mut out;
         let Stats { live, unfinished, waiting, prompts, ended, bus } = &self.engine;
 
-        let mut sessions = describe(out, "sessions", "Sessions, by status", Gauge)?;
+        let mut sessions = describe(out, "sessions", "Sessions by status", Gauge)?;
         for (status, count) in [("idle", self.idle), ("busy", self.busy), ("retry", self.retrying)] {
             sessions.encode_family(&[("status", status)])?.encode_gauge(&count)?;
         }
-        gauge(out, "actors", "Sessions that have a task and memory of their own", *live)?;
-        let about = "Sessions that wait for repair because the database cannot be written";
+        gauge(out, "actors", "Sessions with a running actor", *live)?;
+        let about = "Sessions that wait for repair until the database accepts writes";
         gauge(out, "sessions_unfinished", about, *unfinished)?;
-        let mut turns = describe(out, "turns_ended", "Turns that ended, by how", Counter)?;
+        let mut turns = describe(out, "turns_ended", "Ended turns by reason", Counter)?;
         for (reason, count) in ended {
             let labels = [("reason", reason.as_str())];
             turns.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(count, None)?;
         }
-        counter(out, "prompts_accepted", "Prompts that were accepted", *prompts)?;
+        counter(out, "prompts_accepted", "Accepted prompts", *prompts)?;
         gauge(out, "prompts_waiting", "Prompts that no turn has taken up yet", *waiting)?;
 
-        counter(out, "events_published", "Events that were given to subscribers", bus.published)?;
+        counter(out, "events_published", "Events delivered to subscribers", bus.published)?;
         gauge(out, "subscribers", "Open event streams", bus.subscribers)?;
         gauge(out, "subscriber_lag_frames", "Frames in the fullest queue of a subscriber", bus.deepest)?;
-        counter(out, "subscribers_cut_off", "Subscribers that did not keep up", bus.cut_off)?;
+        counter(
+            out,
+            "subscribers_cut_off",
+            "Subscribers disconnected because they fell behind",
+            bus.cut_off,
+        )?;
 
         if let Some(store) = &self.store {
-            let about = "How long commits took, from being asked for to being durable";
+            let about = "Commit latency, from the call to durability";
             let mut commits = describe(out, "commit_seconds", about, Histogram)?;
             let (sum, buckets) = (store.time.as_secs_f64(), buckets(store));
             commits.encode_histogram::<NoLabelSet>(sum, store.commits, &buckets, None)?;
-            counter(out, "commits_refused", "Commits that the store refused", store.refused)?;
+            counter(out, "commits_refused", "Commits refused by the store", store.refused)?;
             gauge(out, "writer_queue", "Commits and checkpoints that wait for the writer", store.waiting)?;
         }
 
-        gauge(out, "uptime_seconds", "How long the server has been up", self.uptime.as_secs_f64())?;
+        gauge(out, "uptime_seconds", "Time since the server started", self.uptime.as_secs_f64())?;
         if let Some(resident) = self.resident {
-            gauge(out, "resident_memory_bytes", "Memory the server occupies", resident)?;
+            gauge(out, "resident_memory_bytes", "Resident memory of the server", resident)?;
         }
         Ok(())
     }
@@ -165,7 +170,7 @@ fn counter(out: &mut DescriptorEncoder<'_>, name: &str, about: &str, value: u64)
     describe(out, name, about, Counter)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
-/// The encoder wants each bucket on its own, and one for the rest.
+/// Converts cumulative buckets to separate ones, with one for all larger values, as the encoder expects.
 fn buckets(store: &StoreFigures) -> Vec<(f64, u64)> {
     let bounds = store.latency.iter().map(|(bound, count)| (bound.as_secs_f64(), *count));
     let mut smaller = 0;
@@ -177,7 +182,7 @@ fn buckets(store: &StoreFigures) -> Vec<(f64, u64)> {
     alone.collect()
 }
 
-/// What the kernel says this process occupies, where it says so.
+/// Resident memory of this process; `None` where the kernel does not report it.
 async fn resident_bytes() -> Option<u64> {
     let status = tokio::fs::read_to_string("/proc/self/status").await.ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -221,7 +226,7 @@ mod tests {
 
     #[tokio::test]
     #[cfg(target_os = "linux")]
-    async fn the_kernel_knows_how_large_we_are() {
+    async fn the_kernel_reports_resident_memory() {
         assert!(resident_bytes().await.unwrap() > 100_000);
     }
 }

@@ -1,9 +1,9 @@
-//! The table of routes, and the document that follows from it.
+//! The table of routes and the OpenAPI document generated from it.
 //!
-//! A [`Route`] is one entry: method, path, OpenCode's operation id, the handler, and what goes wrong. From the
-//! handler's own signature follow its parameters, its body and its answer ([`Takes`], [`Gives`]), so the
-//! document cannot say something else than the server does. The same entry registers the handler with axum; a
-//! route that is not in the table is not served.
+//! A [`Route`] is one entry: method, path, OpenCode's operation id, the handler and its errors. Parameters,
+//! body and response follow from the handler's signature ([`Takes`], [`Gives`]), so the document cannot differ
+//! from the server. The same entry registers the handler with axum; a route that is not in the table is not
+//! served.
 
 mod describe;
 mod operation;
@@ -20,7 +20,7 @@ pub use schemas::Schemas;
 
 use crate::{App, routes};
 
-/// The OpenAPI document of everything this server answers.
+/// The OpenAPI document of this server.
 pub fn document() -> Value {
     let mut schemas = Schemas::default();
     let mut paths = Map::new();
@@ -49,10 +49,10 @@ pub fn document() -> Value {
     document
 }
 
-/// The routes as axum serves them.
+/// Registers the routes with axum.
 pub(crate) fn register(table: Vec<Route>) -> Router<App> {
     table.into_iter().fold(Router::new(), |router, route| {
-        // OpenCode's document writes a bare star where any path may follow.
+        // OpenCode's document writes `*` for any remaining path.
         let path = route.path().replace("/*", "/{*tail}");
         router.route(&path, route.into_handler())
     })

@@ -1,4 +1,4 @@
-//! Which project a directory belongs to, by OpenCode's rules, so that both agree on the same repository.
+//! Finds the project of a directory by OpenCode's rules, so that both agree on the same repository.
 
 use std::{
     collections::HashMap,
@@ -13,30 +13,28 @@ use sha1::{Digest, Sha1};
 use tokio::{sync::OnceCell, time::Instant};
 use workspace::git::{self, Repository};
 
-/// Directories to remember. Beyond that all are looked up afresh.
+/// Most directories in the cache. Beyond that it is cleared.
 const MAX_KNOWN: usize = 1_024;
-/// How long an answer holds: somebody may make a directory a repository, or give it a remote.
+/// Lifetime of a cache entry: a directory may become a repository or get a remote.
 const FRESH: Duration = Duration::from_mins(1);
-/// The project of everything that is in no repository.
+/// Project id of directories outside any repository.
 const GLOBAL: &str = "global";
-/// An id that OpenCode left in a repository is no longer than this.
+/// Longest id that OpenCode stored in a repository.
 const MAX_ID: usize = 200;
 
-/// What is known about a directory.
+/// Project and repository of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The directory.
     pub directory: String,
-    /// Id of its project.
     pub project: String,
-    /// Top of its worktree; `/` outside any repository.
+    /// Top of the worktree; `/` outside any repository.
     pub worktree: String,
-    /// Its repository.
+    /// `None` outside any repository.
     pub repository: Option<Repository>,
 }
 
 impl Place {
-    /// Where a new session of this directory lives.
+    /// Home of a new session in this directory.
     pub fn home(&self) -> Home {
         Home {
             directory: self.directory.clone(),
@@ -46,7 +44,7 @@ impl Place {
     }
 }
 
-/// Answers which project a directory belongs to. Asking git costs milliseconds, so answers are kept a while.
+/// Cache of directories and their projects, because asking git takes milliseconds.
 #[derive(Debug, Clone, Default)]
 pub struct Projects {
     known: Arc<Mutex<HashMap<String, Known>>>,
@@ -55,18 +53,18 @@ pub struct Projects {
 #[derive(Debug, Clone)]
 struct Known {
     since: Instant,
-    /// Filled by the first who asks; the others wait for it.
+    /// Filled by the first caller; concurrent callers wait for it.
     place: Arc<OnceCell<Place>>,
 }
 
 impl Projects {
-    /// The place of a directory.
+    /// Finds the place of a directory.
     pub async fn find(&self, directory: &str) -> Place {
         let cell = self.cell(directory);
         cell.get_or_init(|| look(directory)).await.clone()
     }
 
-    /// Looks a directory up afresh the next time: it has just changed.
+    /// Drops a directory that has just changed from the cache.
     pub fn forget(&self, directory: &str) {
         self.lock().remove(directory);
     }
@@ -86,7 +84,7 @@ impl Projects {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
-        // A map of finished answers is never half-changed.
+        // Poisoning is harmless, because the map only ever holds complete entries.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -101,7 +99,7 @@ async fn look(directory: &str) -> Place {
     Place { directory, project, worktree, repository: Some(repository) }
 }
 
-/// The remote names a project everywhere; without one, what OpenCode noted; without that, the first commit.
+/// Identifies a project by its remote, else by the id that OpenCode stored, else by the first commit.
 async fn identify(repository: &Repository) -> Option<String> {
     if let Some(remote) = repository.origin().await.as_deref().and_then(git::remote_path) {
         return Some(hash(&format!("git-remote:{remote}")));
@@ -131,7 +129,7 @@ fn hash(text: &str) -> String {
     hex
 }
 
-/// A directory as seen from the top of its worktree; empty for the top itself.
+/// A directory relative to the top of its worktree; empty for the top itself.
 fn relative(worktree: &str, directory: &str) -> String {
     Path::new(directory)
         .strip_prefix(worktree)
@@ -139,13 +137,13 @@ fn relative(worktree: &str, directory: &str) -> String {
         .into_owned()
 }
 
-/// The top of the worktree that a directory and its relative path imply.
+/// Top of the worktree for a directory and its relative path.
 pub fn worktree_of(directory: &str, path: &str) -> String {
     let top = directory.strip_suffix(path).unwrap_or(directory).trim_end_matches('/');
     if top.is_empty() { "/".into() } else { top.into() }
 }
 
-/// The main worktree of the repository that has a worktree here, and all others. Reads files, and blocks.
+/// The main worktree of the repository at `here`, and all others. Reads files and blocks.
 pub fn worktrees(here: &str) -> (String, Vec<String>) {
     let top = Path::new(here);
     let common = git::repository_of(top).unwrap_or_else(|| top.join(".git"));
@@ -182,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_repository_is_known_by_its_remote_a_note_or_its_first_commit() {
+    async fn a_repository_is_identified_by_remote_stored_id_or_first_commit() {
         let tree = tempfile::tempdir().unwrap();
         let top = top(&tree);
         git(tree.path(), "init -q").await;
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_worktrees_of_a_repository_agree_which_is_the_main_one() {
+    async fn all_worktrees_of_a_repository_agree_on_the_main_one() {
         let tree = tempfile::tempdir().unwrap();
         let top = top(&tree);
         let (main, other) = (format!("{top}/main"), format!("{top}/other"));
@@ -213,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn answers_are_kept_for_a_while_and_not_for_ever() {
+    async fn places_are_cached_for_a_limited_time() {
         let projects = Projects::default();
         let first = projects.cell("/a");
         assert!(Arc::ptr_eq(&first, &projects.cell("/a")));

@@ -1,4 +1,4 @@
-//! Calls that are meant for a terminal interface, kept for whoever asks for them one by one.
+//! Queues of calls to a terminal interface, for clients that poll for them one by one.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,23 +11,22 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-/// How long a client waits for a call before it has to ask again.
+/// Longest time that a poll waits for a call.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
-/// Calls that are kept for a directory; beyond that the oldest is forgotten.
+/// Most queued calls per directory; beyond that the oldest is dropped.
 const MAX_CALLS: usize = 64;
-/// Directories that calls are kept for; beyond that all are forgotten.
+/// Most directories with a queue; beyond that all queues are dropped.
 const MAX_DIRECTORIES: usize = 64;
 
-/// One call.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Call {
-    /// What was called.
+    /// Path of the call.
     pub(crate) path: &'static str,
-    /// What was sent.
+    /// Body of the call.
     pub(crate) body: Value,
 }
 
-/// The calls of every directory that somebody has asked about. Cheap to clone.
+/// Queues of all directories that were polled. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remote {
     inner: Arc<Inner>,
@@ -40,7 +39,7 @@ struct Inner {
 }
 
 impl Remote {
-    /// Keeps a call, if anybody ever asked for those of the directory.
+    /// Queues a call if any client has polled for the directory.
     pub(crate) fn called(&self, directory: &str, call: Call) {
         let mut calls = self.lock();
         let Some(waiting) = calls.get_mut(directory) else { return };
@@ -52,10 +51,10 @@ impl Remote {
         self.inner.called.notify_waiters();
     }
 
-    /// The next call of a directory, as soon as there is one.
+    /// Waits for the next call of a directory.
     pub(crate) async fn next(&self, directory: &str) -> Call {
         loop {
-            // It counts from here on, so that nothing is missed between looking and waiting.
+            // Registered before the queue is checked, so that no call is missed in between.
             let called = self.inner.called.notified();
             if let Some(call) = self.take(directory) {
                 return call;
@@ -73,7 +72,7 @@ impl Remote {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, VecDeque<Call>>> {
-        // Lists of whole calls are never half-changed.
+        // Poisoning is harmless, because the queues only ever hold complete calls.
         self.inner.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_are_kept_from_the_first_question_on_and_handed_out_in_order() {
+    async fn calls_are_queued_from_the_first_poll_on_and_delivered_in_order() {
         let remote = Remote::default();
         remote.called("/a", call(0));
         assert_eq!(remote.next("/a").now_or_never(), None);
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_wakes_one_of_those_who_wait() {
+    async fn a_call_wakes_one_waiting_client() {
         let remote = Remote::default();
         let (one, other) = (remote.next("/a"), remote.next("/a"));
         let send = async {
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_so_much_is_kept() {
+    async fn queues_are_bounded() {
         let remote = Remote::default();
         assert_eq!(remote.next("/a").now_or_never(), None);
         for number in 0..=MAX_CALLS {

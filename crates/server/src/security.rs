@@ -1,9 +1,9 @@
-//! Who may talk to this server: a layer around every route, found or not.
+//! Access control in front of every route, including unknown ones.
 //!
-//! A call passes three checks. Its `Host` must be a name this server goes by, or a page of a name that was
-//! pointed at the loopback address (DNS rebinding) could read everything. The page that makes it, if a browser
-//! says that there is one (`Origin`, `Sec-Fetch-Site`), must be allowed; otherwise any page in the user's
-//! browser could start a shell. And the caller must be the user this server runs as, or know the password.
+//! A call passes three checks. Its `Host` must be a name of this server; otherwise a web page could point its
+//! own name at the loopback address (DNS rebinding) and read everything. If a browser reports a page (`Origin`,
+//! `Sec-Fetch-Site`), its origin must be allowed; otherwise any page in the user's browser could start a shell.
+//! And the caller must be the user this server runs as, or know the password.
 
 #[cfg(target_os = "linux")]
 mod diagnosis;
@@ -34,18 +34,18 @@ pub use password::Credentials;
 pub use peer::Peer;
 pub(crate) use peer::Source;
 
-/// How long a browser may remember the answer to a preflight, in seconds.
+/// Seconds for which a browser may cache a preflight response.
 const PREFLIGHT_AGE: &str = "86400";
-/// What a page may do, if it may do anything.
+/// Methods that an allowed page may use.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
-/// What a page may read of an answer beyond the ordinary.
+/// Additional response headers that a page may read.
 const EXPOSED_HEADERS: &str = "x-next-cursor, link";
 
-/// The refusal of a caller that is neither the server's user nor has to know a password.
+/// Error for callers of another user when no password is set.
 pub(crate) const OTHER_USER: &str =
     "this server was started without a password and serves only the user it runs as";
 
-/// Who may talk to a server.
+/// Access rules of a server.
 #[derive(Debug, Clone)]
 pub struct Policy {
     credentials: Option<Credentials>,
@@ -55,18 +55,18 @@ pub struct Policy {
     origins: Vec<String>,
 }
 
-/// A policy that makes no sense.
+/// An invalid policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Everybody in the network could run commands here.
-    #[error("listening on {0} needs a password, because others can reach that address")]
+    /// Without a password, every user of the network could run commands here.
+    #[error("listening on {0} needs a password, because other machines can reach that address")]
     Exposed(IpAddr),
-    /// No origin.
-    #[error("\"{0}\" is no origin; one looks like https://app.example or http://localhost:3000")]
+    /// The configured origin is not one.
+    #[error("\"{0}\" is not an origin; write it like https://app.example or http://localhost:3000")]
     Origin(String),
-    /// No host.
-    #[error("\"{0}\" is no host name")]
+    /// Not a host name.
+    #[error("\"{0}\" is not a host name")]
     Host(String),
 }
 
@@ -82,39 +82,39 @@ impl Policy {
         }
     }
 
-    /// Whether only the user this server runs as may connect, because there is no password.
+    /// True if only the user this server runs as may connect, because no password is set.
     pub fn is_own_user_only(&self) -> bool {
         self.credentials.is_none()
     }
 
-    /// Everybody needs these, the server's own user included.
+    /// Requires these credentials from every caller, including the server's own user.
     #[must_use]
     pub fn with_credentials(self, credentials: Option<Credentials>) -> Self {
         Self { credentials, ..self }
     }
 
-    /// Instead of the password, one of these opens the terminal it was made for: a browser cannot send a password with
-    /// a WebSocket.
+    /// Accepts tickets in place of the password, each for the terminal it was issued for. A browser cannot send
+    /// a password with a WebSocket.
     #[must_use]
     pub fn with_tickets(self, tickets: Tickets) -> Self {
         Self { tickets, ..self }
     }
 
-    /// The server goes by this name, too.
+    /// Accepts an additional host name.
     pub fn allow_host(mut self, host: &str) -> Result<Self, Error> {
         let name = origin::host_name(host).ok_or_else(|| Error::Host(host.to_owned()))?;
         self.hosts.push(name);
         Ok(self)
     }
 
-    /// Pages of this origin may call, too. There is no wildcard.
+    /// Allows pages of an additional origin to call. There is no wildcard.
     pub fn allow_origin(mut self, origin: &str) -> Result<Self, Error> {
         let origin = origin::configured(origin).ok_or_else(|| Error::Origin(origin.to_owned()))?;
         self.origins.push(origin);
         Ok(self)
     }
 
-    /// Refuses to listen on an address that others can reach when nobody needs a password.
+    /// Refuses to listen on an address that other machines can reach without a password.
     pub fn check_bind(&self, address: IpAddr) -> Result<(), Error> {
         match &self.credentials {
             None if !address.to_canonical().is_loopback() => Err(Error::Exposed(address)),
@@ -123,7 +123,7 @@ impl Policy {
     }
 }
 
-/// Puts the policy in front of every route, and of the answer to unknown ones.
+/// Adds the policy in front of every route, including unknown ones.
 pub fn layer(router: Router, policy: Policy) -> Router {
     router.layer(middleware::from_fn_with_state(Arc::new(policy), guard))
 }
@@ -150,16 +150,17 @@ async fn guard(State(policy): State<Arc<Policy>>, request: Request, next: Next) 
 
 enum Admitted {
     Call,
-    /// A browser asks first whether the page may call at all.
+    /// A browser asks whether the page may call at all.
     Preflight(HeaderValue),
 }
 
 enum Refusal {
     Host,
     Origin,
-    /// The origin, if there is one, is allowed: its page may learn that a password is wanted.
+    /// Unknown caller. The origin, if there is one, is allowed, so its page may learn that a password is
+    /// required.
     Stranger(&'static str),
-    /// Too many wrong passwords; how long to wait.
+    /// Too many wrong passwords, and the time to wait.
     Guessing(Duration),
 }
 
@@ -186,17 +187,17 @@ async fn admit(policy: &Policy, call: &Parts) -> Result<Admitted, Refusal> {
     }
 }
 
-/// Admits a call with the password, or with a ticket in its place.
+/// Admits a call with the password or with a ticket in its place.
 ///
-/// The server's own user never waits for having been wrong: such a process could do more than guess. Nor does a
-/// connection whose last password was right, so that one client behind a proxy does not lock out another.
+/// The server's own user never has to wait after wrong passwords: such a process could do more than guess. Nor
+/// does a connection whose last password was right, so that one client behind a proxy cannot lock out another.
 async fn check_password(
     policy: &Policy,
     credentials: &Credentials,
     call: &Parts,
     peer: Option<&Peer>,
 ) -> Result<Admitted, Refusal> {
-    const WANTED: &str = "this server wants a user name and a password";
+    const WANTED: &str = "this server requires a user name and a password";
     if policy.tickets.open(&call.uri) {
         return Ok(Admitted::Call);
     }
@@ -229,12 +230,12 @@ impl Refusal {
         let (status, error) = match self {
             Self::Host => tagged(
                 StatusCode::FORBIDDEN,
-                forbidden("this server does not go by that name; --allow-host adds names it goes by"),
+                forbidden("unknown Host; start the server with --allow-host NAME to accept a name"),
             ),
             Self::Origin => tagged(
                 StatusCode::FORBIDDEN,
                 forbidden(
-                    "this page may not call here; --cors adds origins whose pages may, for example \
+                    "this origin is not allowed; start the server with --cors ORIGIN to allow it, for example \
                      --cors http://localhost:5173",
                 ),
             ),
@@ -266,14 +267,12 @@ impl Refusal {
 
 fn too_many_guesses(wait: Duration) -> WireError {
     let seconds = whole_seconds(wait);
-    let message = format!(
-        "too many wrong passwords came from your address; the next one is looked at in {seconds} seconds"
-    );
+    let message = format!("too many wrong passwords from your address; try again in {seconds} seconds");
     let (name, data) = (Fault::Overloaded.name().into(), json!({ "message": message }));
     WireError::Named(NamedError::Other { name, data })
 }
 
-/// A wait in seconds, rounded up so that a caller does not come back too early.
+/// Rounds a wait up to seconds, so that a client does not retry too early.
 fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
@@ -282,7 +281,7 @@ fn forbidden(message: &str) -> TaggedError {
     TaggedError::Forbidden { message: message.to_owned(), extra: Rest::NONE }
 }
 
-/// Lets the page read the answer.
+/// Lets the page read the response.
 fn share(headers: &mut HeaderMap, page: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, page);
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED_HEADERS));

@@ -1,4 +1,4 @@
-//! The accept loop: bounded connections in, and a way out that takes five seconds at most.
+//! The accept loop: a bounded number of connections, and a shutdown within five seconds.
 
 mod connection;
 mod places;
@@ -22,36 +22,36 @@ use places::Places;
 pub use places::{Capacity, MAX_CONNECTIONS};
 use refusal::Refusal;
 
-/// How long a client may take to say what it wants, and how long a connection may do nothing between calls.
+/// Timeout for the head of a call, and for idle time between calls.
 pub const HEADER_READ: Duration = Duration::from_secs(30);
-/// How long a client may leave a write blocked before it is taken for dead.
+/// Longest time that a write may block before the client counts as dead.
 pub const WRITE_STALL: Duration = Duration::from_secs(30);
-/// What a connection may hold back in memory.
+/// Largest buffer of a connection, in bytes.
 const MAX_BUFFER: usize = 64 * 1024;
 /// The longest head of a call, in bytes. A longer one is answered with 431.
 pub const MAX_HEAD: usize = 64 * 1024;
-/// How long to wait when no connection can be accepted, for want of file descriptors for instance.
+/// Pause after a failed accept, for instance when no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// From the signal to the last connection; what remains of five seconds is for the store.
+/// Time from the signal to the last connection; the rest of five seconds is for the store.
 pub const DRAIN: Duration = Duration::from_millis(4_500);
 
-/// Who may connect to a server, and how many.
+/// Limits on connections.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Admission {
-    /// How many connections there may be.
     pub capacity: Capacity,
-    /// Whether connections of other users get no place. Their calls would be refused anyway; without a place,
-    /// they cannot keep the server's own user out by connecting often.
+    /// True if connections of other users are refused at once. Their calls would fail anyway; refusing the
+    /// connection keeps them from using up the places of the server's own user.
     pub own_user_only: bool,
 }
 
-/// Serves until `stop` resolves, then lets calls that have begun come to their end.
+/// Serves until `stop` resolves, then finishes the calls that have begun.
 pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
     serve_and_close(listener, router, Admission::default(), stop, async {}).await;
 }
 
-/// Serves until `stop` resolves. Then nothing more is accepted, idle connections are closed, and `close` runs:
-/// it has to end what keeps calls and event streams going. Connections that are left after [`DRAIN`] are cut off.
+/// Serves until `stop` resolves. Then it accepts no more connections, closes idle ones and runs `close`, which
+/// must end everything that keeps calls and event streams open. Connections that remain after [`DRAIN`] are cut
+/// off.
 pub async fn serve_and_close(
     listener: TcpListener,
     router: Router,
@@ -76,20 +76,20 @@ pub async fn serve_and_close(
     connections.cut.cancel();
 }
 
-/// Cheap to clone.
+/// Shared state of all connections. Cheap to clone.
 #[derive(Clone)]
 struct Connections {
     router: Router,
     own_user_only: bool,
     places: Arc<Places>,
-    /// Connections whose user is being looked up, or that wait for a place.
+    /// Permits for connections whose user is being looked up, or that wait for a place.
     arrivals: Arc<Semaphore>,
-    /// Connections that are being told that there is no place for them.
+    /// Permits for connections that are being refused.
     refusals: Arc<Semaphore>,
     tasks: TaskTracker,
-    /// Finish the call that is being answered, then close.
+    /// Ends each connection after the call it is answering.
     finish: CancellationToken,
-    /// Close now.
+    /// Closes all connections at once.
     cut: CancellationToken,
 }
 
@@ -109,7 +109,7 @@ impl Connections {
 
     async fn accept(&self, listener: TcpListener) {
         let mut is_failing = false;
-        // The semaphore is never closed, so this goes on until it is dropped.
+        // The semaphore is never closed, so the loop runs until its future is dropped.
         while let Ok(arrival) = self.arrivals.clone().acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, _)) => {
@@ -118,7 +118,7 @@ impl Connections {
                 }
                 Err(error) => {
                     if !is_failing {
-                        tracing::warn!(%error, "could not accept a connection");
+                        tracing::warn!(%error, "cannot accept a connection");
                     }
                     is_failing = true;
                     self.places.make_file();
@@ -138,11 +138,11 @@ impl Connections {
         });
     }
 
-    /// Gives a connection a place and answers its calls, or tells it why it gets none.
+    /// Assigns a place to a connection and answers its calls, or refuses it with a reason.
     async fn welcome(self, stream: TcpStream, arrival: OwnedSemaphorePermit) {
         let peer = match ends(&stream) {
             Ok(peer) => peer,
-            Err(error) => return tracing::debug!(%error, "a connection broke"),
+            Err(error) => return tracing::debug!(%error, "connection failed"),
         };
         let source = peer.source().await;
         let is_welcome = !self.own_user_only || peer.is_own_user().await;
@@ -151,10 +151,10 @@ impl Connections {
         match place {
             Ok(place) => {
                 if let Err(error) = converse(stream, peer, place, self.router, self.finish).await {
-                    tracing::debug!(%error, "a connection broke");
+                    tracing::debug!(%error, "connection failed");
                 }
             }
-            // When too many are refused at once, the others are closed without a word.
+            // When too many are refused at once, the rest are closed without a response.
             Err(refusal) => {
                 if let Ok(_permit) = self.refusals.try_acquire() {
                     refusal.answer(stream).await;

@@ -1,10 +1,9 @@
 //! Event streams: `GET /event` for one directory, `GET /global/event` for all.
 //!
-//! A stream says hello, replays what the client missed, says who is not idle and what waits for an answer, sends the
-//! text of open parts and then follows the bus.
-//! It ends in one of two ways. When the server goes down it ends cleanly. A client that did not keep up is cut
-//! off with an error instead, because OpenCode's client takes a clean end for the last word and reconnects
-//! (with its cursor) only after an error.
+//! A stream begins with `server.connected`, replays what the client missed, reports sessions that are not idle
+//! and pending requests, sends the text of open parts and then follows the bus. It ends in one of two ways. On
+//! shutdown it ends cleanly. A client that did not keep up is cut off with an error instead, because OpenCode's
+//! client takes a clean end as final and reconnects (with its cursor) only after an error.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -30,18 +29,18 @@ use crate::{
     extract::{Directory, Query},
 };
 
-/// How often a client hears that the connection is alive.
+/// Interval between heartbeats.
 pub const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// Small frames that are ready together are sent together, up to about this size: one write for a hundred
-/// deltas instead of a hundred. Copying them costs less than handing them over one by one: measured with a
-/// hundred subscribers, it delivers two to six times as many deltas per second.
+/// Size up to which small frames that are ready together are sent in one write, for instance a hundred deltas
+/// at once. Copying them costs less than sending them one by one: measured with a hundred subscribers, it
+/// delivers two to six times as many deltas per second.
 pub const CHUNK: usize = 64 * 1024;
 
-/// Frames from this size on are not worth copying.
+/// Size from which a frame is sent without copying.
 const LARGE: usize = 16 * 1024;
 
-/// Not to be stored, changed or held back on the way.
+/// Headers that keep proxies from storing, changing or buffering the stream.
 pub(crate) const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
     (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
@@ -49,10 +48,11 @@ pub(crate) const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
 ];
 
-/// Where a client wants to go on. The header `Last-Event-ID` says the same; the query wins.
+/// Position from which a client resumes. The header `Last-Event-ID` has the same meaning; the query takes
+/// precedence.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct Resume {
-    /// The `id:` of the last event that was seen: everything durable after it is sent again.
+    /// The `id:` of the last event the client received; all later durable events are sent again.
     #[serde(default, deserialize_with = "cursor_in_query")]
     pub after: Option<u64>,
 }
@@ -87,14 +87,14 @@ fn cursor(resume: &Resume, headers: &HeaderMap) -> Result<Option<u64>, Error> {
     number.map(Some).ok_or_else(refuse)
 }
 
-const NOT_A_CURSOR: &str = "must be a number, the id of the last event that was seen";
+const NOT_A_CURSOR: &str = "must be a number: the id of the last event the client received";
 
 fn cursor_in_query<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let text = String::deserialize(deserializer)?;
     text.parse().map(Some).map_err(|_| de::Error::custom(format_args!("after {NOT_A_CURSOR}")))
 }
 
-/// Subscribes first and answers then, so that nothing can happen in between unseen.
+/// Subscribes before it responds, so that no event is missed in between.
 async fn respond(
     sessions: Sessions,
     scope: Scope,
@@ -106,7 +106,7 @@ async fn respond(
     Ok((HEADERS, Body::from_stream(stream::try_unfold(feed, Feed::next))).into_response())
 }
 
-/// Why a stream broke off.
+/// The reason why a stream was cut off.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CutOff {
     #[error(transparent)]
@@ -115,11 +115,11 @@ pub(crate) enum CutOff {
     Engine(#[from] engine::Error),
 }
 
-/// What one client is sent.
+/// State of one client's stream.
 struct Feed {
     sessions: Sessions,
     stream: Stream,
-    /// How a frame is written.
+    /// Encodes a frame.
     form: fn(&Frame) -> Bytes,
     ready: VecDeque<Bytes>,
     heartbeat: Interval,
@@ -138,7 +138,7 @@ impl Feed {
             if let Some(chunk) = self.ready.pop_front() {
                 return Ok(Some((chunk, self)));
             }
-            // Both can be dropped half-way without losing anything.
+            // Both futures can be dropped at any await without losing anything.
             let item = tokio::select! {
                 item = self.stream.next() => item,
                 _ = self.heartbeat.tick() => {
@@ -162,7 +162,7 @@ pub(crate) fn cut_off(why: impl Into<CutOff>) -> CutOff {
     why
 }
 
-/// Few chunks out of many frames.
+/// Packs frames into few chunks.
 fn pack(frames: &[Arc<Frame>], form: fn(&Frame) -> Bytes) -> VecDeque<Bytes> {
     if let [frame] = frames {
         return VecDeque::from([form(frame)]);

@@ -1,5 +1,5 @@
-//! Terminals that clients have opened. Each belongs to a directory and lives until it is removed or the server stops;
-//! one whose program has ended makes room for another.
+//! Terminals that clients have opened. Each belongs to a directory and lives until it is removed or the server
+//! stops. One whose program has ended may be replaced by a new one.
 
 mod tickets;
 
@@ -24,17 +24,17 @@ use crate::{Error, error::Fault};
 
 pub use tickets::{MAX_TICKETS, TICKET, Tickets};
 
-/// Terminals at a time, in all directories together.
+/// Most terminals in all directories together.
 pub const MAX_TERMINALS: usize = 32;
-/// Connections to one terminal.
+/// Most connections to one terminal.
 pub const MAX_VIEWERS: usize = 16;
 
-/// The exit code of a program that ended by a signal is this much more than the signal, as shells have it.
+/// Added to the number of a signal to form the exit code of a program that the signal ended, as in shells.
 const BY_SIGNAL: i32 = 128;
-/// The signal of a terminal that was closed.
+/// SIGHUP, for a terminal that was closed.
 const HANG_UP: i32 = 1;
 
-/// All terminals. Cheap to clone.
+/// Registry of all terminals. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Terminals {
     inner: Arc<Mutex<Inner>>,
@@ -48,19 +48,19 @@ struct Inner {
     closing: bool,
 }
 
-/// A terminal and what clients know about it.
+/// A terminal with its description.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) place: Place,
     pub(crate) terminal: Arc<Terminal>,
-    /// One permit for each connection.
+    /// One permit per connection.
     pub(crate) viewers: Arc<Semaphore>,
-    /// As of when it was opened or renamed.
+    /// Description as of the opening or last renaming.
     info: Pty,
 }
 
 impl Entry {
-    /// As it is now.
+    /// Current description, with status and exit code.
     pub(crate) fn info(&self) -> Pty {
         let exit_code = self.terminal.screen().exit().map(code);
         let status = if exit_code.is_some() { PtyStatus::Exited } else { PtyStatus::Running };
@@ -68,7 +68,7 @@ impl Entry {
     }
 }
 
-/// What a new terminal is called and runs.
+/// Title and command of a new terminal.
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) title: Option<String>,
@@ -78,12 +78,12 @@ pub(crate) struct Order {
 }
 
 impl Terminals {
-    /// Tickets for their WebSockets.
+    /// Tickets for WebSockets of terminals.
     pub fn tickets(&self) -> Tickets {
         self.tickets.clone()
     }
 
-    /// Opens a terminal and says so.
+    /// Opens a terminal and publishes an event.
     pub(crate) fn open(
         &self,
         sessions: &Sessions,
@@ -122,19 +122,18 @@ impl Terminals {
         Ok(info)
     }
 
-    /// The terminals of a directory, oldest first.
+    /// Terminals of a directory, oldest first.
     pub(crate) fn list(&self, directory: &str) -> Vec<Pty> {
         let inner = self.lock();
         inner.entries.iter().filter(|entry| *entry.place.directory == *directory).map(Entry::info).collect()
     }
 
-    /// A terminal of a directory.
     pub(crate) fn find(&self, directory: &str, id: &PtyId) -> Result<Entry, Error> {
         let inner = self.lock();
         inner.position(directory, id).and_then(|at| inner.entries.get(at).cloned()).ok_or_else(|| gone(id))
     }
 
-    /// Gives a terminal another name and says so.
+    /// Renames a terminal and publishes an event.
     pub(crate) fn rename(
         &self,
         sessions: &Sessions,
@@ -152,7 +151,7 @@ impl Terminals {
         Ok(info)
     }
 
-    /// Ends a terminal's program with everything it has started, and forgets it.
+    /// Ends a terminal's program with all its descendants, and removes the terminal.
     pub(crate) async fn remove(&self, sessions: &Sessions, directory: &str, id: &PtyId) -> Result<(), Error> {
         let removed = {
             let mut inner = self.lock();
@@ -164,7 +163,7 @@ impl Terminals {
         Ok(())
     }
 
-    /// Ends all of them; no other can be opened.
+    /// Ends all terminals; no new one can be opened.
     pub async fn close(&self) {
         let entries = {
             let mut inner = self.lock();
@@ -175,7 +174,7 @@ impl Terminals {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A list of whole entries is never half-changed.
+        // Poisoning is harmless, because the list only ever holds complete entries.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -191,7 +190,7 @@ impl Inner {
         self.entries.iter().position(|entry| *entry.place.directory == *directory && entry.info.id == *id)
     }
 
-    /// Makes sure that there is room for one more. The oldest whose program has ended goes, if one has to.
+    /// Ensures room for one more terminal, if need be by removing the oldest whose program has ended.
     fn make_room(&mut self) -> Result<Option<Entry>, Error> {
         if self.closing {
             return Err(engine::Error::Closing.into());
@@ -201,14 +200,15 @@ impl Inner {
         }
         let ended = self.entries.iter().position(|entry| entry.terminal.screen().exit().is_some());
         let Some(at) = ended else {
-            let message = format!("{MAX_TERMINALS} terminals are open, and no more can be: close one first.");
+            let message = format!("{MAX_TERMINALS} terminals are open, which is the limit; close one first.");
             return Err(Error::plain(Fault::Overloaded, message));
         };
         Ok(Some(self.entries.remove(at)))
     }
 }
 
-/// Says when a terminal's program has ended. Holds no more than the screen, so that the terminal can go before.
+/// Publishes an event when a terminal's program ends. Holds only the screen, so that the terminal can be
+/// dropped earlier.
 fn follow(sessions: Sessions, entry: &Entry) {
     let (mut screen, id, place) = (entry.terminal.screen(), entry.info.id.clone(), entry.place.clone());
     tokio::spawn(async move {
@@ -241,7 +241,7 @@ fn code(exit: Exit) -> u32 {
     u32::try_from(code).unwrap_or_default()
 }
 
-/// The last four characters, which differ from one terminal to the next.
+/// The last four characters, which differ between terminals.
 fn tail(id: &PtyId) -> &str {
     let text = id.as_str();
     text.get(text.len().saturating_sub(4)..).unwrap_or(text)

@@ -1,8 +1,8 @@
-//! What every store must do, as tests that know nothing of the store.
+//! The contract of every store, as tests that know nothing of its implementation.
 //!
-//! Each property is a function of a [`Subject`]; [`contract!`] turns all of them into tests of one backend.
-//! A new backend adds one line at the end of this file. The in-memory store is the reference: [`random`]
-//! compares the answers of the others with it.
+//! Each property is a function of a [`Subject`]; [`contract!`] turns all of them into tests of one backend. A new
+//! backend adds one line at the end of this file. The in-memory store is the reference: [`random`] compares the
+//! answers of the others with it.
 
 mod append;
 mod list;
@@ -24,20 +24,20 @@ use tempfile::TempDir;
 use crate::sqlite::{Options, Sqlite};
 pub(crate) use make::*;
 
-/// Where the tests' sessions are.
+/// The directory of the tests' sessions.
 pub(crate) const DIRECTORY: &str = "/project/here";
 
-/// A store under test, and what its observer saw.
+/// A store under test, and the events that its observer saw.
 pub(crate) struct Subject {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) reads: Arc<dyn Reads>,
     pub(crate) outbox: Arc<dyn Outbox>,
     pub(crate) seen: Arc<Seen>,
-    /// Dropped after the store that lives in it.
+    /// Dropped after the store, whose files it contains.
     _directory: Option<TempDir>,
 }
 
-/// An observer that remembers.
+/// An observer that records all events.
 #[derive(Default)]
 pub(crate) struct Seen(Mutex<Vec<Logged>>);
 
@@ -56,7 +56,7 @@ impl Seen {
         self.0.lock().unwrap().last().map_or(0, |event| event.position)
     }
 
-    /// The wire types of what was seen, with their positions.
+    /// Positions and wire types of the recorded events.
     pub(crate) fn kinds(&self) -> Vec<(u64, String)> {
         let seen = self.0.lock().unwrap();
         seen.iter().map(|event| (event.position, event.event.body.kind().to_owned())).collect()
@@ -88,7 +88,7 @@ impl Subject {
         self.log.append(commit(session, expected, events)).await
     }
 
-    /// Appends to a session at its end, creating it if it is not there.
+    /// Appends at the end of a session, creating it if it does not exist.
     pub(crate) async fn say(&self, session: &str, events: Vec<Encoded>) -> Appended {
         let found = self.reads.session(&id(session)).await.unwrap();
         let (expected, events) = match found {
@@ -117,7 +117,7 @@ pub(crate) fn commit(session: &str, expected: u64, events: Vec<Encoded>) -> Comm
     }
 }
 
-/// The whole suite as tests of one backend.
+/// Declares the whole suite as tests of one backend.
 macro_rules! contract {
     ($backend:ident: $($module:ident { $($property:ident,)* })*) => {
         mod $backend {
@@ -135,7 +135,7 @@ macro_rules! contract {
                 events_get_positions_in_commit_order,
                 a_writer_that_is_behind_is_refused,
                 a_session_begins_with_its_creation,
-                a_commit_of_nothing_only_asks,
+                an_empty_commit_returns_the_head,
                 the_observer_knows_before_the_writer,
                 commits_of_many_sessions_have_one_order,
                 two_writers_cannot_both_win,
@@ -153,13 +153,13 @@ macro_rules! contract {
                 notes_about_projects_are_amended,
                 idle_is_the_absence_of_a_status,
                 requests_wait_until_they_are_answered,
-                what_is_allowed_for_good_outlives_its_session,
-                what_is_allowed_for_good_is_kept_once_and_within_bounds,
+                an_approval_outlives_its_session,
+                approvals_are_stored_once_and_within_limits,
                 prompts_are_queued_started_and_ended,
                 unfinished_sessions_are_busy_or_have_prompts,
                 the_same_events_again_change_nothing,
                 checkpoints_touch_open_parts_only,
-                unknown_things_are_not_there,
+                unknown_ids_return_nothing,
             }
             list {
                 messages_are_ordered_by_time_then_id,
@@ -181,14 +181,14 @@ macro_rules! contract {
                 a_session_has_a_history_of_its_own,
                 an_empty_log_has_bounds,
                 a_deletion_stays_in_the_log,
-                what_was_seen_is_what_is_replayed,
+                a_replay_equals_the_observed_events,
             }
             outbox {
                 the_log_is_read_from_where_it_was_left,
-                a_session_is_told_of_in_order,
+                notices_of_a_session_are_delivered_in_order,
                 a_notice_is_put_once,
-                receivers_that_are_gone_are_forgotten,
-                the_oldest_go_when_there_are_too_many,
+                notices_of_removed_receivers_are_deleted,
+                the_oldest_notices_above_the_limit_are_dropped,
             }
         }
     )*};

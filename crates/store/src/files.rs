@@ -1,18 +1,18 @@
-//! Files that people write and Baton reads: configuration, agents, commands, skills, instructions and keys;
-//! and where Baton keeps its own.
+//! Files that users write and Baton reads: configuration, agents, commands, skills, instructions and keys; and the
+//! locations of Baton's own files.
 //!
-//! One of the two places that read the environment, and only [`Environment::capture`] does: everything else
-//! is a function of the value it returns and of what is on disk. Of a person's files only those with the
-//! configuration are written, and only when a client asks for it; of Baton's own it is `auth.json`.
+//! This is one of two places that read the environment, and only [`Environment::capture`] does: everything else
+//! depends on the value it returns and on the files on disk. Of the user's files, only configuration files are
+//! written, and only when a client asks for it. Of Baton's own, only `auth.json` and `trusted.json` are.
 //!
-//! - [`layers`] reads the configuration: which files in which order, and what they amount to.
-//! - [`change`] changes it; [`amend`] is what plugins make of it.
-//! - [`instructions`] finds `AGENTS.md` and its like.
+//! - [`layers`] reads and merges the configuration files.
+//! - [`change`] changes a configuration file; [`amend`] applies the changes of plugins.
+//! - [`instructions`] finds `AGENTS.md` and similar files.
 //! - [`skills`] finds skills.
-//! - [`auth`] keeps keys and logins; [`trust`] keeps the directories that the user trusts, and [`Guard`] applies it.
-//! - [`permission`] turns what is written about permissions into rules.
-//! - [`Trace`] tells whether any of it was changed since.
-//! - [`redacted`] is a configuration as clients may see it.
+//! - [`auth`] stores keys and logins, [`trust`] the directories that the user trusts; [`Guard`] applies that trust.
+//! - [`permission`] turns configured permissions into rules.
+//! - [`Trace`] detects whether any of these files has changed since it was read.
+//! - [`redacted`] is a configuration without secrets, for clients.
 
 mod amend;
 pub mod auth;

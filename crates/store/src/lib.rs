@@ -1,4 +1,4 @@
-//! Bytes that survive: the engine's log and tables in SQLite, and where files are kept.
+//! Persistent data: the engine's log and tables in SQLite, and the configuration and key files.
 
 pub mod files;
 pub mod sqlite;

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `open`, `lock` | opens a file for one process, or refuses it untouched |
 //! | `schema` | the tables and their migrations |
-//! | `change`, `project` | from an event to its rows |
-//! | `writer`, `retention`, `space` | group commit, keeping the log short, giving space back |
-//! | `note` | what is said about projects, which is no event |
-//! | `outbox` | what receivers outside are to be told |
+//! | `change`, `project` | the rows that an event changes |
+//! | `writer`, `retention`, `space` | group commit, keeping the log short, returning free space |
+//! | `note` | the users' notes about projects, which are not events |
+//! | `outbox` | notices for receivers |
 //! | `readers`, `query`, `messages`, `reads` | the queries, and the threads they run on |
 
 mod change;
@@ -50,26 +50,25 @@ use readers::Readers;
 use retention::Retention;
 use writer::{Job, Work, Writer};
 
-/// So many commits may wait for the writer; more wait for a place.
+/// Maximum number of commits in the writer's queue; further callers wait for a permit.
 const WAITING: usize = 1_024;
 
-/// Threads that read, unless said otherwise.
+/// Default number of reading threads.
 pub const READERS: usize = 4;
 
-/// Closing waits this long for the writer. What is not finished then is undone by the next start.
+/// Time that closing waits for the writer. The next start rolls back whatever is not finished then.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// The writer waits this long for queries that are still running.
+/// Time that the writer waits for running queries when the store closes.
 const READERS_CLOSING: Duration = Duration::from_secs(2);
 
-/// What can be chosen about a store.
+/// Options of a store.
 #[derive(Clone)]
 pub struct Options {
-    /// How much of the log is kept.
     pub keep: Keep,
-    /// How many threads read.
+    /// Number of reading threads.
     pub readers: usize,
-    /// What time it is, for the age of events.
+    /// Determines the age of events.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -92,17 +91,17 @@ impl std::fmt::Debug for Options {
 #[derive(Debug)]
 pub struct Sqlite {
     path: Arc<Path>,
-    /// None once the store is closed.
+    /// `None` once the store is closed.
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     places: Arc<Semaphore>,
     readers: Readers,
     stats: Arc<Stats>,
-    /// Hangs up when the writer has finished.
+    /// Disconnects when the writer has finished.
     finished: Mutex<Option<mpsc::Receiver<()>>>,
 }
 
 impl Sqlite {
-    /// Opens or creates a database. The observer is told of every commit from now on.
+    /// Opens or creates a database. The observer receives every commit from now on.
     pub fn open(path: &Path, options: Options, observer: Arc<dyn Observer>) -> Result<Arc<Self>, OpenError> {
         let io = |doing| move |source| OpenError::Io { path: path.to_path_buf(), doing, source };
         // Absolute, so that SQLite cannot take it for a URI and a later change of directory does not matter.
@@ -120,14 +119,14 @@ impl Sqlite {
         )
         .map_err(|source| OpenError::Sql { path: path.to_path_buf(), source })?;
         let (jobs, waiting) = mpsc::channel();
-        // Nothing is ever sent through these two: that the other end is gone is the message.
+        // Nothing is ever sent through these two channels: their disconnection is the signal.
         let (reading, readers_gone) = mpsc::channel();
         let (running, finished) = mpsc::channel();
         thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || {
                 let writer = writer.run(&waiting);
-                // A query that is still running holds on to a part of the write-ahead log.
+                // A running query holds on to a part of the write-ahead log.
                 let readers = readers_gone.recv_timeout(READERS_CLOSING);
                 writer.close(readers == Err(RecvTimeoutError::Disconnected));
                 drop(running);
@@ -144,20 +143,20 @@ impl Sqlite {
         }))
     }
 
-    /// Figures for metrics.
+    /// Counters for metrics.
     pub fn stats(&self) -> Arc<Stats> {
         Arc::clone(&self.stats)
     }
 
-    /// Writes what was asked for so far, moves the write-ahead log into the file and gives the file free.
-    /// Whatever is asked for afterwards fails.
+    /// Writes everything that is queued, moves the write-ahead log into the file and releases the lock. Later calls
+    /// fail.
     pub async fn close(&self) -> Result<(), Error> {
         let Some(finished) = self.hang_up() else { return Ok(()) };
         let waited = tokio::task::spawn_blocking(move || wait(&finished)).await.unwrap_or(false);
         if waited { Ok(()) } else { Err(self.still_busy()) }
     }
 
-    /// Refuses new work and lets the threads finish; hands out what to wait for, once.
+    /// Refuses new work and lets the threads finish. Returns the channel to wait for, once.
     fn hang_up(&self) -> Option<mpsc::Receiver<()>> {
         self.places.close();
         self.readers.close();
@@ -182,10 +181,7 @@ impl Sqlite {
     fn still_busy(&self) -> Error {
         Error::new(
             Failure::Unavailable,
-            format!(
-                "{} was not closed within {CLOSING:?}; the next start puts it right",
-                self.path.display()
-            ),
+            format!("{} was not closed within {CLOSING:?}; the next start recovers it", self.path.display()),
         )
     }
 }
@@ -227,12 +223,12 @@ impl Drop for Sqlite {
         if let Some(finished) = self.hang_up()
             && !wait(&finished)
         {
-            tracing::error!(error = %self.still_busy(), "the store was dropped while it was busy");
+            tracing::error!(error = %self.still_busy(), "the store was dropped before its writer had finished");
         }
     }
 }
 
-/// Whether the writer finished in time.
+/// Returns true if the writer finished in time.
 fn wait(finished: &mpsc::Receiver<()>) -> bool {
     finished.recv_timeout(CLOSING) == Err(RecvTimeoutError::Disconnected)
 }

@@ -1,8 +1,9 @@
-//! How long searches and snapshots of a large tree and edits of a large file take, beside `rg` where there is one.
+//! Measures searches and snapshots of a large tree and edits of a large file, beside `rg` where it is
+//! installed.
 //!
 //! `cargo run --release -p workspace --example measure -- <directory> <pattern>`
 
-#![expect(clippy::print_stdout, reason = "a table for whoever runs it")]
+#![expect(clippy::print_stdout, reason = "prints a table")]
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use workspace::process::{self, Exit, Spec};
 use workspace::search::{self, Scope};
 use workspace::snapshot::Shadow;
 
-/// Each figure is the best of so many, so that caches are warm for everybody.
+/// Each figure is the best of this many rounds, so that caches are warm.
 const ROUNDS: usize = 10;
 
 #[tokio::main]
@@ -31,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut figures = [None; 4];
     let rg_files = ["--files", "--hidden", "-g", "*.rs"];
     let rg_lines = ["--hidden", "-n", &pattern];
-    // In turn, so that whatever else the machine does is the same for everybody.
+    // Takes turns, so that the rest of the machine's load affects all alike.
     for _ in 0..ROUNDS {
         let times = [
             Some(timed(|| search::glob("*.rs", &scope()).is_ok())),
@@ -55,7 +56,7 @@ fn shown(time: Option<Duration>) -> String {
     time.map_or_else(|| "not installed".to_owned(), |time| format!("{} ms", time.as_millis()))
 }
 
-/// What `rg` calls itself.
+/// The version line of `rg`.
 async fn version(directory: &Path) -> String {
     let spec = Spec::new("rg", directory, Duration::from_secs(10)).args(["--version"]);
     let done = process::run(spec, &CancellationToken::new(), |_| {}).await;
@@ -63,7 +64,7 @@ async fn version(directory: &Path) -> String {
     line.unwrap_or_else(|| "rg".to_owned())
 }
 
-/// Snapshots of the directory, if it is in a repository: the first, one of nothing new, one of one new file.
+/// Snapshots of the directory, if it is in a repository: the first, one without changes, one with a new file.
 async fn snapshots(directory: &Path) -> Result<(), Box<dyn Error>> {
     let Some(repository) = Repository::find(directory).await else { return Ok(()) };
     let data = std::env::temp_dir().join(format!("baton-measure-snapshots-{}", std::process::id()));
@@ -105,7 +106,7 @@ async fn rg(directory: &Path, args: &[&str]) -> Option<Duration> {
     matches!(done.exit, Exit::Code(0 | 1)).then(|| start.elapsed())
 }
 
-/// A file of 10 MB whose last lines are changed, quoted ever less exactly.
+/// Edits the last lines of a 10 MB file, with quotes of decreasing accuracy.
 fn edits() -> Result<(), Box<dyn Error>> {
     let line = "    let value = compute(first, second); // and some words to make it longer\n";
     let text = line.repeat(10 * 1024 * 1024 / line.len()) + "    if needle {\n        found();\n    }\n";

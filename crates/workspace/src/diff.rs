@@ -1,29 +1,26 @@
-//! Unified diffs in the shape clients of the wire show.
+//! Unified diffs in the format that clients of the wire display.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use similar::{ChangeTag, DiffOp, TextDiff};
 
-/// Unchanged lines shown around a change.
+/// Unchanged lines around a change.
 const CONTEXT: usize = 4;
 
-/// How long the shortest diff is looked for; after that a longer one will do.
+/// Time to search for the shortest diff; after that a longer one is accepted.
 const DEADLINE: Duration = Duration::from_millis(500);
 
-/// Largest diff that is shown, in bytes. Of a larger one only the head and the counts are.
+/// Largest diff in bytes. A larger one consists of its header and the counts.
 pub const MAX_PATCH: usize = 256 * 1024;
 
 /// The change of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileDiff {
-    /// The file.
     pub file: String,
     /// The unified diff, with an `Index:` line.
     pub patch: String,
-    /// Lines added.
     pub additions: usize,
-    /// Lines removed.
     pub deletions: usize,
 }
 
@@ -44,22 +41,22 @@ pub fn unified(file: &str, before: &str, after: &str) -> FileDiff {
     FileDiff { file: file.to_owned(), patch: format!("Index: {file}\n{line}\n{body}"), additions, deletions }
 }
 
-/// A place where two versions differ, with the lines around it.
+/// A changed range of two versions, with the lines around it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hunk {
     /// First line in the old version, counted from 1.
     pub old_start: usize,
-    /// How many lines of it.
+    /// Number of lines in the old version.
     pub old_lines: usize,
     /// First line in the new version.
     pub new_start: usize,
-    /// How many lines of it.
+    /// Number of lines in the new version.
     pub new_lines: usize,
-    /// The lines, each with its sign in front.
+    /// The lines, each with its sign.
     pub lines: Vec<String>,
 }
 
-/// Where two versions of a file differ.
+/// Finds the changed ranges of two versions.
 pub fn hunks(before: &str, after: &str) -> Vec<Hunk> {
     let diff = TextDiff::configure().timeout(DEADLINE).diff_lines(before, after);
     let hunk = |group: Vec<DiffOp>| {
@@ -85,7 +82,7 @@ mod tests {
     use super::{Hunk, hunks, unified};
 
     #[test]
-    fn hunks_say_where_and_what() {
+    fn hunks_contain_positions_and_lines() {
         let numbers: Vec<String> = (1..=20).map(|line| line.to_string()).collect();
         let before = format!("{}\n", numbers.join("\n"));
         let after = before.replace("10\n", "ten\n10b\n");
@@ -109,14 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_last_newline_is_said() {
+    fn a_missing_last_newline_is_marked() {
         let diff = unified("a", "one", "two");
         assert!(diff.patch.contains("\\ No newline at end of file"), "{}", diff.patch);
         assert_eq!((diff.additions, diff.deletions), (1, 1));
     }
 
     #[test]
-    fn a_large_file_is_compared_quickly_and_a_large_change_is_only_counted() {
+    fn a_large_file_is_compared_quickly_and_a_large_change_has_only_counts() {
         let before = "some line that is in the file many times\n".repeat(250_000);
         let start = std::time::Instant::now();
         let diff = unified("a", &before, &before.replacen("many", "several", 1));

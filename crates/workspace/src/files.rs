@@ -1,8 +1,9 @@
-//! Files of a project: read within limits, listed, written, edited, and never by accident outside of it.
+//! Files of a project: reading within limits, listing, writing and editing, never outside the project by
+//! accident.
 //!
-//! Everything here blocks; call it from a blocking task. Paths come from models and clients, so they are text.
-//! [`Root::locate`] is where such a text becomes a path, with symbolic links followed and [`Closed`] places refused; the
-//! other functions take what it returns, and follow no links: a path that has changed since is not opened.
+//! All functions block; call them from a blocking task. Paths come from models and clients as text.
+//! [`Root::locate`] resolves such a text to a path without symbolic links and rejects [`Closed`] paths. The
+//! other functions take its result and follow no links: they refuse a path that has become a link since.
 
 mod closed;
 mod edit;
@@ -32,13 +33,13 @@ pub(crate) use open::open;
 pub use read::{Page, Window, is_binary, load, read};
 pub use root::{Place, Root};
 
-/// Longest file that is read or edited, in bytes. Beyond it a tool is the wrong instrument.
+/// Longest file that is read or edited, in bytes. For larger files an agent should use commands.
 pub const MAX_FILE: u64 = 16 * 1024 * 1024;
 
 /// Most lines of a file in one page.
 pub const MAX_LINES: usize = 2000;
 
-/// Longest line in a page, in characters; the rest of it is cut.
+/// Longest line in a page, in characters; the rest is cut.
 pub const MAX_LINE: usize = 2000;
 
 /// Largest page, in bytes.

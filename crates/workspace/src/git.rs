@@ -1,7 +1,7 @@
-//! What git knows about a directory, and what it can do there.
+//! Queries and operations on the git repository of a directory.
 //!
-//! Asks the `git` program, so that its configuration, worktrees and object formats all just work. A directory
-//! that is not in a repository, and a machine without git, are both answered with nothing.
+//! Runs the `git` program, so that its configuration, worktrees and object formats all work. Queries return
+//! `None` for a directory outside a repository and on a machine without git.
 
 mod call;
 mod changes;
@@ -17,23 +17,23 @@ pub use changes::{Base, Changed, MAX_CHANGED, MAX_DIFF, Status};
 pub use commit::{Committed, MAX_FILES, Wish};
 pub use worktree::{Worktree, worktrees_of};
 
-/// How long one question to git may take. The root commit of a very large history is the slow one.
+/// Timeout for one git query. The slowest is the root commit of a very large history.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Longest file that says where another directory is.
+/// Longest file that contains the path of another directory, in bytes.
 const MAX_LINK: u64 = 8 * 1024;
 
-/// A working tree.
+/// A repository with its working tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repository {
-    /// The top of the working tree.
+    /// Top of the working tree.
     pub worktree: PathBuf,
-    /// The directory with the history, shared by all worktrees of the repository.
+    /// Directory with the history, shared by all worktrees of the repository.
     pub common: PathBuf,
 }
 
 impl Repository {
-    /// The repository a directory is in.
+    /// Finds the repository of a directory.
     pub async fn find(directory: &Path) -> Option<Self> {
         let answer =
             ask(directory, &["rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir"])
@@ -50,27 +50,27 @@ impl Repository {
         answer.lines().map(str::trim).filter(|line| !line.is_empty()).min().map(str::to_owned)
     }
 
-    /// The tree of the commit that is checked out; nothing before the first one.
+    /// The tree of the checked-out commit; `None` before the first one.
     pub async fn head_tree(&self) -> Option<String> {
         one_line(&ask(&self.worktree, &["rev-parse", "--verify", "--quiet", "HEAD^{tree}"]).await?)
     }
 
-    /// The kind of hash that names objects.
+    /// Hash algorithm of object names.
     pub async fn object_format(&self) -> Option<String> {
         one_line(&ask(&self.worktree, &["rev-parse", "--show-object-format"]).await?)
     }
 
-    /// Where `origin` is.
+    /// Address of the remote `origin`.
     pub async fn origin(&self) -> Option<String> {
         one_line(&ask(&self.worktree, &["config", "--get", "remote.origin.url"]).await?)
     }
 
-    /// Makes a directory a repository.
+    /// Turns a directory into a repository.
     pub async fn init(directory: &Path) -> Result<(), Error> {
         call::run(directory, &["init", "--quiet"], DEADLINE).await.map(drop)
     }
 
-    /// The branch that work starts from: what the remote says, else a name that is usual and exists.
+    /// The default branch: the remote's, else a common name that exists.
     pub async fn default_branch(&self) -> Option<String> {
         let top = &self.worktree;
         let head = ask(top, &["symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD"]).await;
@@ -88,17 +88,17 @@ impl Repository {
         None
     }
 
-    /// The branch that is checked out; nothing on a detached head.
+    /// The checked-out branch; `None` on a detached head.
     pub async fn branch(&self) -> Option<String> {
         one_line(&ask(&self.worktree, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await?)
     }
 }
 
-/// The repository of a linked worktree, which is where git keeps what belongs to the worktree, too; nothing for a
-/// directory that has its history inside.
+/// The repository of a linked worktree, which also holds the worktree's own git data; `None` for a directory
+/// with its own history.
 ///
-/// Whoever can write into the worktree can put any path into its `.git` file. So the other side has to agree: it must
-/// know of a worktree that is this one.
+/// Any process that can write into the worktree can put any path into its `.git` file. So the repository must
+/// confirm it by listing this worktree.
 pub fn repository_of(worktree: &Path) -> Option<PathBuf> {
     let link = worktree.join(".git");
     let own = directory_of(worktree)?;
@@ -107,21 +107,21 @@ pub fn repository_of(worktree: &Path) -> Option<PathBuf> {
     if back == link.canonicalize().ok()? { siblings.parent().map(Path::to_owned) } else { None }
 }
 
-/// The git directory that a worktree's file `.git` leads to; nothing if `.git` is the directory itself.
+/// The git directory that a worktree's `.git` file points to; `None` if `.git` is the directory itself.
 pub fn directory_of(worktree: &Path) -> Option<PathBuf> {
     let link = short_file(&worktree.join(".git"))?;
     worktree.join(link.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
 }
 
-/// What is in a file that should hold one path.
+/// Reads a file that should contain one path.
 fn short_file(path: &Path) -> Option<String> {
     let about = path.symlink_metadata().ok()?;
     if about.is_file() && about.len() <= MAX_LINK { std::fs::read_to_string(path).ok() } else { None }
 }
 
-/// `host/path` of a remote's address, the same for every way to write it; nothing for a local path.
+/// `host/path` of a remote's address in any notation; `None` for a local path.
 ///
-/// Names a project independently of the protocol, the account and a trailing `.git`.
+/// Identifies a project independently of protocol, account and a trailing `.git`.
 pub fn remote_path(address: &str) -> Option<String> {
     let address = address.trim();
     let (host, path) = match address.split_once("://") {
@@ -131,7 +131,7 @@ pub fn remote_path(address: &str) -> Option<String> {
             let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
             (host.split_once(':').map_or(host, |(host, _port)| host), path)
         }
-        // `user@host:path`, but not a path that happens to contain a colon.
+        // `user@host:path`, but not a local path that contains a colon.
         None => {
             let (host, path) = address.split_once(':')?;
             if host.contains('/') {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_repository_tells_its_root_branch_and_origin() {
+    async fn a_repository_has_a_root_commit_branch_and_origin() {
         let directory = TempDir::new().unwrap();
         let top = directory.path().canonicalize().unwrap();
         git(&top, "init -q -b trunk").await;
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_linked_worktree_knows_its_repository_if_that_knows_the_worktree() {
+    async fn a_linked_worktree_finds_its_repository_if_that_lists_the_worktree() {
         let directory = TempDir::new().unwrap();
         let top = directory.path().canonicalize().unwrap();
         let (main, linked, other) = (top.join("main"), top.join("linked"), top.join("other"));
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(repository_of(&main), None);
         assert_eq!(repository_of(&top), None);
 
-        // What somebody could write who wants to get at the history of another project.
+        // Forged links that would expose the history of another project.
         git(&other, "worktree add -q ../third -b side").await;
         for lie in [other.join(".git"), other.join(".git/worktrees/third"), top.clone()] {
             std::fs::write(linked.join(".git"), format!("gitdir: {}\n", lie.display())).unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_write_a_remote_names_the_same_project() {
+    fn every_notation_of_a_remote_identifies_the_same_project() {
         for address in [
             "git@Example.com:team/thing.git",
             "https://example.com/team/thing",

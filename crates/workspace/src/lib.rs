@@ -1,9 +1,9 @@
-//! Hands on a directory: files, searches, patches, processes, git and snapshots, for tools and for the routes that
-//! show a project.
+//! Operations on a directory: files, searches, patches, processes, terminals, git and snapshots, for tools and
+//! for the routes that show a project.
 //!
-//! This crate knows nothing about sessions, models or HTTP and depends on no other crate of the workspace.
-//! What it starts it can also end, what it reads it reads within limits, and where it may write is checked
-//! after symbolic links were followed.
+//! This crate knows nothing about sessions, models or HTTP and depends on no other crate of the workspace. It
+//! can end every process it starts, bounds everything it reads, and checks paths for writing after resolving
+//! symbolic links.
 
 pub mod diff;
 pub mod files;

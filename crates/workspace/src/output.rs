@@ -1,6 +1,6 @@
-//! Output that is too long to be shown: the part that is, and a file with all of it.
+//! Truncates long output and keeps the whole in a file.
 //!
-//! The files are kept for [`RETENTION`]; whoever runs the server calls [`Shelf::sweep`] now and then.
+//! Files are kept for [`RETENTION`]; the server calls [`Shelf::sweep`] regularly.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,21 +8,19 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// How long files with whole outputs are kept.
+/// Lifetime of files with whole outputs.
 pub const RETENTION: Duration = Duration::from_hours(7 * 24);
 
-/// How the files' names begin. Nothing else is ever removed.
+/// Prefix of file names. Only files with it are ever removed.
 const PREFIX: &str = "tool_";
 
-/// Longest name of a file, as far as it is made of what the caller says.
+/// Longest part of a file name that comes from the caller.
 const MAX_NAME: usize = 80;
 
-/// How much of an output is shown.
+/// Limits on shown output; both apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Lines,
     pub lines: usize,
-    /// and bytes; whichever is less.
     pub bytes: usize,
 }
 
@@ -32,34 +30,30 @@ impl Default for Limits {
     }
 }
 
-/// Which end of an output matters.
+/// The end of an output that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The beginning.
     Head,
-    /// The end.
     Tail,
 }
 
-/// A part of an output.
+/// A truncated output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut<'t> {
-    /// The part.
     pub shown: &'t str,
-    /// What is missing.
     pub omitted: Omitted,
 }
 
-/// How much of an output is missing.
+/// The omitted amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Omitted {
     /// Whole lines, because there were too many.
     Lines(usize),
-    /// Bytes, because they were too long.
+    /// Bytes, because lines were too long.
     Bytes(usize),
 }
 
-/// Cuts an output that is too long; nothing if it is not.
+/// Truncates an output; `None` if it is within the limits.
 pub fn cut(text: &str, limits: Limits, end: End) -> Option<Cut<'_>> {
     let count = text.split('\n').count();
     if count <= limits.lines && text.len() <= limits.bytes {
@@ -84,7 +78,7 @@ fn part_by_lines(text: &str, lines: usize, end: End) -> &str {
     part.unwrap_or(text)
 }
 
-/// Whole lines as long as there are any; a single overlong line is cut in the middle.
+/// Whole lines if possible; a single overlong line is cut.
 fn part_by_bytes(text: &str, bytes: usize, end: End) -> &str {
     match end {
         End::Head => {
@@ -99,31 +93,31 @@ fn part_by_bytes(text: &str, bytes: usize, end: End) -> &str {
     }
 }
 
-/// A directory for whole outputs. Only its owner may look into it: outputs contain whatever tools saw.
+/// A directory of whole outputs, accessible only to its owner because outputs may contain anything that tools
+/// read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shelf {
     directory: PathBuf,
 }
 
 impl Shelf {
-    /// The directory is created when it is first needed.
+    /// The directory is created on first use.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
 
-    /// Where the files are.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Keeps a whole output in a new file.
+    /// Writes a whole output to a new file.
     pub fn keep(&self, name: &str, text: &str) -> io::Result<PathBuf> {
         let (path, mut file) = self.create(name)?;
         file.write_all(text.as_bytes())?;
         Ok(path)
     }
 
-    /// A new, empty file with a name like this.
+    /// Creates an empty file with a name based on `name`.
     pub fn create(&self, name: &str) -> io::Result<(PathBuf, File)> {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&self.directory)?;
@@ -134,7 +128,7 @@ impl Shelf {
             .map(|character| if plain(character) { character } else { '_' })
             .take(MAX_NAME)
             .collect();
-        // Models number their calls, and not always with different numbers.
+        // Models number their calls, but not always uniquely.
         for number in 0_u32.. {
             let suffix = if number == 0 { String::new() } else { format!("_{number}") };
             let path = self.directory.join(format!("{PREFIX}{name}{suffix}"));
@@ -147,7 +141,7 @@ impl Shelf {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Removes files that are older than `age`; answers how many.
+    /// Removes files older than `age` and returns their number.
     pub fn sweep(&self, now: SystemTime, age: Duration) -> io::Result<usize> {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
@@ -217,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn old_outputs_are_swept_away_and_nothing_else() {
+    fn only_old_outputs_are_removed() {
         let directory = TempDir::new().unwrap();
         let shelf = Shelf::new(directory.path());
         let kept = shelf.keep("a", "x").unwrap();

@@ -1,4 +1,4 @@
-//! Patches of several files, in the format some models were taught:
+//! Patches of several files, in the format that some models are trained on:
 //!
 //! ```text
 //! *** Begin Patch
@@ -14,9 +14,9 @@
 //! *** End Patch
 //! ```
 //!
-//! A patch is applied whole or not at all: [`prepare`] works everything out on the files as they are, and
-//! [`apply`] does that again while it holds the files, writes, and puts everything back if something cannot be
-//! written. Everything here blocks; call it from a blocking task.
+//! A patch is applied completely or not at all: [`prepare`] computes the result from the current files;
+//! [`apply`] does that again while it holds their locks, writes, and restores everything if a file cannot be
+//! written. All functions block; call them from a blocking task.
 
 mod apply;
 mod error;
@@ -29,34 +29,25 @@ pub use apply::{Outcome, apply, prepare};
 pub use error::Error;
 pub use parse::parse;
 
-/// What a patch does to one file. `P` is how the file is named: by the model as text, then as a path.
+/// The change of one file. `P` names the file: first as the model's text, then as a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation<P = PathBuf> {
     /// Writes a whole file.
-    Add {
-        /// The file.
-        path: P,
-        /// All of it.
-        content: String,
-    },
+    Add { path: P, content: String },
     /// Removes a file.
-    Delete {
-        /// The file.
-        path: P,
-    },
-    /// Changes a file in places, moves it, or both.
+    Delete { path: P },
+    /// Changes ranges of a file, moves it, or both.
     Update {
-        /// The file.
         path: P,
-        /// Where it is from now on, if not there.
+        /// New path, if the file moves.
         target: Option<P>,
-        /// The changes, in the order of the file.
+        /// The changes, in file order.
         hunks: Vec<Hunk>,
     },
 }
 
 impl<P> Operation<P> {
-    /// The files it is about.
+    /// The files concerned.
     pub fn paths(&self) -> impl Iterator<Item = &P> {
         let (path, target) = match self {
             Self::Add { path, .. } | Self::Delete { path } => (path, None),
@@ -65,7 +56,7 @@ impl<P> Operation<P> {
         std::iter::once(path).chain(target)
     }
 
-    /// The same with its files named differently.
+    /// Converts the file names.
     pub fn map<Q>(self, mut name: impl FnMut(P) -> Q) -> Operation<Q> {
         match self {
             Self::Add { path, content } => Operation::Add { path: name(path), content },
@@ -77,25 +68,24 @@ impl<P> Operation<P> {
     }
 }
 
-/// A change in one place.
+/// A change in one place of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hunk {
-    /// Lines that stand somewhere above the place, outermost first.
+    /// Lines that occur somewhere above the place, outermost first.
     pub above: Vec<String>,
-    /// The place, line by line.
     pub lines: Vec<Line>,
-    /// Whether the place is the end of the file.
+    /// True if the place is the end of the file.
     pub at_end: bool,
 }
 
-/// A line of a hunk, without its end.
+/// A line of a hunk without its line end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// There, and stays.
+    /// An unchanged line.
     Keep(String),
-    /// There, and goes.
+    /// A removed line.
     Remove(String),
-    /// New.
+    /// An added line.
     Insert(String),
 }
 

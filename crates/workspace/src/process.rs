@@ -1,16 +1,16 @@
-//! Running a program that must not outlive its welcome.
+//! Runs child processes and ends them reliably.
 //!
-//! This is the only door to child processes: [`run`] for programs that end, [`start`] for those that stay and are
-//! talked to. Three things hold for everything that is run:
+//! All child processes start here: [`run`] for programs that end, [`start`] for programs that stay and exchange
+//! messages. Three rules hold for [`run`]:
 //!
-//! - It ends. A deadline and a cancellation token end the whole tree of processes: first asked (`SIGTERM`), after
-//!   [`GRACE`] made to (`SIGKILL`). Dropping the future does the latter at once.
-//! - It finishes when the direct child exits, plus a short drain of what is still in the pipe. A grandchild that
-//!   holds the pipe open (`server &`) does not hold the caller. It may go on running, as in a terminal.
-//! - Its output is bounded: the beginning and the end are kept, the middle is counted. All of it can be had in a
-//!   file, which is bounded, too.
+//! - It ends. A deadline and a cancellation token end the whole process tree: first with `SIGTERM`, after
+//!   [`GRACE`] with `SIGKILL`. Dropping the future kills at once.
+//! - It finishes when the direct child exits, plus a short drain of the pipe. A grandchild that holds the pipe
+//!   open (`server &`) does not block the caller. It may keep running, as in a terminal.
+//! - Its output is bounded: the beginning and the end are kept, the middle is counted. The whole output can go
+//!   to a file, which is bounded, too.
 //!
-//! On demand it runs in a [`Sandbox`], or not at all, and leaves the files unchanged that [`Spec::kept`] names.
+//! Optionally it runs in a [`Sandbox`], or not at all, and restores the files that [`Spec::kept`] names.
 
 mod capture;
 mod companion;
@@ -46,60 +46,60 @@ use keep::Keeper;
 use spool::Spooling;
 use tree::Tree;
 
-/// How long processes may take to end after being asked. Short, because a person waits for it.
+/// Time that processes have to end after `SIGTERM`. Short, because a user waits for it.
 pub const GRACE: Duration = Duration::from_millis(300);
 
-/// The longest that output is read after the direct child has exited.
+/// Longest time that output is read after the direct child has exited.
 pub const DRAIN: Duration = Duration::from_millis(250);
 
-/// A pause in the output after which the drain ends early.
+/// Silence in the output after which the drain ends early.
 pub(crate) const QUIET: Duration = Duration::from_millis(50);
 
-/// The shortest time between two looks at the output of a running program; it doubles with each look up to
-/// [`SLOWEST_PROGRESS`], so that a short command is shown at once and a long one does not flood whoever looks.
+/// Shortest interval between progress reports of a running program; it doubles with each report up to
+/// [`SLOWEST_PROGRESS`], so that the output of a short command appears at once and a long one does not flood
+/// the client.
 const FASTEST_PROGRESS: Duration = Duration::from_millis(100);
 
-/// The longest time that new output stays unseen.
+/// Longest interval between progress reports.
 const SLOWEST_PROGRESS: Duration = Duration::from_secs(5);
 
-/// Most that is read at once: what a pipe holds.
+/// Size of one read: the capacity of a pipe.
 const CHUNK: usize = 64 * 1024;
 
-/// How long the kernel is given to remove a killed process.
+/// Time for the kernel to remove a killed process.
 pub(crate) const REAP: Duration = Duration::from_secs(2);
 
-/// What to run.
+/// A program to run.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// The program.
     pub program: OsString,
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// The directory it starts in.
+    /// Working directory.
     pub directory: PathBuf,
     /// Variables added to the environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Variables it does not inherit, such as keys it has no business with. Adding one of them is a decision.
+    /// Variables it does not inherit, such as keys it does not need. `environment` can still add one
+    /// explicitly.
     pub hidden: Vec<OsString>,
-    /// The only variables it inherits; all but the hidden ones if absent.
+    /// The only variables it inherits; `None` means all but the hidden ones.
     pub inherited: Option<&'static [&'static str]>,
-    /// When it is ended at the latest, counted from its start.
+    /// Time from its start after which it is ended.
     pub deadline: Duration,
-    /// How much output is kept.
+    /// Limits of the kept output.
     pub bounds: Bounds,
-    /// Where all of its output goes as soon as it is more than is kept.
+    /// File for the whole output, used once it exceeds the limits.
     pub spool: Option<Spool>,
-    /// Whether what it writes to its standard error is thrown away.
+    /// True to discard its standard error.
     pub mute_errors: bool,
-    /// What it may change; whatever the user may if absent.
+    /// Restrictions on what it may change; `None` means none.
     pub sandbox: Option<Sandbox>,
-    /// Paths that [`run`] puts back after it has ended. If there are any, whatever it leaves running ends with it: a process
-    /// that went on could change them later.
+    /// Paths that [`run`] restores after the end. If there are any, processes left running are ended, too,
+    /// because they could change the paths later.
     pub kept: Vec<Kept>,
 }
 
 impl Spec {
-    /// A program with arguments.
+    /// A program without arguments.
     pub fn new(program: impl Into<OsString>, directory: impl Into<PathBuf>, deadline: Duration) -> Self {
         Self {
             program: program.into(),
@@ -117,26 +117,25 @@ impl Spec {
         }
     }
 
-    /// A command line for the shell: bash where there is one, since models write bash. Its options are the usual ones:
-    /// inherited ones, such as history expansion, would change what a line means that was judged before.
+    /// A command line for the shell: bash if installed, since models write bash. Shell options are not
+    /// inherited, because options such as history expansion would change the meaning of a line after it was
+    /// judged.
     pub fn shell(command: &str, directory: impl Into<PathBuf>, deadline: Duration) -> Self {
         let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
         Self::new(shell, directory, deadline).args(["-c", command]).hide(["SHELLOPTS", "BASHOPTS"])
     }
 
-    /// What it is called in messages.
+    /// Name in messages.
     fn name(&self) -> String {
         self.program.to_string_lossy().into_owned()
     }
 
-    /// Adds arguments.
     #[must_use]
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// Removes variables from the environment.
     #[must_use]
     pub fn hide<A: Into<OsString>>(mut self, names: impl IntoIterator<Item = A>) -> Self {
         self.hidden.extend(names.into_iter().map(Into::into));
@@ -144,71 +143,49 @@ impl Spec {
     }
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// Exited with this code.
     Code(i32),
-    /// By this signal, which somebody else sent.
+    /// Killed by this signal from another process.
     Signal(i32),
-    /// It was ended at its deadline.
+    /// Ended at its deadline.
     DeadlinePassed,
-    /// It was ended because the caller's token was cancelled.
+    /// Ended because the caller's token was cancelled.
     Cancelled,
 }
 
-/// A program that has ended.
+/// Result of a finished program.
 #[derive(Debug, Clone)]
 pub struct Done {
-    /// How.
     pub exit: Exit,
-    /// What it wrote to its standard output and error, in the order it wrote it.
+    /// Standard output and error, in the order written.
     pub output: Output,
-    /// The file with all of it, if it was more than is kept.
+    /// File with the whole output, if it exceeded the limits.
     pub spooled: Option<PathBuf>,
-    /// The paths of [`Spec::kept`] that it had changed.
+    /// Paths of [`Spec::kept`] that it changed.
     pub restored: Vec<Restored>,
 }
 
-/// A program that could not be run.
+/// The reason why a program could not be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It was to run in a sandbox, and there is none.
+    /// The sandbox is not available.
     #[error("refused to start `{program}` outside of its sandbox: {source}")]
-    Sandbox {
-        /// The program.
-        program: String,
-        /// Why there is none.
-        source: Refusal,
-    },
-    /// Files that it must not change could not be remembered.
+    Sandbox { program: String, source: Refusal },
+    /// The contents of the files to protect could not be saved.
     #[error("refused to start `{program}` in its sandbox: {source}")]
-    Keep {
-        /// The program.
-        program: String,
-        /// Why not.
-        source: Unkept,
-    },
-    /// It could not be started.
+    Keep { program: String, source: Unkept },
     #[error("cannot start `{program}`: {source}")]
-    Start {
-        /// The program.
-        program: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// It was started and could not be watched.
-    #[error("lost sight of `{program}`: {source}")]
-    Watch {
-        /// The program.
-        program: String,
-        /// Why.
-        source: io::Error,
-    },
+    Start { program: String, source: io::Error },
+    /// The program started, but could not be watched.
+    #[error("cannot watch `{program}`: {source}")]
+    Watch { program: String, source: io::Error },
 }
 
-/// Runs a program to its end. `progress` is shown the output now and then while there is more of it.
+/// Runs a program to its end. `progress` is called with new output at growing intervals.
 pub async fn run(
     spec: Spec,
     cancel: &CancellationToken,
@@ -216,7 +193,7 @@ pub async fn run(
 ) -> Result<Done, Error> {
     let program = spec.name();
     let deadline = Instant::now() + spec.deadline;
-    // Dropped after the program, so that a run that is cut off ends the program first.
+    // Dropped after the program, so that an interrupted run ends the program before it restores files.
     let keeper = keep(&spec).await?;
     let mut running = Running::start(&spec)?;
     let ended = running.watch(deadline, cancel, progress).await;
@@ -247,7 +224,7 @@ pub async fn run(
     Ok(Done { exit, output: std::mem::take(&mut running.output), spooled, restored })
 }
 
-/// Remembers the files that a program must not change.
+/// Saves the files that a program must not change.
 async fn keep(spec: &Spec) -> Result<Option<Keeper>, Error> {
     if spec.kept.is_empty() {
         return Ok(None);
@@ -259,7 +236,7 @@ async fn keep(spec: &Spec) -> Result<Option<Keeper>, Error> {
     keeper.map(Some).map_err(|source| Error::Keep { program: spec.name(), source })
 }
 
-/// Runs something that blocks, on a thread for that.
+/// Runs a blocking closure on a blocking thread.
 async fn unblocked<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
 }
@@ -275,9 +252,9 @@ pub(crate) fn exit(status: ExitStatus) -> Exit {
     status.code().map_or_else(|| Exit::Signal(status.signal().unwrap_or_default()), Exit::Code)
 }
 
-/// The program in a group of its own, with its environment; its streams are the caller's business.
+/// Builds the command in its own process group with its environment; the caller sets its streams.
 fn command(spec: &Spec, mark: &str) -> Command {
-    #[expect(clippy::disallowed_methods, reason = "this is the one door to child processes")]
+    #[expect(clippy::disallowed_methods, reason = "all child processes start here")]
     let mut command = Command::new(&spec.program);
     let Inherited { added, removed } = inherited();
     match spec.inherited {
@@ -301,7 +278,7 @@ fn command(spec: &Spec, mark: &str) -> Command {
     command
 }
 
-/// Starts it, in its sandbox if it is to have one.
+/// Starts the command, in its sandbox if it has one.
 fn launch(spec: &Spec, command: &mut Command) -> Result<Child, Error> {
     let fence = spec.sandbox.as_ref().map(Sandbox::prepare).transpose();
     let fence = fence.map_err(|source| Error::Sandbox { program: spec.name(), source })?;
@@ -312,7 +289,7 @@ fn launch(spec: &Spec, command: &mut Command) -> Result<Child, Error> {
     child.map_err(|source| Error::Start { program: spec.name(), source })
 }
 
-/// A started program. Dropping it kills the tree, see [`Tree`].
+/// A started program. Dropping it kills the process tree, see [`Tree`].
 struct Running {
     child: Child,
     tree: Tree,
@@ -325,7 +302,7 @@ struct Running {
 impl Running {
     fn start(spec: &Spec) -> Result<Self, Error> {
         let failed = |source| Error::Start { program: spec.name(), source };
-        // One pipe for both streams keeps the order in which lines were written.
+        // One pipe for both streams preserves the order of lines.
         let (reader, writer) = io::pipe().map_err(failed)?;
         let mark = tree::mark();
         let mut command = command(spec, &mark);
@@ -336,7 +313,7 @@ impl Running {
             command.stderr(writer);
         }
         let child = launch(spec, &mut command)?;
-        // The command holds the write ends; with it gone, the pipe ends when the last process closes it.
+        // The command holds the write ends; after this drop the pipe ends when the last process closes it.
         drop(command);
         let tree = Tree::new(child.id(), mark);
         let pipe = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
@@ -344,7 +321,7 @@ impl Running {
         Ok(Self { child, tree, pipe, open: true, output: Output::new(spec.bounds), spooling })
     }
 
-    /// Until the child exits or has to be stopped.
+    /// Watches until the child exits or must be stopped.
     async fn watch(
         &mut self,
         deadline: Instant,
@@ -378,12 +355,12 @@ impl Running {
                 self.spooling.add(&self.output, bytes).await;
                 self.output.push(bytes);
             }
-            // The end of the pipe says nothing about the child: it may have closed its output and work on.
+            // The end of the pipe does not mean the end of the child: it may close its output and keep working.
             None => self.open = false,
         }
     }
 
-    /// Reads what was written before the child exited.
+    /// Reads output that was written before the child exited.
     async fn drain(&mut self) {
         let mut buffer = vec![0; CHUNK];
         let end = Instant::now() + DRAIN;
@@ -395,7 +372,7 @@ impl Running {
         }
     }
 
-    /// Ends the whole tree: asks, waits for [`GRACE`], then kills.
+    /// Ends the whole process tree: `SIGTERM`, then `SIGKILL` after [`GRACE`].
     async fn stop(&mut self) {
         self.tree.ask();
         let end = Instant::now() + GRACE;
@@ -412,7 +389,7 @@ impl Running {
         }
         self.tree.kill();
         if timeout(REAP, self.child.wait()).await.is_err() {
-            tracing::warn!(pid = self.child.id(), "a killed process does not go away");
+            tracing::warn!(pid = self.child.id(), "a process did not end after SIGKILL");
         }
         self.drain().await;
     }

@@ -1,8 +1,8 @@
-//! A program on a terminal of its own.
+//! Runs a program on a pseudo-terminal.
 //!
-//! A [`Terminal`] runs until its program ends, is stopped or dropped; then everything the program has started ends with
-//! it. What it writes is read all the time, whether somebody looks or not, and the last of it is kept. Whoever looks has
-//! a [`Screen`] and a place in the text: there is no queue between the program and a viewer that could fill up.
+//! A [`Terminal`] runs until its program ends, is stopped or dropped; then all descendants of the program end
+//! with it. Its output is read continuously, even without viewers, and the last part is kept. A viewer has a
+//! [`Screen`] and a position in the text, so no queue between program and viewer can fill up.
 
 mod scrollback;
 
@@ -28,21 +28,18 @@ use crate::process::tree::{self, Tree};
 use crate::process::{DRAIN, Error, Exit, GRACE, Inherited, QUIET, REAP, exit, inherited};
 use scrollback::Scrollback;
 
-/// How long a program may leave typed text unread before the rest of it is thrown away.
+/// Time that a program may leave typed text unread before the rest is dropped.
 pub const UNREAD: Duration = Duration::from_secs(5);
 
-/// What programs are told about the terminal they run on.
+/// Value of `TERM`.
 const KIND: &str = "xterm-256color";
 
-/// Most that is read at once.
+/// Size of one read, in bytes.
 const CHUNK: usize = 16 * 1024;
 
-/// Rows and columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// Lines.
     pub rows: u16,
-    /// Characters in a line.
     pub columns: u16,
 }
 
@@ -52,27 +49,24 @@ impl Default for Size {
     }
 }
 
-/// What to run.
+/// A program to run.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// The program.
     pub program: OsString,
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// The directory it starts in.
+    /// Working directory.
     pub directory: PathBuf,
-    /// Variables added to the environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Variables it does not inherit, such as keys it has no business with.
+    /// Variables it does not inherit, such as keys it does not need.
     pub hidden: Vec<OsString>,
 }
 
-/// A program on a terminal. Dropping it kills everything the program has started; [`Terminal::stop`] hangs up first.
+/// A program on a terminal. Dropping it kills all its processes; [`Terminal::stop`] sends `SIGHUP` first.
 #[derive(Debug)]
 pub struct Terminal {
     id: u32,
     input: tokio::sync::Mutex<OwnedWritePty>,
-    /// The same terminal once more: it can be resized while somebody waits to type.
+    /// A second descriptor of the terminal, so that it can be resized while a write waits.
     handle: OwnedFd,
     screen: Screen,
     stop: CancellationToken,
@@ -86,32 +80,31 @@ impl Terminal {
         open(spec).map_err(|source| Error::Start { program, source })
     }
 
-    /// The process.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// What the program has written and will write.
+    /// Past and future output of the program.
     pub fn screen(&self) -> Screen {
         self.screen.clone()
     }
 
-    /// Types something. A program that does not read for [`UNREAD`] does not get the rest of it.
+    /// Types text. If the program does not read for [`UNREAD`], the rest is dropped.
     pub async fn write(&self, text: &[u8]) -> io::Result<()> {
         let mut input = self.input.lock().await;
         match timeout(UNREAD, input.write_all(text)).await {
             Ok(written) => written,
-            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the program does not read what is typed")),
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the program does not read its input")),
         }
     }
 
-    /// Changes the size; the program is told.
+    /// Changes the size and notifies the program.
     pub fn resize(&self, size: Size) -> io::Result<()> {
         Ok(tcsetwinsize(&self.handle, winsize(size))?)
     }
 
-    /// Hangs up, gives the program and everything it has started [`GRACE`] to end, and kills what is left. Returns when
-    /// they are gone.
+    /// Sends `SIGHUP`, gives the program and its descendants [`GRACE`] to end, and kills the rest. Returns when
+    /// all are gone.
     pub async fn stop(&self) {
         self.stop.cancel();
         self.screen().ended().await;
@@ -120,7 +113,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // The task owns the tree of processes, which dies with it.
+        // The task owns the process tree, which it kills when it is dropped.
         self.watching.abort();
     }
 }
@@ -148,7 +141,7 @@ fn open(spec: &Spec) -> io::Result<Terminal> {
         .env(tree::VARIABLE, &mark)
         .spawn(child_side)
         .map_err(unwrapped)?;
-    // It leads a session, and so a group, of its own.
+    // It leads its own session and thus its own group.
     let tree = Tree::new(child.id(), mark);
     let (output, input) = pty.into_split();
     let (progress, changes) = watch::channel(None);
@@ -167,31 +160,31 @@ fn unwrapped(error: pty_process::Error) -> io::Error {
     }
 }
 
-/// Shows what a program has written, from any place on.
+/// Read access to a program's output from any position.
 #[derive(Debug, Clone)]
 pub struct Screen {
     text: Arc<Mutex<Scrollback>>,
-    /// Changes whenever there is more text, too.
+    /// Also notifies of new text.
     exit: watch::Receiver<Option<Exit>>,
 }
 
 impl Screen {
-    /// The place after everything that was written so far.
+    /// Position after all output so far.
     pub fn end(&self) -> u64 {
         locked(&self.text).end()
     }
 
-    /// How the program ended, if it has.
+    /// The program's exit, if it has ended.
     pub fn exit(&self) -> Option<Exit> {
         *self.exit.borrow()
     }
 
-    /// What was written after a place, or a piece of it, and the place after that.
+    /// A piece of the output after a position, and the position after that piece.
     pub fn read(&self, from: u64) -> (String, u64) {
         locked(&self.text).read(from)
     }
 
-    /// The same, but waits for something to be written. Nothing when the program has ended and all of it was read.
+    /// Like [`Screen::read`], but waits for output. `None` when the program has ended and all output was read.
     pub async fn next(&mut self, from: u64) -> Option<(String, u64)> {
         loop {
             let over = self.exit.borrow_and_update().is_some();
@@ -205,18 +198,18 @@ impl Screen {
         }
     }
 
-    /// Waits until the program has ended. Nothing if its terminal was dropped first.
+    /// Waits for the program to end. `None` if its terminal was dropped first.
     pub async fn ended(&mut self) -> Option<Exit> {
         self.exit.wait_for(Option::is_some).await.ok().and_then(|exit| *exit)
     }
 }
 
 fn locked(text: &Mutex<Scrollback>) -> MutexGuard<'_, Scrollback> {
-    // Text is never half-added.
+    // Poisoning is harmless, because text is never added partially.
     text.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The program, as its own task sees it.
+/// State of the task that runs the program.
 struct Watched {
     child: Child,
     tree: Tree,
@@ -238,7 +231,7 @@ impl Watched {
             }
         };
         self.drain().await;
-        // As a window that is closed: nothing goes on behind it.
+        // As when a window is closed, no process of the program survives.
         self.tree.kill();
         self.exit.send_replace(Some(exit));
     }
@@ -249,7 +242,7 @@ impl Watched {
                 locked(&self.text).push(bytes);
                 self.exit.send_modify(|_| {});
             }
-            // Nobody has the terminal open any more.
+            // No process has the terminal open any more.
             None => self.open = false,
         }
     }
@@ -278,7 +271,7 @@ impl Watched {
         }
         self.tree.kill();
         if ended.is_none() && timeout(REAP, self.child.wait()).await.is_err() {
-            tracing::warn!(pid = self.child.id(), "a killed process does not go away");
+            tracing::warn!(pid = self.child.id(), "a process did not end after SIGKILL");
         }
         Exit::Cancelled
     }

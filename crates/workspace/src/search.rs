@@ -1,11 +1,11 @@
-//! Finding files by name and lines by content, on ripgrep's crates.
+//! Finds files by name and lines by content, built on ripgrep's crates.
 //!
-//! What git ignores is left out, hidden files are not, and the repository's own files always are. Links are not
-//! followed, so a search stays in the tree it was started in. Results belong to the files that changed last, since
-//! those are usually the ones that matter; which they are does not depend on the order of the walk.
+//! Files that git ignores and `.git` are excluded; hidden files are included. Links are not followed, so a
+//! search stays in its tree. Results prefer the files that changed last, since those usually matter most; they
+//! do not depend on the order of the walk.
 //!
-//! Everything here blocks; call it from a blocking task. A search ends at its deadline or when it is cancelled,
-//! whatever it is doing, and then says that it did not see everything.
+//! All functions block; call them from a blocking task. A search ends at its deadline or on cancellation at any
+//! point and then reports that it is incomplete.
 
 mod error;
 mod fuzzy;
@@ -32,29 +32,28 @@ pub use names::{Kind, Name, Wanted, names, visible};
 /// Most files or lines in a result.
 pub const MAX_RESULTS: usize = 100;
 
-/// Longest excerpt of a line, in characters; of longer ones the part around the match is shown.
+/// Longest excerpt of a line, in characters; longer lines show the part around the match.
 pub const MAX_EXCERPT: usize = 500;
 
-/// The longest a search takes.
+/// Default timeout of a search.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Where to search, and for how long.
+/// Place and limits of a search.
 #[derive(Clone)]
 pub struct Scope {
-    /// The directory, or for [`grep`] also a single file.
+    /// The directory or, for [`grep`], also a single file.
     pub path: PathBuf,
-    /// Stops the search.
     pub cancel: CancellationToken,
-    /// When it is given up, counted from its start.
+    /// Timeout, counted from the start.
     pub deadline: Duration,
-    /// What is neither named nor looked into.
+    /// Paths that are neither listed nor searched.
     pub closed: Closed,
-    /// Files whose content must not be shown.
+    /// Returns true for files whose content must not be shown.
     pub withheld: Arc<dyn Fn(&Path) -> bool + Send + Sync>,
 }
 
 impl Scope {
-    /// All of a directory.
+    /// The whole directory with default limits.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),

@@ -1,17 +1,17 @@
-//! What a worktree looked like at some moment, and how to get back there.
+//! Snapshots of a worktree, and how to restore them.
 //!
-//! Each worktree gets a *shadow*: a git directory of its own, somewhere else, that is pointed at the same files. A
-//! snapshot is the tree that git writes there of everything that is not ignored. The repository itself is only
-//! read: its objects are borrowed, so that a snapshot costs what has changed since the last commit, and neither its
-//! index nor its references ever move.
+//! Each worktree gets a *shadow*: a separate git directory elsewhere that points at the same files. A snapshot
+//! is the tree that git writes there of all files that are not ignored. The repository itself is only read: its
+//! objects are borrowed, so that a snapshot costs only what changed since the last commit, and its index and
+//! references never change.
 //!
-//! - Bytes are kept as they are. No attribute, filter or line ending of the repository applies, because what comes
-//!   back has to be what was there.
-//! - Files that nobody has committed and that are larger than [`MAX_UNTRACKED`] are left out.
-//! - Several snapshots may be taken at once: each works on a copy of the shadow's index, and the last one to finish
-//!   leaves its copy behind for the next.
-//! - Nothing takes long: whoever asks is told [`Error::Late`] after a while, and nothing was changed.
-//! - Trees that nobody has looked at for [`RETENTION`] are removed.
+//! - Bytes are stored unchanged. No attribute, filter or line ending of the repository applies, because a
+//!   restored file must equal the original.
+//! - Uncommitted files larger than [`MAX_UNTRACKED`] are omitted.
+//! - Several snapshots may be taken concurrently: each works on a copy of the shadow's index, and the last one
+//!   to finish keeps its copy for the next.
+//! - Every operation has a deadline: after it the caller gets [`Error::Late`], and nothing was changed.
+//! - Trees that were not accessed for [`RETENTION`] are removed.
 
 mod command;
 mod compare;
@@ -40,28 +40,28 @@ use upkeep::{Cleaning, Upkeep};
 pub use command::Error;
 pub use compare::{MAX_COMPARED, MAX_PATCHES, TreeDiff};
 
-/// Largest file that is taken up although nobody has committed it, in bytes.
+/// Largest uncommitted file in a snapshot, in bytes.
 pub const MAX_UNTRACKED: u64 = 2 * 1024 * 1024;
 
-/// How long one snapshot may take.
+/// Timeout of one snapshot.
 pub const TRACK: Duration = Duration::from_secs(5);
 
-/// How long it may take to get ready for the first snapshot, which looks into every file.
+/// Timeout for preparing the first snapshot, which reads every file.
 pub const OPEN: Duration = Duration::from_secs(30);
 
-/// How long it may take to compare two snapshots, or to bring files back.
+/// Timeout for comparing two snapshots or restoring files.
 pub const WORK: Duration = Duration::from_secs(30);
 
-/// How long a snapshot is kept, as git writes it.
+/// Lifetime of a snapshot, in git's notation.
 pub const RETENTION: &str = "7.days.ago";
 
-/// Snapshots between two looks for old ones.
+/// Number of snapshots between two removals of old ones.
 const TIDY_EVERY: u32 = 1_000;
 
-/// How long it may take to remove old snapshots. Nobody waits for it.
+/// Timeout for removing old snapshots. No caller waits for it.
 const TIDY: Duration = Duration::from_mins(2);
 
-/// Attributes that would change bytes on their way in or out, switched off for every file.
+/// Disables attributes that would change bytes on their way in or out, for every file.
 const VERBATIM: &str = "* -text !eol -ident -filter !working-tree-encoding\n";
 
 /// A snapshot: the id of a git tree.
@@ -69,13 +69,12 @@ const VERBATIM: &str = "* -text !eol -ident -filter !working-tree-encoding\n";
 pub struct Tree(String);
 
 impl Tree {
-    /// A tree that was written down earlier; nothing if that is no id of one.
+    /// Parses a stored id; `None` if it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let is_id = matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_id.then(|| Self(text.to_owned()))
     }
 
-    /// Its id.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -86,13 +85,13 @@ impl Tree {
 pub struct Shadow {
     git: Git,
     taken: AtomicU32,
-    /// Whether it is time to remove what is too old.
+    /// True if old snapshots should be removed.
     tidy_due: Arc<AtomicBool>,
     upkeep: Upkeep,
 }
 
 impl Shadow {
-    /// Where the shadow of a worktree is kept, below a directory for all of them.
+    /// Directory of a worktree's shadow below the directory for all of them.
     pub fn place(base: &Path, project: &str, worktree: &Path) -> PathBuf {
         let digest = Sha1::digest(worktree.as_os_str().as_encoded_bytes());
         let name = digest.iter().fold(String::new(), |mut name, byte| {
@@ -103,8 +102,8 @@ impl Shadow {
         base.join(project).join(name)
     }
 
-    /// Gets ready to take snapshots of a repository's worktree, with what is kept in `directory`. Closed places are left
-    /// out of them, so that no difference shows what is in them.
+    /// Prepares snapshots of a repository's worktree, stored in `directory`. Closed paths are excluded, so that
+    /// no diff shows their content.
     pub async fn open(
         directory: PathBuf,
         repository: &Repository,
@@ -118,12 +117,11 @@ impl Shadow {
         Ok(Self { git, taken: AtomicU32::new(0), tidy_due: Arc::default(), upkeep: Upkeep::default() })
     }
 
-    /// The top of the worktree.
+    /// Top of the worktree.
     pub fn worktree(&self) -> &Path {
         &self.git.worktree
     }
 
-    /// Takes a snapshot.
     pub async fn track(&self, cancel: &CancellationToken) -> Result<Tree, Error> {
         let tree = timeout(TRACK, self.take(cancel)).await.map_err(|_| Error::Late { after: TRACK })??;
         if self.taken.fetch_add(1, Ordering::Relaxed).is_multiple_of(TIDY_EVERY) {
@@ -140,7 +138,7 @@ impl Shadow {
         let listed = git.read(&["ls-files", "-z", "-t", "-m", "-o", "--exclude-standard"]).await?;
         if let Some(specs) = index::wanted(&self.git.worktree, listed).await? {
             let list = index.write_list(specs).await?;
-            // A file that vanishes or cannot be read is no reason to have no snapshot of the others.
+            // A file that vanishes or cannot be read must not prevent the snapshot of the others.
             let add = ["add", "--all", "--ignore-errors", "--pathspec-file-nul", "--pathspec-from-file"];
             git.run(&[&add[..], &[&list]].concat(), &[0, 1]).await?;
         }
@@ -149,7 +147,8 @@ impl Shadow {
         Tree::parse(tree.trim()).ok_or_else(|| Error::odd("write-tree"))
     }
 
-    /// Removes what is too old, if it is time to and nobody works; if somebody does, the next snapshot tries again.
+    /// Removes old snapshots if it is time and no operation is running; otherwise the next snapshot tries
+    /// again.
     fn tidy(&self) {
         if !self.tidy_due.load(Ordering::Relaxed) {
             return;
@@ -160,7 +159,7 @@ impl Shadow {
     }
 }
 
-/// Removes old trees, while nobody waits. Newer trees keep what they share with older ones.
+/// Removes old trees in the background. Objects shared with newer trees stay.
 async fn prune(git: Git, cleaning: Cleaning, due: Arc<AtomicBool>) {
     let args = ["prune", "--expire", RETENTION];
     let pruned = timeout(TIDY, git.plain(&cleaning.stop).run(&args, &[0])).await;
@@ -169,11 +168,11 @@ async fn prune(git: Git, cleaning: Cleaning, due: Arc<AtomicBool>) {
     }
     due.store(false, Ordering::Relaxed);
     if !matches!(pruned, Ok(Ok(_))) {
-        tracing::debug!(directory = %git.directory.display(), ?pruned, "old snapshots were not removed");
+        tracing::debug!(directory = %git.directory.display(), ?pruned, "cannot remove old snapshots");
     }
 }
 
-/// A path as git's patterns write it.
+/// Escapes a path for git's patterns.
 fn literal(path: &Path) -> String {
     let mut text = String::new();
     for letter in path.to_string_lossy().chars() {
@@ -185,7 +184,7 @@ fn literal(path: &Path) -> String {
     text
 }
 
-/// Makes the shadow, unless it is there. Every step may be repeated, since a crash may come between any two.
+/// Creates the shadow if it does not exist. Every step is repeatable, since a crash may come between any two.
 async fn prepare(
     git: &Git,
     repository: &Repository,
@@ -206,7 +205,7 @@ async fn prepare(
     tokio::fs::write(git.directory.join("objects/info/alternates"), borrowed).await?;
     tokio::fs::write(git.directory.join("info/attributes"), VERBATIM).await?;
     let mut excluded = tokio::fs::read(repository.common.join("info/exclude")).await.unwrap_or_default();
-    // A shadow must not look at itself.
+    // Excludes the shadow itself and closed paths.
     let itself = git.directory.strip_prefix(&git.worktree).ok();
     for inside in itself.into_iter().chain(closed.below(&git.worktree)) {
         excluded.extend_from_slice(format!("\n/{}\n", literal(inside)).as_bytes());
@@ -216,7 +215,7 @@ async fn prepare(
     if index::exists(&git.directory) {
         return Ok(());
     }
-    // What is committed counts as known, so that the size of such a file does not matter.
+    // Reads the committed files into the index, so that the size limit does not apply to them.
     let index = Index::copy(&git.directory).await?;
     let onto = git.on(&index, cancel);
     if let Some(head) = repository.head_tree().await {

@@ -49,7 +49,7 @@ export const differences = [
     on: "opencode",
     opencode: "busy is sent twice per model call and once more before idle",
     baton: "busy is sent once, and again after a retry",
-    reason: "busy is a level: saying it again tells nothing",
+    reason: "busy is a state: a repetition carries no information",
     events: (events) => {
       let last
       return events.filter((event) => {
@@ -63,7 +63,7 @@ export const differences = [
   {
     id: "log-frames",
     on: "opencode",
-    opencode: "`/global/event` sends what is stored a second time, as `sync` frames",
+    opencode: "`/global/event` sends every stored event a second time, as a `sync` frame",
     baton: "once",
     reason: "only OpenCode's own replicator reads them; `/sync/history` has them",
     global: (frames) => frames.filter(({ type }) => type !== "sync"),
@@ -71,9 +71,9 @@ export const differences = [
   {
     id: "idle-once",
     on: "opencode",
-    opencode: "a turn that fails or is aborted is idle twice, first before it is closed",
-    baton: "idle once, after everything is closed",
-    reason: "idle must mean that it is the client's turn",
+    opencode: "a turn that fails or is aborted sends idle twice, the first time before it is closed",
+    baton: "sends idle once, after everything is closed",
+    reason: "idle must mean that the turn is over",
     events: (events) =>
       events.filter((event, at) => {
         if (!isIdle(event)) return true
@@ -88,7 +88,7 @@ export const differences = [
     on: "opencode",
     opencode: "`session.error` comes before the parts and the message are closed",
     baton: "after, right before idle",
-    reason: "whoever acts on the error finds the record complete",
+    reason: "a client that reacts to the error finds the complete record",
     events: (events) => {
       const error = events.filter((event) => event.type === "session.error")
       const rest = events.filter((event) => event.type !== "session.error")
@@ -102,7 +102,7 @@ export const differences = [
     on: "both",
     opencode: "`session.updated`, an empty `session.diff` and the prompt's `message.updated` come from a background task, at any time, also after idle",
     baton: "`session.updated` when the session changed, nothing after idle",
-    reason: "nothing may follow idle; what the events say is compared in the record",
+    reason: "no event of a turn may follow its idle; the comparison of the records covers the content of these events",
     events: (events) => {
       const first = events.findIndex(isPrompt)
       const isNoise = ({ type }) => type === "session.updated" || type === "session.diff"
@@ -112,9 +112,9 @@ export const differences = [
   {
     id: "message-twice",
     on: "opencode",
-    opencode: "a filtered answer is closed twice with the same words",
+    opencode: "a filtered answer is closed twice with the same content",
     baton: "once",
-    reason: "the second says nothing new",
+    reason: "the second event carries no information",
     events: (events) =>
       events.filter((event, at) => {
         const before = events[at - 1]
@@ -124,7 +124,7 @@ export const differences = [
   {
     id: "prompt-events",
     on: "baton",
-    opencode: "nothing tells what became of a prompt",
+    opencode: "no event reports the progress of a prompt",
     baton: "`prompt.queued`, `prompt.started` and `prompt.ended`",
     reason: "an addition that old clients ignore",
     events: (events) => events.filter((event) => !event.type.startsWith("prompt.")),
@@ -132,7 +132,7 @@ export const differences = [
   {
     id: "idle-reason",
     on: "baton",
-    opencode: "idle does not say why",
+    opencode: "idle has no reason",
     baton: "idle carries `reason`",
     reason: "an addition that old clients ignore",
     events: (events) =>
@@ -159,8 +159,8 @@ export const differences = [
     id: "tool-progress",
     on: "both",
     opencode: "a running tool is sent again whenever its output or title grows",
-    baton: "sent again when there is something to show, at intervals",
-    reason: "how far a tool has come when somebody looks is nobody's promise; its end is compared",
+    baton: "sent again at intervals, if it has changed",
+    reason: "the progress of a running tool depends on timing; the comparison covers its end",
     events: (events) => {
       const seen = new Set()
       const kept = events.filter((event) => {
@@ -178,8 +178,8 @@ export const differences = [
     id: "asked-while-pending",
     on: "opencode",
     sometimes: true,
-    opencode: "a tool may ask or report before its call is said to be running",
-    baton: "a tool runs first",
+    opencode: "a tool may ask or report before its call has the state running",
+    baton: "the state running comes first",
     reason: "two tasks of OpenCode race; either order occurs",
     events: (events) =>
       moved(
@@ -209,9 +209,9 @@ export const differences = [
   {
     id: "step-start",
     on: "baton",
-    opencode: "a step starts with the first answer of the model",
-    baton: "a step starts with the call, also if it is refused",
-    reason: "the part is where the state of the files before the call is kept",
+    opencode: "a step starts with the first event of the model",
+    baton: "a step starts with the model call, even if the provider rejects it",
+    reason: "the part stores the state of the files before the call",
     events: (events) => {
       const isStart = (event) => part(event)?.type === "step-start"
       const rest = events.filter((event) => !isStart(event))
@@ -230,17 +230,17 @@ export const differences = [
   {
     id: "reasoning-field",
     on: "baton",
-    opencode: "the name under which reasoning came is not kept",
-    baton: "`metadata.openaiCompatible.reasoningField` of a reasoning part",
-    reason: "reasoning is given back to the model under the name it came with",
+    opencode: "the name of the provider's reasoning field is not stored",
+    baton: "stored as `metadata.openaiCompatible.reasoningField` of a reasoning part",
+    reason: "Baton returns reasoning to the model in the same field",
     ...eachPart((part) => (part.type === "reasoning" ? without(part, "metadata") : part)),
   },
   {
     id: "write-diff",
     on: "baton",
-    opencode: "only `edit` keeps what it changed",
-    baton: "`write` does, too (`metadata.filediff`)",
-    reason: "an addition, so that clients can show both alike",
+    opencode: "only `edit` stores its changes",
+    baton: "`write` stores them too (`metadata.filediff`)",
+    reason: "an addition, so that clients can show both in the same way",
     ...eachPart((part) => {
       if (part.tool !== "write" || !part.state.metadata?.filediff) return part
       const metadata = without(part.state.metadata, "filediff")
@@ -250,18 +250,18 @@ export const differences = [
   {
     id: "own-words",
     on: "both",
-    opencode: "says in its words that an answer was filtered, that arguments do not fit, and which tools there are",
-    baton: "says it in its own",
-    reason: "clients show these sentences and do not act on them; what happened is compared",
+    opencode: "has its own texts for a filtered answer, for arguments that do not match, and for the list of tools",
+    baton: "has different texts",
+    reason: "clients only display these texts; the comparison covers the states",
     events: (events) => events.map((event) => mapStrings(event, ownWords)),
     messages: (messages) => messages.map((message) => mapStrings(message, ownWords)),
   },
   {
     id: "error-address",
     on: "opencode",
-    opencode: "errors of a provider name the address that was called",
+    opencode: "errors of a provider name the called address",
     baton: "they do not",
-    reason: "addresses of providers may hold keys, and errors are shown to everybody",
+    reason: "addresses of providers may contain keys, and every client sees errors",
     events: (events) =>
       events.map((event) => {
         const { error, info } = event.properties
@@ -281,7 +281,7 @@ export const differences = [
     on: "opencode",
     opencode: "steps that summarise the conversation carry the state of the files",
     baton: "they do not",
-    reason: "no tool runs in them, so nothing can change",
+    reason: "no tool runs in them, so no file changes",
     events: (events) => {
       const infos = events.filter(({ type }) => type === "message.updated").map(({ properties }) => properties.info)
       const summaries = new Set(infos.filter(({ summary }) => summary === true).map(({ id }) => id))
@@ -298,9 +298,9 @@ export const differences = [
   {
     id: "child-rules",
     on: "opencode",
-    opencode: "what a subagent may not do is kept in its session (`permission`)",
-    baton: "it follows from the session having a parent",
-    reason: "the rules are those of the configuration as it is now, also in a session that was made before",
+    opencode: "the restrictions of a subagent are stored in its session (`permission`)",
+    baton: "they follow from the session's `parentID`",
+    reason: "the current configuration applies, also to sessions that were created earlier",
     events: (events) =>
       events.map((event) =>
         event.type === "session.created"
@@ -312,9 +312,9 @@ export const differences = [
   {
     id: "summaries",
     on: "both",
-    opencode: "a prompt's `summary` is filled in later, often after idle, and is there without changes, too; a session's says zero always",
-    baton: "both say what was changed, before idle, and are absent without changes",
-    reason: "what OpenCode says depends on when one looks; the `patch` parts of the steps are compared",
+    opencode: "a prompt's `summary` comes later, often after idle, and exists even without changes; a session's `summary` is always zero",
+    baton: "both contain the changes, come before idle, and are absent without changes",
+    reason: "OpenCode's values depend on the time of reading; the comparison covers the `patch` parts of the steps",
     ...eachInfo((info) => (info.role === "user" ? without(info, "summary") : info)),
     session: (session) => without(session, "summary"),
   },

@@ -12,16 +12,16 @@ use tokio::io::AsyncReadExt;
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let name = arguments.next().context("which platform?")?;
+    let name = arguments.next().context("name a platform: slack, telegram or whatsapp")?;
     let options: Value = serde_json::from_str(arguments.next().as_deref().unwrap_or("{}"))?;
     let address = start(&name, options).await?;
     println!("{}", json!({"url": address}));
-    // Whoever started this is gone when its end of the pipe is.
+    // The parent process has ended when its end of the pipe is closed.
     tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
     Ok(())
 }
 
-/// Starts a fake; its address.
+/// Starts a fake and returns its address.
 async fn start(name: &str, options: Value) -> Result<String> {
     match name {
         "slack" => Ok(Slack::start(serde_json::from_value(options)?).await?.api()),

@@ -1,15 +1,17 @@
-//! Slack, as strict as the real one: the Web API, Socket Mode, and the Events API with its signatures and repetitions.
+//! A fake Slack, as strict as the real one: the Web API, Socket Mode, and the Events API with its signatures and
+//! retries.
 //!
-//! What a person types becomes what Slack's own client makes of it: `@baton` is a mention, `&`, `<` and `>` are
-//! escaped, addresses are links, and `/baton words` is a slash command. In a channel a mention is delivered twice, as
+//! A typed text is converted as Slack's own client does: `@baton` is a mention, `&`, `<` and `>` are escaped,
+//! addresses are links, and `/baton words` is a slash command. In a channel a mention is delivered twice, as
 //! `message` and as `app_mention`. Beside the control interface of every fake there are:
 //!
 //! | call | what it does |
 //! |---|---|
-//! | `POST /control/slack/calls` | `{url}`: events go there from now on, if it answers Slack's challenge |
-//! | `POST /control/slack/disconnect` | Slack announces that it will close all connections, and does when there is another |
-//! | `POST /control/slack/cut` | all connections break without a word |
-//! | `POST /control/slack/deliver` | `{event}`: an event as it is |
+//! | `POST /control/slack/calls` | `{url}`: sends events there from now on, if it answers Slack's challenge |
+//! | `POST /control/slack/disconnect` | announces that all connections will close, and closes them when there is
+//! another |
+//! | `POST /control/slack/cut` | breaks all connections without notice |
+//! | `POST /control/slack/deliver` | `{event}`: delivers an event unchanged |
 
 #![expect(clippy::indexing_slicing, reason = "only JSON is indexed: what is not there is null")]
 
@@ -43,35 +45,34 @@ use super::{
 use delivery::Kind;
 pub use delivery::signature;
 
-/// Who the bot is.
+/// The bot's user id.
 pub const BOT: &str = "UBOT";
 const BOT_ID: &str = "BBOT";
 const TEAM: &str = "T1";
-/// How people write its name.
+/// The bot's name as users type it.
 const MENTION: &str = "@baton";
 const COMMAND: &str = "/baton";
 
-/// How strict it is, and what it knows.
+/// Tokens, limits and missing features of the fake.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Options {
-    /// The bot's token.
     pub bot_token: String,
-    /// The app's token.
     pub app_token: String,
-    /// What calls are signed with.
+    /// Signs calls to the app.
     pub signing_secret: String,
-    /// Whether a second message in a channel within a second is too much.
+    /// True if a second message in a channel within a second is refused.
     pub is_paced: bool,
-    /// Channels in which the bot is not.
+    /// Channels of which the bot is not a member.
     pub outside: Vec<String>,
-    /// Methods that it does not have.
+    /// Methods that this server does not have.
     pub without: Vec<String>,
-    /// How long an acknowledgement may take, in milliseconds.
+    /// Time for an acknowledgement, in milliseconds.
     pub deadline_ms: u64,
-    /// After how many milliseconds a call that failed is made again; Slack waits not at all, a minute, five minutes.
+    /// Pauses before the retries of a failed call, in milliseconds; the real Slack retries at once, after a minute
+    /// and after five minutes.
     pub retries_ms: Vec<u64>,
-    /// Whether connections of Socket Mode are offered over TLS.
+    /// True if Socket Mode is offered over TLS.
     pub is_secure: bool,
 }
 
@@ -91,7 +92,6 @@ impl Default for Options {
     }
 }
 
-/// A running fake.
 #[derive(Debug)]
 pub struct Slack {
     stage: Stage,
@@ -102,33 +102,32 @@ pub struct Slack {
     inner: Mutex<Inner>,
 }
 
-/// What it remembers.
 #[derive(Debug, Default)]
 struct Inner {
-    /// Makes ids and times unique.
+    /// Makes ids and timestamps unique.
     count: u64,
-    /// Every message and the thread it is in, by channel and time.
+    /// The thread of every message, by channel and timestamp.
     messages: BTreeMap<(String, String), Option<String>>,
-    /// Channels somebody has spoken in.
+    /// Channels that contain messages.
     channels: BTreeSet<String>,
-    /// When the bot last spoke in a channel.
+    /// Time of the bot's last message in a channel.
     spoken: BTreeMap<String, Instant>,
     statuses: BTreeMap<(String, String), String>,
     files: BTreeMap<String, files::Stored>,
     tickets: BTreeSet<String>,
     lines: Vec<socket::Line>,
-    /// What was sent over a connection and is not acknowledged, by envelope.
+    /// Deliveries over a connection that are not acknowledged, by envelope.
     open: BTreeMap<String, delivery::Sent>,
-    /// Envelopes that were acknowledged, or sent again under another name.
+    /// Envelopes that were acknowledged, or sent again under another id.
     settled: BTreeSet<String>,
-    /// What waits for a connection.
+    /// Deliveries that wait for a connection.
     waiting: VecDeque<delivery::Item>,
     last: Option<delivery::Item>,
     calls: Option<String>,
 }
 
 impl Slack {
-    /// Starts it on a free port of loopback.
+    /// Starts it on a free loopback port.
     pub async fn start(options: Options) -> Result<Arc<Self>> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -146,17 +145,16 @@ impl Slack {
         Ok(slack)
     }
 
-    /// Where it is.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where its Web API is.
+    /// The address of its Web API.
     pub fn api(&self) -> String {
         format!("{}/api", self.url)
     }
 
-    /// Somebody invites the bot to a channel.
+    /// Adds the bot to a channel.
     pub fn invite(&self, chat: &str) {
         self.lock().channels.insert(chat.to_owned());
     }
@@ -170,21 +168,21 @@ impl Slack {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A name that nothing else has.
+    /// Returns a unique id.
     fn fresh(&self, prefix: &str) -> String {
         let mut inner = self.lock();
         inner.count += 1;
         format!("{prefix}{}", inner.count)
     }
 
-    /// The time, as Slack names messages by it: no two have the same.
+    /// A unique timestamp, which Slack also uses as the id of a message.
     fn moment(&self) -> String {
         let mut inner = self.lock();
         inner.count += 1;
         format!("{}.{:06}", jiff::Timestamp::now().as_second(), inner.count)
     }
 
-    /// A new message; its time.
+    /// Adds a message and returns its timestamp.
     fn place(&self, chat: &str, thread: Option<&str>) -> String {
         let ts = self.moment();
         let mut inner = self.lock();
@@ -193,12 +191,11 @@ impl Slack {
         ts
     }
 
-    /// Whether there is such a message.
     fn has(&self, chat: &str, ts: &str) -> bool {
         self.lock().messages.contains_key(&(chat.to_owned(), ts.to_owned()))
     }
 
-    /// Delivers an event, as it is.
+    /// Delivers an event unchanged.
     pub fn event(self: &Arc<Self>, event: &Value) {
         let body = json!({
             "token": "verification", "team_id": TEAM, "api_app_id": "A1", "type": "event_callback",
@@ -245,7 +242,7 @@ impl Slack {
     }
 }
 
-/// What a person plays needs the fake itself, to deliver in the background.
+/// Implemented for the `Arc`, because delivering in the background needs a shared reference.
 impl Platform for Arc<Slack> {
     fn stage(&self) -> &Stage {
         &self.stage
@@ -297,12 +294,12 @@ impl Platform for Arc<Slack> {
         let last = self.lock().last.clone();
         match last {
             Some(item) => self.send(item.again()),
-            None => self.stage.problem("a test repeats what never was"),
+            None => self.stage.problem("a test repeats an update before there was one"),
         }
     }
 }
 
-/// What Slack's client makes of what a person types.
+/// Converts a typed text as Slack's client does.
 fn typed(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let mut wire = String::with_capacity(text.len());
@@ -369,13 +366,13 @@ fn routes(slack: Arc<Slack>) -> Router {
                 Json(json!({}))
             }),
         )
-        // Nobody sends more than Slack would take; what it would not take is for the fake to say.
+        // Callers never send more than Slack accepts; the fake itself checks the limits.
         .layer(axum::extract::DefaultBodyLimit::max(16 << 20))
         .with_state(slack.clone())
         .merge(stage::control(Arc::new(slack)))
 }
 
-/// How long anything here waits at most.
+/// Maximum time of any wait in this module.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

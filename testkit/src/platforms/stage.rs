@@ -1,16 +1,16 @@
-//! What happens on a chat service, seen by a person who uses it.
+//! The state of a fake chat service, as its user sees it.
 //!
-//! A fake puts every message it accepts here, and every rule that was broken. A test plays the person through
-//! [`Platform`], or over HTTP under `/control`:
+//! A fake adds every message it accepts, and every broken rule. A test acts as the user through [`Platform`], or
+//! over HTTP under `/control`:
 //!
 //! | call | what it does |
 //! |---|---|
-//! | `POST /control/say` | a person says something: [`Said`] |
-//! | `POST /control/tap` | a person chooses a button: [`Tap`] |
-//! | `POST /control/stop` | a person uses the service's own way to stop: `{chat, thread}` |
+//! | `POST /control/say` | the user sends a message: [`Said`] |
+//! | `POST /control/tap` | the user chooses a button: [`Tap`] |
+//! | `POST /control/stop` | the user stops the turn with the service's own means: `{chat, thread}` |
 //! | `POST /control/repeat` | the service delivers the last update once more |
-//! | `POST /control/fault` | the next calls of a method go wrong: [`Planned`] |
-//! | `POST /control/release` | calls that are held go on |
+//! | `POST /control/fault` | the next calls of a method fail: [`Planned`] |
+//! | `POST /control/release` | held calls continue |
 //! | `GET /control/state` | everything: [`State`]; with `?after=N`, as soon as there is a change after version N |
 
 use std::{
@@ -29,144 +29,126 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// How long a call is held, and how long a look at the state waits, at most.
+/// Maximum time that a call is held, and that a test waits for a state.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What a fake lets a test do.
+/// The user's side of a fake, for tests.
 pub trait Platform: Send + Sync + 'static {
-    /// What a person sees.
     fn stage(&self) -> &Stage;
 
-    /// A person says something. Returns the message's id.
+    /// The user sends a message. Returns its id.
     fn say(&self, said: Said) -> String;
 
-    /// A person chooses a button.
+    /// The user chooses a button.
     fn tap(&self, tap: Tap);
 
-    /// A person uses the service's own way to stop what is running, where there is one.
+    /// The user stops the turn with the service's own means, where there is one.
     fn stop(&self, _chat: &str, _thread: Option<&str>) {}
 
-    /// Delivers the last update once more, as services do when they are not sure.
+    /// Delivers the last update once more, as services do when an acknowledgement is lost.
     fn repeat(&self);
 }
 
-/// What a person says.
+/// A message of the user.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Said {
-    /// In which chat.
     pub chat: String,
-    /// In which topic or thread of it.
+    /// The topic or thread in the chat.
     pub thread: Option<String>,
-    /// Who, by their id.
     pub from: String,
-    /// Who, for people.
+    /// The user's display name.
     pub name: String,
-    /// The words.
     pub text: String,
-    /// Whether others are in the chat.
+    /// True if the chat is a group.
     pub is_group: bool,
-    /// What comes with the words.
     pub file: Option<GivenFile>,
 }
 
-/// A file that a person sends.
+/// A file that the user sends.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct GivenFile {
-    /// Its name.
     pub name: String,
-    /// Its media type.
     pub mime: String,
-    /// Its bytes, in base 64.
+    /// The content in base 64.
     pub base64: String,
 }
 
-/// A button that a person chooses.
+/// A button that the user chooses.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Tap {
-    /// The message that has it.
+    /// The message with the button.
     pub message: String,
-    /// What is written on it.
     pub label: String,
-    /// Who, by their id.
     pub from: String,
-    /// Who, for people.
+    /// The user's display name.
     pub name: String,
 }
 
-/// A message of the bot, as a person sees it.
+/// A message of the bot, as the user sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shown {
-    /// Its id.
     pub id: String,
-    /// In which chat.
     pub chat: String,
-    /// In which topic or thread of it.
+    /// The topic or thread in the chat.
     pub thread: Option<String>,
-    /// The words, as they were sent, in the service's markup.
+    /// The text as it was sent, in the service's markup.
     pub text: String,
-    /// The buttons.
     pub buttons: Vec<ShownButton>,
-    /// The file.
     pub file: Option<ShownFile>,
-    /// The message it answers.
+    /// The message that it replies to.
     pub reply_to: Option<String>,
-    /// Every text it had before.
+    /// Every earlier text of an edited message.
     pub before: Vec<String>,
-    /// Whether it was taken back.
+    /// True if the bot deleted it.
     pub is_removed: bool,
 }
 
-/// A button, as a person sees it.
+/// A button, as the user sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ShownButton {
-    /// What is written on it.
     pub label: String,
-    /// What it carries.
+    /// The data that the service sends back when the button is chosen.
     pub token: String,
 }
 
-/// A file, as a person gets it.
+/// A file, as the user receives it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ShownFile {
-    /// Its name.
     pub name: String,
-    /// Its media type.
     pub mime: String,
-    /// Its text.
     pub text: String,
 }
 
-/// Something that goes wrong on purpose.
+/// A planned failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Fault {
-    /// 429, to be tried again after so many seconds. Nothing is done.
+    /// Answers 429 with `Retry-After`. The call has no effect.
     Busy {
-        /// How many.
+        /// Seconds to wait.
         after: u64,
     },
-    /// 503. Nothing is done.
+    /// Answers 503. The call has no effect.
     Unavailable,
-    /// 500. Nothing is done, which the caller cannot know.
+    /// Answers 500. The call has no effect, which the caller cannot know.
     Broken,
-    /// It is done, and the connection breaks before the answer.
+    /// Performs the call and breaks the connection before the answer.
     Cut,
-    /// Nothing is done until the test says so.
+    /// Holds the call until the test releases it.
     Hold,
 }
 
-/// What is to go wrong.
+/// A fault for the next calls of a method.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Planned {
-    /// The method, in the service's words.
+    /// The service's name of the method.
     pub method: String,
-    /// How often.
+    /// Number of calls to fail.
     #[serde(default = "once")]
     pub times: usize,
-    /// What.
     #[serde(flatten)]
     pub fault: Fault,
 }
@@ -175,24 +157,24 @@ fn once() -> usize {
     1
 }
 
-/// Everything there is to see.
+/// Everything that a test can observe.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct State {
     /// Grows with every change.
     pub version: u64,
     /// The bot's messages, oldest first.
     pub messages: Vec<Shown>,
-    /// How often each chat was told that the bot is typing.
+    /// Number of typing indications in each chat.
     pub typing: BTreeMap<String, usize>,
-    /// How often each method was called.
+    /// Number of calls of each method.
     pub calls: BTreeMap<String, usize>,
-    /// Which calls are held.
+    /// Methods of the held calls.
     pub held: Vec<String>,
-    /// Words that were shown to a person who chose a button.
+    /// Texts shown to a user who chose a button.
     pub understood: Vec<String>,
-    /// How many updates were acknowledged.
+    /// Number of acknowledged updates.
     pub acknowledged: usize,
-    /// Rules that were broken.
+    /// Rules that the bot has broken.
     pub problems: Vec<String>,
 }
 
@@ -202,7 +184,7 @@ struct Inner {
     faults: BTreeMap<String, VecDeque<Fault>>,
 }
 
-/// What happens, and what is to go wrong.
+/// The observable state, and the planned faults.
 #[derive(Debug)]
 pub struct Stage {
     inner: Mutex<Inner>,
@@ -221,7 +203,7 @@ impl Stage {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what there is to see.
+    /// Changes the state and wakes all waiting tests.
     pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut inner = self.lock();
         let result = change(&mut inner.state);
@@ -230,17 +212,16 @@ impl Stage {
         result
     }
 
-    /// What there is to see now.
     pub fn state(&self) -> State {
         self.lock().state.clone()
     }
 
-    /// Shows a message.
+    /// Adds a message.
     pub fn show(&self, message: Shown) {
         self.change(|state| state.messages.push(message));
     }
 
-    /// Changes a message, if there is one with this id that was not taken back.
+    /// Edits the message with this id; returns false if it does not exist or was deleted.
     pub fn edit(&self, id: &str, edit: impl FnOnce(&mut Shown)) -> bool {
         self.change(|state| {
             let found = state.messages.iter_mut().find(|it| it.id == id && !it.is_removed);
@@ -248,25 +229,24 @@ impl Stage {
         })
     }
 
-    /// Writes down that a rule was broken.
+    /// Records a broken rule.
     pub fn problem(&self, problem: impl Into<String>) {
         self.change(|state| state.problems.push(problem.into()));
     }
 
-    /// Notes that the bot is typing.
+    /// Records a typing indication.
     pub fn typing(&self, chat: &str) {
         self.change(|state| *state.typing.entry(chat.to_owned()).or_default() += 1);
     }
 
-    /// Plans that something goes wrong.
     pub fn plan(&self, planned: &Planned) {
         let mut inner = self.lock();
         let faults = inner.faults.entry(planned.method.clone()).or_default();
         faults.extend(std::iter::repeat_n(planned.fault, planned.times));
     }
 
-    /// Counts a call of a method and says what is to go wrong with it. A call that is to be held has been, when this
-    /// returns: nothing more is wrong with it.
+    /// Counts a call of a method and returns the fault planned for it. A held call returns `None` once it is
+    /// released.
     pub async fn call(&self, method: &str) -> Option<Fault> {
         self.change(|state| *state.calls.entry(method.to_owned()).or_default() += 1);
         let fault = self.lock().faults.get_mut(method).and_then(VecDeque::pop_front)?;
@@ -275,12 +255,12 @@ impl Stage {
         }
         let mut releases = self.releases.subscribe();
         self.change(|state| state.held.push(method.to_owned()));
-        // A caller that goes away ends this, too.
+        // If the caller disconnects, this future is dropped.
         let _ = tokio::time::timeout(PATIENCE, releases.changed()).await;
         None
     }
 
-    /// Lets calls that are held go on, and holds no more.
+    /// Releases all held calls, and drops planned holds.
     pub fn release(&self) {
         for faults in self.lock().faults.values_mut() {
             faults.retain(|fault| *fault != Fault::Hold);
@@ -289,7 +269,7 @@ impl Stage {
         self.releases.send_modify(|count| *count += 1);
     }
 
-    /// Waits until there is something to see; an error if it does not come.
+    /// Waits until `look` returns something; fails after a minute.
     pub async fn until<T>(&self, what: &str, mut look: impl FnMut(&State) -> Option<T>) -> Result<T> {
         let mut version = self.version.subscribe();
         let waiting = async {
@@ -307,7 +287,7 @@ impl Stage {
         found.map_err(|_| anyhow!("{what} did not come: {:#?}", self.state()))
     }
 
-    /// Everything there is to see; if a version is given, as soon as there is something newer.
+    /// The state; with a version, as soon as there is a newer one.
     async fn after(&self, version: Option<u64>) -> State {
         let Some(version) = version else { return self.state() };
         let mut versions = self.version.subscribe();
@@ -330,7 +310,7 @@ struct Stop {
 
 type Fake<P> = Shared<Arc<P>>;
 
-/// The control interface of a fake, to be served beside its wire.
+/// The control interface of a fake, to be served beside its protocol.
 pub fn control<P: Platform>(platform: Arc<P>) -> Router {
     Router::new()
         .route(

@@ -1,8 +1,8 @@
-//! Telegram's Bot API.
+//! A fake of Telegram's Bot API.
 //!
-//! Polls wait, and confirm what came before their offset; a second poll ends the first. With a webhook, updates are
-//! pushed with the secret until they are answered with success. Calls that break a rule are refused in Telegram's words
-//! and written down.
+//! Polls wait, and confirm all updates before their offset; a second poll ends the first. With a webhook, updates
+//! are pushed with the secret until they are answered with success. Calls that break a rule are refused with
+//! Telegram's error texts and recorded.
 
 mod body;
 mod html;
@@ -34,20 +34,18 @@ use super::stage::{Fault, GivenFile, Platform, Said, Stage, Tap, control};
 use body::Body;
 use updates::Webhook;
 
-/// The longest body of a call.
+/// Maximum size of a call's body.
 const MAX_BODY: usize = 51 << 20;
 
-/// What can be chosen.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Options {
-    /// The bot's token, which begins with its number.
+    /// Begins with the bot's id.
     pub token: String,
-    /// The bot's name.
     pub username: String,
-    /// How many messages and edits a chat may get in a second; none if that does not matter.
+    /// Maximum number of messages and edits per second in a chat; `None` for no limit.
     pub per_second: Option<usize>,
-    /// Tags that this server does not know, like servers that are older than they are.
+    /// Tags that this server does not know, like an older version of Telegram's.
     pub unknown_tags: Vec<String>,
 }
 
@@ -68,7 +66,6 @@ impl Options {
     }
 }
 
-/// The service.
 #[derive(Debug)]
 pub struct Telegram {
     stage: Stage,
@@ -83,30 +80,30 @@ pub struct Telegram {
 struct Inner {
     last_message: i64,
     last_update: i64,
-    /// Updates that are not confirmed.
+    /// Updates that are not confirmed yet.
     waiting: VecDeque<Value>,
-    /// Updates that are delivered whatever was confirmed.
+    /// Updates that are delivered once more, whatever was confirmed.
     again: Vec<Value>,
     last: Option<Value>,
-    /// Which kinds of updates are wanted; all, if nobody said so.
+    /// The kinds of updates that the bot asked for; `None` for all.
     kinds: Option<Vec<String>>,
     webhook: Option<Webhook>,
-    /// Which poll came last.
+    /// The number of the newest poll.
     poller: u64,
-    /// Where somebody has spoken: a bot cannot begin a conversation.
+    /// Chats in which a user has written: a bot cannot begin a conversation.
     chats: BTreeSet<String>,
     threads: BTreeSet<(String, String)>,
-    /// Groups that have become others.
+    /// Groups that were migrated, with their new id.
     migrated: BTreeMap<String, i64>,
-    /// Buttons that were chosen and not answered.
+    /// Callback queries that are not answered yet.
     queries: BTreeSet<String>,
     files: BTreeMap<String, Vec<u8>>,
-    /// When each chat got something, and until when it may get nothing.
+    /// Times of the bot's messages in each chat, and the end of its flood wait.
     told: BTreeMap<String, VecDeque<Instant>>,
     muted: BTreeMap<String, Instant>,
 }
 
-/// A call that is refused.
+/// A refused call.
 #[derive(Debug)]
 struct Refusal {
     code: u16,
@@ -127,7 +124,7 @@ impl Refusal {
         Self::new(429, format!("Too Many Requests: retry after {seconds}")).with("retry_after", seconds)
     }
 
-    /// Whether a careful client can meet it all the same.
+    /// Returns true if even a careful client can meet this error.
     fn is_circumstance(&self) -> bool {
         let known = ["not modified", "not found", "parse entities", "too old", "upgraded", "Unauthorized"];
         self.code == 429 || self.code >= 500 || known.iter().any(|it| self.words.contains(it))
@@ -169,19 +166,18 @@ impl Telegram {
         Ok(service)
     }
 
-    /// Where it is.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// A group becomes another one, with another id. Whoever calls it by the old one is told so.
+    /// Migrates a group to another id. Calls with the old id get an error with the new one.
     pub fn migrate(&self, chat: &str, to: i64) {
         let mut inner = self.lock();
         inner.migrated.insert(chat.to_owned(), to);
         inner.chats.insert(to.to_string());
     }
 
-    /// The same, and it is told in both of them.
+    /// Migrates a group and announces it with a message in both chats.
     pub fn migrate_loudly(&self, chat: &str, to: i64) {
         self.migrate(chat, to);
         let from: i64 = chat.parse().unwrap_or_default();
@@ -206,7 +202,7 @@ impl Telegram {
         inner.last_message
     }
 
-    /// Refuses a chat what is too much for it.
+    /// Refuses a call that exceeds the rate limit of its chat.
     fn pace(&self, chat: &str) -> Result<(), Refusal> {
         let Some(limit) = self.options.per_second else { return Ok(()) };
         let mut inner = self.lock();
@@ -226,7 +222,7 @@ impl Telegram {
         Ok(())
     }
 
-    /// A file that a person sends, as the bot is told about it.
+    /// Stores a file of the user and returns its kind and description.
     fn keep(&self, file: &GivenFile) -> (&'static str, Value) {
         let bytes = BASE64_STANDARD.decode(&file.base64).unwrap_or_default();
         let mut inner = self.lock();
@@ -321,7 +317,7 @@ fn person(id: &str, name: &str) -> Value {
 
 type Service = Shared<Arc<Telegram>>;
 
-/// Which group becomes which other.
+/// A migration of a group.
 #[derive(Deserialize)]
 struct Move {
     chat: String,
@@ -385,10 +381,7 @@ async fn download(
 }
 
 /// Seconds since 1970.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a stand-in for somebody else's server has the time of the day"
-)]
+#[expect(clippy::disallowed_methods, reason = "a fake of an external server needs the time of day")]
 fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }

@@ -1,4 +1,4 @@
-//! TLS in front of a fake, with a certificate that nobody knows before.
+//! TLS in front of a fake, with a self-signed certificate.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -11,15 +11,15 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// Who is found at the address, as the certificate says.
+/// The host name in the certificate.
 const NAME: &str = "localhost";
 
-/// A way to a plain listener that is reached by TLS.
+/// A TLS listener in front of a plain one.
 #[derive(Debug)]
 pub struct Front {
-    /// Name and port.
+    /// Host name and port.
     pub address: String,
-    /// Its certificate, as PEM: whoever trusts it trusts this.
+    /// The self-signed certificate as PEM, for clients to trust.
     pub certificate: String,
 }
 
@@ -43,7 +43,7 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, target: SocketAddr)
     while let Ok((stream, _)) = listener.accept().await {
         let acceptor = acceptor.clone();
         tokio::spawn(async move {
-            // Whoever does not trust the certificate goes away.
+            // A client that does not trust the certificate disconnects.
             let mut secured = acceptor.accept(stream).await?;
             let mut plain = TcpStream::connect(target).await?;
             copy_bidirectional(&mut secured, &mut plain).await

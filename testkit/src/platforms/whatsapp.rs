@@ -1,7 +1,8 @@
-//! WhatsApp's Cloud API: the Graph API for what a number says, and signed calls for what is said to it.
+//! A fake of WhatsApp's Cloud API: the Graph API for messages of the bot, and signed webhook calls for messages to
+//! it.
 //!
-//! It refuses what the real one refuses, in the same words and codes, and writes down what a careful client would not
-//! have sent. Calls to the webhook are repeated until they are answered with 200.
+//! It refuses what the real one refuses, with the same texts and codes, and records calls that a careful client
+//! would not have made. Calls to the webhook are repeated until they are answered with 200.
 
 mod media;
 mod push;
@@ -33,35 +34,33 @@ use push::Push;
 pub use push::sign;
 use rules::Complaint;
 
-/// For so long after a person has written they may be spoken to.
+/// Time after a user's message in which the bot may write to the user.
 const WINDOW: Duration = Duration::from_hours(24);
 
-/// The longest body of a call: a document may have 100 MiB.
+/// Maximum size of a call's body: a document may have 100 MiB.
 const MAX_BODY: usize = 101 << 20;
 
-/// The version of the interface.
+/// The version of the API.
 const VERSION: &str = "v26.0";
 
-/// What can be chosen.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Options {
-    /// The access token.
     pub token: String,
-    /// The id of the number.
+    /// The id of the bot's phone number.
     #[serde(rename = "phoneNumberID")]
     pub phone_number_id: String,
     /// Signs calls to the webhook.
     pub app_secret: String,
-    /// What the webhook must know when it is set up.
+    /// The token that the webhook checks when it is registered.
     pub verify_token: String,
-    /// Where it calls, if that is not said later. It is set up when there is something to tell.
+    /// The webhook's address, if it is not set later. It is registered with the first update.
     pub webhook: Option<String>,
-    /// How many messages one person may get in [`Options::pair_seconds`]; none if that does not matter.
+    /// Maximum number of messages to one user in [`Options::pair_seconds`]; `None` for no limit.
     pub pair_limit: Option<usize>,
-    /// How long that is.
     pub pair_seconds: u64,
-    /// Whether what comes too late is refused at once. Else it is taken, and said to have failed afterwards.
+    /// True if a message outside the window is refused at once. Otherwise it is accepted, and a failure is reported
+    /// afterwards.
     pub refuses_late: bool,
 }
 
@@ -80,12 +79,10 @@ impl Default for Options {
     }
 }
 
-/// The service.
 #[derive(Debug)]
 pub struct WhatsApp {
     stage: Stage,
     options: Options,
-    /// Where it is.
     address: String,
     pushes: mpsc::UnboundedSender<Push>,
     inner: Mutex<Inner>,
@@ -95,13 +92,13 @@ pub struct WhatsApp {
 struct Inner {
     count: u64,
     webhook: Option<String>,
-    /// When each person wrote last.
+    /// Time of each user's last message.
     heard: BTreeMap<String, Instant>,
-    /// When each person was spoken to, for the pace.
+    /// Times of messages to each user, for the rate limit.
     told: BTreeMap<String, VecDeque<Instant>>,
-    /// Who said what: the person of each message, theirs and ours.
+    /// The user of each message, in both directions.
     messages: BTreeMap<String, String>,
-    /// Our messages whose buttons are a list.
+    /// Messages of the bot whose buttons are a list.
     lists: Vec<String>,
     media: BTreeMap<String, Media>,
     last: Option<Push>,
@@ -123,7 +120,7 @@ impl WhatsApp {
 
     fn router(service: &Arc<Self>) -> Router {
         Router::new()
-            // The version may be left out.
+            // The version is optional.
             .route("/{first}/messages", post(messages))
             .route("/{first}/{second}/messages", post(messages))
             .route("/{first}/media", post(media::upload))
@@ -138,22 +135,20 @@ impl WhatsApp {
             .with_state(Arc::clone(service))
     }
 
-    /// The address of the interface, as it is configured.
+    /// The API's address for a configuration.
     pub fn api(&self) -> String {
         format!("{}/{VERSION}", self.address)
     }
 
-    /// Where it is.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// What was chosen.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Sets the webhook up, as somebody does who types its address and the verify token into a form.
+    /// Registers the webhook, as a developer does with its address and the verify token in a form.
     pub async fn set_webhook(&self, url: &str) -> Result<()> {
         let challenge = "1158201444";
         let query = [
@@ -170,14 +165,14 @@ impl WhatsApp {
         Ok(())
     }
 
-    /// Several people say something, which is delivered in one call.
+    /// Several users send a message each, all of which are delivered in one call.
     pub fn say_together(&self, all: Vec<Said>) -> Vec<String> {
         let (ids, messages): (Vec<_>, Vec<_>) = all.into_iter().map(|said| self.hear(said)).unzip();
         self.push(Push::messages(&self.options, messages));
         ids
     }
 
-    /// People say one thing after the other, which is delivered in the opposite order.
+    /// Users send messages one after the other, which are delivered in the opposite order.
     pub fn say_backwards(&self, all: Vec<Said>) -> Vec<String> {
         let (ids, mut messages): (Vec<_>, Vec<_>) = all.into_iter().map(|said| self.hear(said)).unzip();
         messages.reverse();
@@ -187,7 +182,7 @@ impl WhatsApp {
         ids
     }
 
-    /// Time goes by, as far as the 24 hours are concerned.
+    /// Lets time pass for the 24-hour window.
     pub fn pass(&self, time: Duration) {
         for heard in self.lock().heard.values_mut() {
             *heard = heard.checked_sub(time).unwrap_or(*heard);
@@ -198,7 +193,7 @@ impl WhatsApp {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A name for a message that nobody used before.
+    /// A new message id.
     fn new_message(&self, person: &str) -> String {
         let mut inner = self.lock();
         inner.count += 1;
@@ -207,7 +202,7 @@ impl WhatsApp {
         id
     }
 
-    /// A person says something; its id, and what the webhook is told about it.
+    /// Receives a message of the user; returns its id and the update for the webhook.
     fn hear(&self, said: Said) -> (String, push::Heard) {
         let id = self.new_message(&said.from);
         let file = said.file.as_ref().map(|file| self.keep(Media::given(file)));
@@ -228,16 +223,16 @@ impl WhatsApp {
         if push.is_update {
             self.lock().last = Some(push.clone());
         }
-        // Nobody delivers only if the service is gone.
+        // Sending fails only if the service has ended.
         let _ = self.pushes.send(push);
     }
 
-    /// Whether somebody wrote in the last 24 hours.
+    /// Returns true if the user wrote in the last 24 hours.
     fn is_open(&self, person: &str) -> bool {
         self.lock().heard.get(person).is_some_and(|heard| heard.elapsed() < WINDOW)
     }
 
-    /// Whether somebody was spoken to too often.
+    /// Returns true if the bot has exceeded the rate limit for the user.
     fn is_too_fast(&self, person: &str) -> bool {
         let Some(limit) = self.options.pair_limit else { return false };
         let mut inner = self.lock();
@@ -250,14 +245,14 @@ impl WhatsApp {
         false
     }
 
-    /// Who calls, and what is to go wrong.
+    /// Checks the access token, and returns the planned fault.
     async fn admit(&self, method: &str, headers: &HeaderMap) -> Result<Option<Fault>, Response> {
         let fault = self.stage.call(method).await;
         let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = given.and_then(|given| given.strip_prefix("Bearer ")).unwrap_or_default();
         if token != self.options.token {
             self.stage.problem(format!("{method}: the access token is missing or wrong"));
-            // The real one repeats it as well.
+            // The real one repeats the token as well.
             let message = format!("Malformed access token {token}");
             return Err(Complaint::new(190, message).response(StatusCode::UNAUTHORIZED));
         }
@@ -275,7 +270,7 @@ impl WhatsApp {
         }
     }
 
-    /// Refuses, and writes down why, unless it is nobody's fault.
+    /// Refuses a call, and records a broken rule unless the caller could not have avoided it.
     fn refuse(&self, method: &str, complaint: &Complaint) -> Response {
         if !complaint.is_circumstance() {
             self.stage.problem(format!("{method}: {complaint}"));
@@ -319,7 +314,7 @@ impl Platform for WhatsApp {
 
 type Service = Shared<Arc<WhatsApp>>;
 
-/// Everything a number says, and that it has read something.
+/// Handles messages of the bot, and its read receipts.
 async fn messages(
     Shared(service): Service,
     Path(path): Path<Vec<String>>,
@@ -346,7 +341,7 @@ async fn messages(
 }
 
 impl WhatsApp {
-    /// A message was read, and something is being typed.
+    /// Handles a read receipt with a typing indicator.
     fn read(&self, body: &Value) -> Result<Value, Complaint> {
         let message = rules::read(body)?;
         let person = self.lock().messages.get(message).cloned();
@@ -354,7 +349,7 @@ impl WhatsApp {
         Ok(json!({ "success": true }))
     }
 
-    /// Something is said.
+    /// Handles a message of the bot.
     fn speak(&self, body: &Value) -> Result<Value, Complaint> {
         let spoken = rules::message(body)?;
         let person = spoken.person.clone();
@@ -391,7 +386,7 @@ impl WhatsApp {
     }
 }
 
-/// The answer, unless the connection is to break before it.
+/// The answer, unless the connection is planned to break before it.
 fn answered(fault: Option<Fault>, answer: Value) -> Response {
     if fault == Some(Fault::Cut) {
         let broken = stream::iter([Err::<Bytes, _>(std::io::Error::other("cut on purpose"))]);
@@ -423,6 +418,6 @@ async fn later(Shared(service): Service, Json(later): Json<Later>) -> Json<Value
 }
 
 async fn nothing(Shared(service): Service, uri: axum::http::Uri) -> Response {
-    service.stage.problem(format!("{}: there is nothing there", uri.path()));
+    service.stage.problem(format!("{}: unknown path", uri.path()));
     Complaint::new(2500, "Unknown path components").response(StatusCode::NOT_FOUND)
 }

@@ -1,4 +1,4 @@
-//! The npm packages of other people's programs, at the versions that `e2e/peers/package.json` pins.
+//! The npm packages of the peers, at the versions that `e2e/peers/package.json` pins.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,51 +9,47 @@ use serde_json::Value;
 use crate::command::{self, program};
 use crate::peers::sealed::Sealed;
 
-/// A package that has one program for each kind of machine.
+/// A package with a separate program for each platform.
 #[derive(Debug)]
 pub(crate) struct Package {
     name: &'static str,
-    /// Where the packages with the programs are.
+    /// The npm scope of the platform packages.
     scope: &'static str,
-    /// Where the program may be in each of them.
+    /// Possible paths of the program in a platform package.
     programs: &'static [&'static str],
 }
 
-/// OpenCode.
 pub(crate) const OPENCODE: Package = Package { name: "opencode-ai", scope: "", programs: &["bin/opencode"] };
 
-/// Claude Code.
 pub(crate) const CLAUDE: Package =
     Package { name: "@anthropic-ai/claude-code", scope: "@anthropic-ai", programs: &["claude"] };
 
-/// Codex.
 pub(crate) const CODEX: Package = Package {
     name: "@openai/codex",
     scope: "@openai",
     programs: &["vendor/x86_64-unknown-linux-musl/bin/codex", "vendor/aarch64-unknown-linux-musl/bin/codex"],
 };
 
-/// An installed program.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// The program itself.
     pub(crate) program: PathBuf,
-    /// The version that was asked for, and that it says it is.
+    /// The pinned version, which the program also reports.
     pub(crate) version: String,
 }
 
-/// Installs the packages unless they are there, and finds the program of one that runs on this machine.
+/// Installs the packages unless they are installed, and finds the program of one that runs on this machine.
 pub(crate) fn find(package: &Package, tests: &Path, dir: &Path, sealed: &Sealed) -> Result<Peer> {
     let manifest = tests.join("package.json");
     let wanted =
         fs::read_to_string(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
     let version = pinned(&wanted, package.name)?;
-    // The copy is written after a successful installation, so it says what is there.
+    // The copy is written after a successful installation, so it describes what is installed.
     let copy = dir.join("installed.json");
     if fs::read_to_string(&copy).ok().as_deref() != Some(&wanted) {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         fs::write(dir.join("package.json"), &wanted)?;
-        // No script of the package runs outside the namespace, and no lock file names a registry.
+        // Package scripts do not run, because they would run outside the namespace, and no lock file names a
+        // registry.
         let mut npm = program("npm", dir);
         npm.args(["install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]);
         command::run(&mut npm)?;
@@ -81,7 +77,7 @@ fn pinned(manifest: &str, package: &str) -> Result<String> {
     Ok(version.to_owned())
 }
 
-/// The programs of the platform packages, the ones for older processors last.
+/// The programs of the platform packages; those for older processors come last.
 fn binaries(modules: &Path, programs: &[&str]) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(modules).with_context(|| format!("cannot list {}", modules.display()))?;
     let mut found: Vec<PathBuf> = entries

@@ -1,4 +1,4 @@
-//! Programs without a network: a namespace of their own, with loopback and nothing else.
+//! Starts programs in a network namespace with loopback and nothing else.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,17 +7,17 @@ use anyhow::{Result, bail};
 
 use crate::command::{self, program};
 
-/// Switches loopback on, then becomes the program.
+/// Enables loopback, then executes the program.
 const SCRIPT: &str = r#"ip link set lo up && exec "$@""#;
 
-/// A way to start programs that reach nobody.
+/// Starts programs that cannot reach the network.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     unshare: &'static [&'static str],
 }
 
 impl Sealed {
-    /// Root makes the namespace directly; anybody else needs to be root inside it.
+    /// Root creates the namespace directly; other users need to map themselves to root inside it.
     pub(crate) fn find(dir: &Path) -> Result<Self> {
         for unshare in [&["--net"][..], &["--map-root-user", "--net"][..]] {
             let sealed = Self { unshare };
@@ -31,7 +31,7 @@ impl Sealed {
         )
     }
 
-    /// The program, to be started without a network.
+    /// The command that starts the program without a network.
     pub(crate) fn program(&self, name: &str, dir: &Path) -> Command {
         let mut command = program("unshare", dir);
         command.args(self.unshare).args(["--", "sh", "-c", SCRIPT, "sh", name]);

@@ -1,19 +1,19 @@
-//! The arrows between rooms, as a table: who may depend on whom.
+//! The allowed dependencies between rooms, as a table.
 //!
-//! ARCHITECTURE.md explains the table; the two are changed in the same commit. A crate that is not listed
-//! fails, so a new room is drawn before it is built.
+//! ARCHITECTURE.md explains the table; the two are changed in the same commit. A crate that is not listed fails, so
+//! a new room is designed before it is built.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::Finding;
 
-/// What one crate may use of the others.
+/// The dependencies that one crate may have on other crates of the workspace.
 struct Room {
     name: &'static str,
     /// Allowed in every kind of dependency.
     uses: &'static [&'static str],
-    /// Allowed in tests on top of that.
+    /// Additionally allowed in tests.
     tests_use: &'static [&'static str],
 }
 
@@ -42,6 +42,11 @@ const ROOMS: &[Room] = &[
     Room { name: "client", uses: &["protocol", "sse"], tests_use: &[] },
     Room { name: "channels", uses: &["client", "protocol"], tests_use: &[] },
     Room {
+        name: "project",
+        uses: &["agents", "client", "engine", "llm", "plugins", "protocol", "server", "store", "workspace"],
+        tests_use: &[],
+    },
+    Room {
         name: "cli",
         uses: &[
             "agents",
@@ -50,6 +55,7 @@ const ROOMS: &[Room] = &[
             "engine",
             "llm",
             "plugins",
+            "project",
             "protocol",
             "server",
             "store",
@@ -65,7 +71,7 @@ const ROOMS: &[Room] = &[
     Room { name: "xtask", uses: &[], tests_use: &[] },
 ];
 
-/// The nouns are shared by every room and by the client, so what they pull in, everybody pulls in.
+/// Every room and the client use the protocol, so they all inherit its dependencies.
 const PROTOCOL_USES: &[&str] = &["schemars", "serde", "serde_json", "thiserror"];
 
 /// A workspace crate as `cargo metadata` describes it.
@@ -79,7 +85,7 @@ struct Package {
 #[derive(Debug)]
 struct Dependency {
     name: String,
-    /// Has a path: one of ours, and not a published crate that happens to share the name.
+    /// True if it has a path: a crate of this workspace, and not a published one with the same name.
     local: bool,
     dev: bool,
 }
@@ -105,7 +111,7 @@ fn check_package(package: &Package) -> Vec<Finding> {
         .collect()
 }
 
-/// Why this dependency is not allowed, if it is not.
+/// The reason why a dependency is not allowed; `None` if it is.
 fn objection(room: &Room, dependency: &Dependency) -> Option<String> {
     let to = dependency.name.as_str();
     if !dependency.local {
@@ -179,6 +185,7 @@ mod tests {
         assert!(edge("server", "engine", None).is_empty());
         assert!(edge("cli", "store", None).is_empty());
         assert!(edge("agents", "llm", None).is_empty());
+        assert!(edge("project", "plugins", None).is_empty());
     }
 
     #[test]
@@ -196,9 +203,13 @@ mod tests {
 
     #[test]
     fn no_arrow_points_back_up() {
-        for (from, to) in
-            [("protocol", "engine"), ("engine", "store"), ("store", "cli"), ("client", "engine")]
-        {
+        for (from, to) in [
+            ("protocol", "engine"),
+            ("engine", "store"),
+            ("store", "project"),
+            ("project", "cli"),
+            ("client", "engine"),
+        ] {
             assert_eq!(edge(from, to, None).len(), 1, "{from} -> {to}");
         }
     }
@@ -224,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_crate_must_be_drawn_first() {
+    fn an_unknown_crate_must_be_listed_first() {
         let found = edge("helpers", "protocol", None);
         assert_eq!(found.len(), 1);
         assert!(found[0].contains("not in the table"), "{found:?}");
@@ -244,7 +255,7 @@ mod tests {
 
     #[test]
     fn the_table_itself_has_no_cycle() {
-        // Draw every room whose uses are drawn already, until all are: possible only without a cycle.
+        // Removes every room whose uses are already removed, until none is left: possible only without a cycle.
         let mut drawn: Vec<&str> = Vec::new();
         let mut waiting: Vec<&Room> = ROOMS.iter().collect();
         while !waiting.is_empty() {

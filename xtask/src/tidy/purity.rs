@@ -1,6 +1,6 @@
-//! The lifecycle is a pure function: it never waits and never asks what time it is.
+//! Checks that the lifecycle is pure: it never waits and never reads the clock.
 //!
-//! The types cannot say so, because nothing stops a module from naming a clock. The source text can.
+//! Types cannot enforce that, because any module may name a clock. The source text shows it.
 
 use super::{Finding, extension, words};
 use crate::repo::TextFile;
@@ -18,7 +18,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
 pub(super) fn check(files: &[TextFile]) -> Vec<Finding> {
     let sources: Vec<_> = files.iter().filter(|file| is_lifecycle(&file.path)).collect();
     if sources.is_empty() {
-        // Moving the module must not switch the rule off in silence.
+        // Moving the module must not silently disable the rule.
         return vec![Finding::in_file(
             LIFECYCLE,
             "no lifecycle sources found here; the purity rule reads them",
@@ -44,8 +44,8 @@ fn check_file(file: &TextFile) -> Vec<Finding> {
         .collect()
 }
 
-/// Comments may, and should, explain what the lifecycle does not do. Cutting at the first `//` also cuts
-/// inside a string that holds one; what is lost is the rest of that line, which is cheaper than a lexer.
+/// Comments may, and should, explain what the lifecycle does not do. Cutting at the first `//` also cuts a string
+/// that contains one; losing the rest of that line is cheaper than a lexer.
 fn without_comment(line: &str) -> &str {
     line.split_once("//").map_or(line, |(code, _)| code)
 }

@@ -1,23 +1,24 @@
-//! Rules about the text of the repository: how long a file is, how it starts, and what must not be left in it.
+//! Rules about the text of the repository: the length and the beginning of a file, and leftovers that it must not
+//! contain.
 
 use std::path::Path;
 
 use super::{Finding, extension, words};
 use crate::repo::TextFile;
 
-/// Beyond this a file is usually two things.
+/// A longer file usually has two subjects.
 const MAX_LINES: usize = 600;
 
 /// Files that are long for a reason: path, reason. Only flat lists qualify.
 const LONG_FILES: &[(&str, &str)] = &[];
 
-/// Notes to self, spelled apart so that this file passes its own rule.
+/// Notes to self, written in pieces so that this file passes its own rule.
 const LEFTOVERS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// A switched-off test looks like a passing one.
+/// A disabled test looks like a passing one.
 const IGNORED_TEST: &str = concat!("#[", "ignore");
 
-/// Where people and temporary files live; a path below one of these is true on one machine only.
+/// Directories of users and temporary files; a path below one of these exists on one machine only.
 const MACHINE_ROOTS: &[&str] = &[
     concat!("/ho", "me/"),
     concat!("/Us", "ers/"),
@@ -28,10 +29,10 @@ const MACHINE_ROOTS: &[&str] = &[
     concat!(":\\\\Us", "ers\\\\"),
 ];
 
-/// Stand-ins that examples use for the name of somebody's home directory.
+/// User names that examples may use in the path of a home directory.
 const PLACEHOLDERS: &[&str] = &["ada", "user", "zoë"];
 
-/// What other programs wrote is kept as it was written.
+/// Recorded output of other programs is kept unchanged.
 const RECORDINGS: &str = "/tests/fixtures/";
 
 pub(super) fn check(files: &[TextFile], root: &Path) -> Vec<Finding> {
@@ -53,13 +54,10 @@ fn lengths(files: &[TextFile], exempt: &[(&str, &str)]) -> Vec<Finding> {
         .collect();
     let too_long = long.iter().filter(|(path, _)| !exempt.iter().any(|(listed, _)| listed == path)).map(
         |(path, lines)| {
-            Finding::in_file(
-                path,
-                format!("{lines} lines (at most {MAX_LINES}): split it by what it is about"),
-            )
+            Finding::in_file(path, format!("{lines} lines (at most {MAX_LINES}): split it by subject"))
         },
     );
-    // An exemption that is no longer needed would quietly allow the next growth.
+    // An exemption that is no longer needed would silently allow the file to grow again.
     let stale =
         exempt.iter().filter(|(listed, _)| !long.iter().any(|(path, _)| path == listed)).map(|(path, _)| {
             Finding::in_file(path, "listed as a long file but is not one any more: remove the entry")
@@ -67,14 +65,14 @@ fn lengths(files: &[TextFile], exempt: &[(&str, &str)]) -> Vec<Finding> {
     too_long.chain(stale).collect()
 }
 
-/// A reader who opens a file should learn first what it is for. Test files say so by their names.
+/// A reader who opens a file should first learn its purpose. The names of test files suffice.
 fn module_doc(file: &TextFile) -> Option<Finding> {
     if extension(&file.path) != "rs" || is_test(&file.path) {
         return None;
     }
     let documented = file.text.trim_start().starts_with("//!");
     (!documented)
-        .then(|| Finding::in_file(&file.path, "does not begin with a `//!` line that says what it is for"))
+        .then(|| Finding::in_file(&file.path, "does not begin with a `//!` line that states its purpose"))
 }
 
 fn leftovers(file: &TextFile) -> Vec<Finding> {
@@ -107,13 +105,13 @@ fn machine_paths(file: &TextFile, root: &Path) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether `line` has an absolute path below `prefix`, other than the placeholder's.
+/// Returns true if `line` contains an absolute path below `prefix`, other than a placeholder's.
 fn names_machine(line: &str, prefix: &str) -> bool {
     line.match_indices(prefix).any(|(at, _)| {
         let before = line.get(..at).and_then(|text| text.chars().next_back());
         let after = line.get(at + prefix.len()..).unwrap_or_default();
         let name = words(after).next().unwrap_or_default();
-        // `target/…`, `$dir/…` and `https://host/…` merely contain the prefix.
+        // `target/…`, `$dir/…` and `https://host/…` only contain the prefix.
         let absolute = prefix.starts_with(':')
             || !before.is_some_and(|c| {
                 c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '~' | '}' | ')' | '>' | '*' | '@')
@@ -124,7 +122,7 @@ fn names_machine(line: &str, prefix: &str) -> bool {
     })
 }
 
-/// Code and scripts. Prose and recordings may speak of anything.
+/// Code and scripts. Prose and recordings may contain anything.
 fn is_source(path: &str) -> bool {
     const EXTENSIONS: &[&str] =
         &["rs", "ts", "tsx", "mts", "js", "mjs", "cjs", "toml", "sh", "sql", "css", "html", "yml", "yaml"];
@@ -166,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_says_what_it_is_for() {
+    fn a_module_begins_with_its_purpose() {
         assert!(module_doc(&file("crates/a/src/b.rs", "//! Bees.\n")).is_none());
         assert!(module_doc(&file("crates/a/src/b.rs", "use bees;\n")).is_some());
         assert!(module_doc(&file("crates/a/src/b.rs", "")).is_some());

@@ -25,8 +25,10 @@ pub(super) fn check(metadata: &Value, files: &[TextFile]) -> Result<Vec<Finding>
         let dependencies = package.get("dependencies").and_then(Value::as_array).into_iter().flatten();
         for name in dependencies.filter_map(name).filter(|name| !UNNAMED.contains(&name.as_str())) {
             if !sources.iter().any(|file| words(&file.text).any(|word| word == name)) {
-                findings
-                    .push(Finding::in_file(manifest, format!("`{name}` is a dependency that no source names")));
+                findings.push(Finding::in_file(
+                    manifest,
+                    format!("`{name}` is a dependency that no source names"),
+                ));
             }
         }
     }

@@ -1,8 +1,7 @@
-//! A conversation with an agent's program: how it begins or goes on, what is kept of it between turns, and what can be
-//! chosen about it.
+//! A process with one ACP session: its start, its resumption, and its modes and models.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent_client_protocol_schema::ProtocolVersion;
@@ -11,58 +10,57 @@ use agent_client_protocol_schema::v1::{
     PromptCapabilities, SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory,
     SessionConfigSelect, SessionConfigSelectOptions, SessionModeState,
 };
+use futures::FutureExt;
 use protocol::config::PermissionMode;
-use protocol::{MessageError, Rest, Session};
+use protocol::{MessageError, Rest};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::link::Link;
 use super::options::Options;
 use super::translate::is_work;
-use super::wire::{Models, Notice, read};
+use super::turn::Progress;
+use super::wire::{self, Models, Notice, read};
 use super::{limits, mcp, mend, outgoing};
-use crate::external::{Kept, Launch, Rested};
-use crate::jsonrpc::{Error, Fault, Incoming};
+use crate::external::{Broken, Kept, Opened, Rested};
+use crate::jsonrpc::{self, Dialect, Error, Fault, Incoming, Link};
 use crate::roster::DEFAULT_MODEL;
 
-/// The code of an agent that wants somebody to log in.
+/// The error code of an agent without a login.
 const LOGIN: i64 = -32000;
 
-/// What is noted about a session, so that its conversation can go on with another process.
+/// The note in a session, with which another process can resume the conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Note {
-    /// What the agent calls it.
+    /// The agent's id of its session.
     pub(super) session: String,
-    /// What it has cost so far, in dollars.
+    /// The cost so far, in dollars.
     #[serde(default)]
     pub(super) cost: f64,
 }
 
 impl Note {
-    /// What was noted about a session.
-    pub(super) fn of(session: &Session, agent: &str) -> Option<Self> {
-        serde_json::from_str(session.note(agent)?).ok()
-    }
-
-    pub(super) fn text(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
+    /// Reads a note. A note that cannot be read is none.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
     }
 }
 
-/// A conversation with a running program.
+/// A process with one ACP session.
 #[derive(Debug)]
-pub(super) struct Conversation {
+pub struct Conversation {
     pub(super) link: Link,
+    pub(super) options: Arc<Options>,
     pub(super) note: Note,
     pub(super) able: PromptCapabilities,
-    /// What it has said since the last turn that is part of the next one.
-    pub(super) heard: VecDeque<Incoming>,
-    /// Whether what it does now still belongs to a turn that was stopped.
-    pub(super) stopped: bool,
+    /// Messages that arrived since the last turn and belong to the next one.
+    pub(super) unread: VecDeque<Incoming>,
+    /// The last turn was stopped, so that messages may still belong to it.
+    pub(super) is_stopped: bool,
+    pub(super) turn: Progress,
     choices: Choices,
 }
 
-/// What can be chosen about a session.
+/// The settings that an agent offers.
 #[derive(Debug, Default)]
 struct Choices {
     modes: Option<SessionModeState>,
@@ -70,51 +68,62 @@ struct Choices {
     models: Models,
 }
 
-/// Whether an agent remembers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Memory {
-    Kept,
-    Lost,
-}
-
 impl Conversation {
-    /// Starts a program and begins a conversation, or goes on with the one that was noted.
+    /// Starts a process and resumes the session of a note, or begins a new one.
     pub(super) async fn open(
-        options: &Options,
+        options: &Arc<Options>,
         directory: &str,
         note: Option<Note>,
-    ) -> Result<(Self, Memory), MessageError> {
-        let Some((program, args)) = options.command.split_first() else {
+    ) -> Result<Opened<Self>, MessageError> {
+        if options.agent.program.command.is_empty() {
             return Err(MessageError::unknown(format!("no command is configured for {}", options.id())));
-        };
-        let mut launch = Launch::new(program, args, Path::new(directory));
-        launch.environment =
-            options.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        launch.hidden = options.hidden.iter().map(Into::into).collect();
-        launch.bounds = options.bounds;
-        let link = Link::start(&launch).map_err(|failure| MessageError::unknown(failure.to_string()))?;
+        }
+        let launch = options.agent.launch(directory, []);
+        let peer = jsonrpc::Options { dialect: Dialect::default(), methods: wire::METHODS };
+        let link = Link::open(&launch, peer).map_err(|failure| MessageError::unknown(failure.to_string()))?;
         let greeting = InitializeResponse::new(ProtocolVersion::V1);
         let mut opening = Opening { options, directory, link, greeting };
         opening.greet().await?;
+        let had_note = note.is_some();
         let resumed = match note {
             Some(note) => opening.resume(note).await?,
-            None => Resumed::Never,
+            None => None,
         };
-        let (note, choices, memory) = match resumed {
-            Resumed::Again(note, choices) => (note, *choices, Memory::Kept),
-            Resumed::Never => opening.begin().await.map(|(note, choices)| (note, choices, Memory::Kept))?,
-            Resumed::Unknown => opening.begin().await.map(|(note, choices)| (note, choices, Memory::Lost))?,
+        let is_lost = had_note && resumed.is_none();
+        let (note, choices) = match resumed {
+            Some(resumed) => resumed,
+            None => opening.begin().await?,
         };
         let able = opening.greeting.agent_capabilities.prompt_capabilities;
-        let mut conversation =
-            Self { link: opening.link, note, able, heard: VecDeque::new(), stopped: false, choices };
-        conversation.choose_mode(options).await?;
-        Ok((conversation, memory))
+        let mut process = Self {
+            link: opening.link,
+            options: Arc::clone(options),
+            note,
+            able,
+            unread: VecDeque::new(),
+            is_stopped: false,
+            turn: Progress::default(),
+            choices,
+        };
+        process.choose_mode().await?;
+        let lost = is_lost.then(|| "the agent does not know it any more".to_owned());
+        Ok(Opened { note: Some(process.note()), process, lost })
     }
 
-    /// Lets the agent work in the mode that comes closest to what it may do without asking.
-    async fn choose_mode(&mut self, options: &Options) -> Result<(), MessageError> {
-        let names: &[&str] = match options.mode {
+    /// The note for the session.
+    pub(super) fn note(&self) -> String {
+        serde_json::to_string(&self.note).unwrap_or_default()
+    }
+
+    /// The process has ended.
+    pub(super) async fn lost(&mut self) -> Broken {
+        // The step is open already, so another process cannot take the prompt.
+        Broken::refuses(self.link.failure().await)
+    }
+
+    /// Chooses the agent's mode that comes closest to the configured permission mode.
+    async fn choose_mode(&mut self) -> Result<(), MessageError> {
+        let names: &[&str] = match self.options.agent.program.mode {
             PermissionMode::Ask => return Ok(()),
             PermissionMode::AcceptEdits => &["acceptEdits", "accept-edits", "auto_edit", "autoEdit"],
             PermissionMode::Bypass => &["bypassPermissions", "agent-full-access", "yolo"],
@@ -126,11 +135,11 @@ impl Conversation {
         if *modes.current_mode_id.0 == **mode {
             return Ok(());
         }
-        self.set(&outgoing::set_mode(&self.note.session, mode), options).await
+        self.set(&outgoing::set_mode(&self.note.session, mode)).await
     }
 
-    /// Chooses a model, if it is not the one that is chosen already.
-    pub(super) async fn choose_model(&mut self, model: &str, options: &Options) -> Result<(), MessageError> {
+    /// Chooses a model, unless it is chosen already.
+    pub(super) async fn choose_model(&mut self, model: &str) -> Result<(), MessageError> {
         if model == DEFAULT_MODEL {
             return Ok(());
         }
@@ -138,46 +147,37 @@ impl Conversation {
             return Ok(());
         }
         if !self.choices.offered().contains(&model) {
-            return Err(self.no_model(model, options));
+            return Err(self.no_model(model));
         }
         let request = match self.choices.option() {
             Some((id, _)) => outgoing::set_option(&self.note.session, id, model),
             None => outgoing::set_model(&self.note.session, model),
         };
-        self.set(&request, options).await?;
+        self.set(&request).await?;
         self.choices.chose(model);
         Ok(())
     }
 
-    fn no_model(&self, model: &str, options: &Options) -> MessageError {
+    fn no_model(&self, model: &str) -> MessageError {
         let known: Vec<&str> = self.choices.offered().into_iter().take(limits::SHOWN_MODELS).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         MessageError::unknown(format!(
             "{} does not offer the model \"{model}\"; choose \"{DEFAULT_MODEL}\" or one of: {known}",
-            options.id()
+            self.options.id()
         ))
     }
 
-    async fn set(&mut self, request: &ClientRequest, options: &Options) -> Result<(), MessageError> {
-        match self.link.ask(request, options.patience.start).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(complaint(&mut self.link, &error, options, &[]).await),
-        }
+    async fn set(&mut self, request: &ClientRequest) -> Result<(), MessageError> {
+        let deadline = self.options.agent.patience.start;
+        call(&mut self.link, request, deadline, &self.options, &[]).await.map(drop)
     }
 
-    /// Tells the agent to stop what it does.
-    pub(super) async fn cancel(&self, options: &Options) -> Result<(), Error> {
-        let notification = outgoing::cancel(&self.note.session);
-        let params = outgoing::value(&notification);
-        self.link.peer.notify(notification.method(), params, options.patience.interrupt).await
-    }
-
-    /// Whether a message is about this conversation.
+    /// Tells whether an update is about this session and not about that of a subagent.
     pub(super) fn concerns(&self, notice: &Notice) -> bool {
         *notice.session.0 == *self.note.session
     }
 
-    /// What it says while no turn listens: whether that is the beginning of one.
+    /// Tells whether a message between turns begins a turn.
     fn is_woken_by(&self, incoming: &Incoming) -> bool {
         match incoming {
             Incoming::Asked(_) => true,
@@ -236,12 +236,12 @@ fn is_model(option: &SessionConfigOption) -> bool {
 impl Kept for Conversation {
     async fn rest(&mut self) -> Rested {
         loop {
-            let Some(incoming) = self.link.inbox.next().await else {
+            let Some(incoming) = self.link.next().await else {
                 return Rested::Ended(self.link.failure().await);
             };
             // A request that is dropped here is answered with an error.
-            if self.is_woken_by(&incoming) && !self.stopped {
-                self.heard.push_back(incoming);
+            if self.is_woken_by(&incoming) && !self.is_stopped {
+                self.unread.push_back(incoming);
                 return Rested::Woke("The agent began to work by itself.".to_owned());
             }
         }
@@ -252,7 +252,7 @@ impl Kept for Conversation {
     }
 }
 
-/// A program that was started and does not yet have a session.
+/// A process that does not have a session yet.
 struct Opening<'a> {
     options: &'a Options,
     directory: &'a str,
@@ -260,18 +260,10 @@ struct Opening<'a> {
     greeting: InitializeResponse,
 }
 
-enum Resumed {
-    Again(Note, Box<Choices>),
-    /// The agent does not know the session any more.
-    Unknown,
-    /// There was nothing to go on with.
-    Never,
-}
-
 impl Opening<'_> {
     async fn greet(&mut self) -> Result<(), MessageError> {
         let request = outgoing::greeting();
-        let answer = self.ask(&request, self.options.patience.start).await?;
+        let answer = self.ask(&request, self.options.agent.patience.start).await?;
         self.greeting = serde_json::from_value(answer).map_err(|error| self.nonsense(&request, &error))?;
         let (version, ours) = (self.greeting.protocol_version, ProtocolVersion::V1);
         if version != ours {
@@ -289,7 +281,7 @@ impl Opening<'_> {
 
     async fn begin(&mut self) -> Result<(Note, Choices), MessageError> {
         let request = outgoing::begin(self.directory, self.servers());
-        let answer = self.ask(&request, self.options.patience.start * 2).await?;
+        let answer = self.ask(&request, self.options.agent.patience.start * 2).await?;
         if answer.is_object() && answer.get("sessionId").is_none_or(Value::is_null) {
             let message = format!("{} began a session and did not name it", self.options.id());
             return Err(MessageError::unknown(message));
@@ -302,65 +294,86 @@ impl Opening<'_> {
         Ok((note, Choices { modes: opened.modes, options, models }))
     }
 
-    async fn resume(&mut self, note: Note) -> Result<Resumed, MessageError> {
+    /// Resumes a session. Returns none if the agent cannot, or does not know the session.
+    async fn resume(&mut self, note: Note) -> Result<Option<(Note, Choices)>, MessageError> {
         let able = &self.greeting.agent_capabilities;
         // Loading repeats the whole conversation, which is known here.
         let request = match (&able.session_capabilities.resume, able.load_session) {
             (Some(_), _) => outgoing::resume(&note.session, self.directory, self.servers()),
             (None, true) => outgoing::load(&note.session, self.directory, self.servers()),
-            (None, false) => return Ok(Resumed::Unknown),
+            (None, false) => return Ok(None),
         };
-        match self.link.ask(&request, self.options.patience.start * 2).await {
+        match ask(&mut self.link, &request, self.options.agent.patience.start * 2).await {
             Ok(answer) => {
                 let models = Models::of(&answer);
                 // The answer to `session/resume` has the same fields.
                 let opened: LoadSessionResponse = read(answer, mend::opened).unwrap_or_default();
                 let options = opened.config_options.unwrap_or_default();
-                Ok(Resumed::Again(note, Box::new(Choices { modes: opened.modes, options, models })))
+                Ok(Some((note, Choices { modes: opened.modes, options, models })))
             }
-            Err(Error::Refused { fault, .. }) if fault.code != LOGIN => Ok(Resumed::Unknown),
-            Err(error) => Err(self.complaint(&error).await),
+            Err(Error::Refused { fault, .. }) if fault.code != LOGIN => Ok(None),
+            Err(Error::Ended { .. }) => Err(MessageError::unknown(self.link.failure().await)),
+            Err(error) => Err(complaint(&error, self.options, &self.greeting.auth_methods)),
         }
     }
 
     async fn ask(&mut self, request: &ClientRequest, deadline: Duration) -> Result<Value, MessageError> {
-        match self.link.ask(request, deadline).await {
-            Ok(answer) => Ok(answer),
-            Err(error) => Err(self.complaint(&error).await),
-        }
+        call(&mut self.link, request, deadline, self.options, &self.greeting.auth_methods).await
     }
 
     fn nonsense(&self, request: &ClientRequest, error: &serde_json::Error) -> MessageError {
         let (id, method) = (self.options.id(), request.method());
         MessageError::unknown(format!("{id} gave no sensible answer to {method}: {error}"))
     }
+}
 
-    async fn complaint(&mut self, error: &Error) -> MessageError {
-        complaint(&mut self.link, error, self.options, &self.greeting.auth_methods).await
+/// Sends a request while no message is expected; messages that arrive meanwhile are dropped.
+async fn ask(link: &mut Link, request: &ClientRequest, deadline: Duration) -> Result<Value, Error> {
+    let peer = link.peer().clone();
+    let asking = peer.request(request.method(), outgoing::value(request), deadline);
+    tokio::pin!(asking);
+    let answer = loop {
+        tokio::select! {
+            biased;
+            answer = &mut asking => break answer,
+            Some(_) = link.next() => {}
+        }
+    };
+    // Messages that came before the answer are in the inbox by now.
+    while let Some(Some(_)) = link.next().now_or_never() {}
+    answer
+}
+
+/// The same, with an error for the user.
+async fn call(
+    link: &mut Link,
+    request: &ClientRequest,
+    deadline: Duration,
+    options: &Options,
+    logins: &[AuthMethod],
+) -> Result<Value, MessageError> {
+    match ask(link, request, deadline).await {
+        Ok(answer) => Ok(answer),
+        Err(Error::Ended { .. }) => Err(MessageError::unknown(link.failure().await)),
+        Err(error) => Err(complaint(&error, options, logins)),
     }
 }
 
-/// What is told when an agent did not do what it was asked for.
-pub(super) async fn complaint(
-    link: &mut Link,
-    error: &Error,
-    options: &Options,
-    logins: &[AuthMethod],
-) -> MessageError {
+/// The error for a request that the agent did not answer as expected.
+pub(super) fn complaint(error: &Error, options: &Options, logins: &[AuthMethod]) -> MessageError {
     match error {
         Error::Refused { fault, .. } if fault.code == LOGIN => {
             let ways: Vec<&str> = logins.iter().map(|way| way.description().unwrap_or(way.name())).collect();
             let ways = if ways.is_empty() { String::new() } else { format!(" ({})", ways.join("; or ")) };
-            let message = format!("{} wants somebody to log in first{ways}: {}", options.id(), reason(fault));
+            let message = format!("{} needs a login{ways}: {}", options.id(), reason(fault));
             MessageError::ProviderAuth { provider_id: options.id().to_owned(), message, extra: Rest::NONE }
         }
         Error::Refused { fault, .. } => MessageError::unknown(reason(fault)),
-        Error::Ended { .. } => MessageError::unknown(link.failure().await),
         other => MessageError::unknown(format!("{}: {other}", options.id())),
     }
 }
 
-/// Why an agent refused, with the details that some put beside the message.
+/// The agent's reason for a refusal, with the details that some agents put beside the message.
 fn reason(fault: &Fault) -> String {
     let details = fault.data.as_ref().and_then(|data| match data {
         Value::String(text) => Some(text.as_str()),

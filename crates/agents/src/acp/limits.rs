@@ -14,12 +14,6 @@ pub(super) const TOOLS: usize = 10_000;
 /// Longest answer to one prompt. Budgets and people end it earlier; the protocol knows no sign of life.
 pub(super) const PROMPT: Duration = Duration::from_hours(24);
 
-/// Until a program has said its last words.
-pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
-
-/// Until a program has ended that was told to.
-pub(super) const STOP: Duration = Duration::from_secs(5);
-
 /// Commands of an agent that may run at once.
 pub(super) const TERMINALS: usize = 16;
 

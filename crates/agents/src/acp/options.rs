@@ -1,51 +1,29 @@
-//! What is known about an agent before it is started.
+//! The settings of an agent.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use engine::ports::Clock;
 use protocol::agent::Abilities;
-use protocol::config::{Mcp, PermissionMode};
-use protocol::request::Rule;
+use protocol::config::Mcp;
 use workspace::files::Closed;
 
-use crate::external::{Bounds, Keeping, Patience};
+use crate::external;
 use crate::native::SandboxOptions;
-use crate::roster::About;
 
-/// How to start an agent, and what it may do.
-#[derive(Clone)]
+/// The settings of an agent.
+#[derive(Debug, Clone)]
 pub struct Options {
-    /// What it is called here, and what it offers.
-    pub about: About,
-    /// The program and its arguments.
-    pub command: Vec<String>,
-    /// Variables it gets.
-    pub environment: BTreeMap<String, String>,
-    /// Variables that neither it nor its commands inherit.
-    pub hidden: Vec<String>,
-    /// What it does without asking.
-    pub mode: PermissionMode,
-    /// What it may do; later rules win.
-    pub rules: Vec<Rule>,
-    /// Servers whose tools it may use.
+    /// The settings that every external agent has.
+    pub agent: external::Options,
+    /// MCP servers whose tools the agent may use.
     pub servers: BTreeMap<String, Mcp>,
-    /// What its commands may touch, as far as it lets us run them.
+    /// The sandbox for commands that Baton runs for the agent.
     pub sandbox: Option<SandboxOptions>,
-    /// What it may neither read nor change through us.
+    /// Places that the agent can neither read nor change through Baton.
     pub closed: Closed,
-    /// How much of its program is put up with.
-    pub bounds: Bounds,
-    /// How long it is waited for.
-    pub patience: Patience,
-    /// How long its program is kept between turns.
-    pub keeping: Keeping,
-    /// The time.
-    pub clock: Arc<dyn Clock>,
 }
 
 impl Options {
-    /// What works with an agent of this protocol.
+    /// The abilities of an agent that speaks this protocol.
     pub const ABILITIES: Abilities = Abilities {
         resume: true,
         permissions: true,
@@ -58,17 +36,8 @@ impl Options {
         ..Abilities::LEAST
     };
 
-    /// What it is called here.
+    /// The agent's name as a provider.
     pub(super) fn id(&self) -> &str {
-        &self.about.id
-    }
-}
-
-impl std::fmt::Debug for Options {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Options")
-            .field("about", &self.about)
-            .field("command", &self.command)
-            .finish_non_exhaustive()
+        &self.agent.about.id
     }
 }

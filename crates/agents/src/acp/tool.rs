@@ -54,6 +54,12 @@ impl Tool {
         self.shown == Shown::Over
     }
 
+    /// Tells whether this is a command that the agent runs itself and has not ended.
+    pub(super) fn is_running_command(&self) -> bool {
+        let is_ours = self.content.iter().any(|content| matches!(content, ToolCallContent::Terminal(_)));
+        self.kind == Some(ToolKind::Execute) && !is_ours && !self.is_ended()
+    }
+
     /// Whether the agent has said that it is over.
     fn is_ended(&self) -> bool {
         matches!(self.status, Some(ToolCallStatus::Completed | ToolCallStatus::Failed))

@@ -124,6 +124,11 @@ impl Translation {
         self.tools.values().any(|tool| !tool.is_over())
     }
 
+    /// Tells whether the agent runs a command itself that it has not ended.
+    pub(super) fn is_running_command(&self) -> bool {
+        self.tools.values().any(Tool::is_running_command)
+    }
+
     /// A call as the session knows it, for somebody who asks about it.
     pub(super) fn known(&self, id: &str) -> Option<&Tool> {
         self.tools.get(id)

@@ -8,9 +8,10 @@ mod sessions;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ABILITIES, Claude, Options};
+use super::{ABILITIES, Claude, NAME};
+use crate::external::keeper::Wake;
 use crate::external::world::{Fake, Ticking, World};
-use crate::external::{Bounds, Patience};
+use crate::external::{Bounds, Driver, Options, Patience};
 use crate::roster::{About, External as _};
 use engine::limits::Limits;
 
@@ -53,41 +54,39 @@ const PATIENT: Duration = Duration::from_secs(20);
 const HASTY: Duration = Duration::from_millis(300);
 
 fn patient() -> Patience {
-    Patience { start: PATIENT, interrupt: PATIENT, silence: PATIENT, settle: PATIENT }
+    Patience { start: PATIENT, answer: PATIENT, interrupt: PATIENT, silence: PATIENT, settle: PATIENT }
 }
 
 fn claude(fake: &Fake, patience: Patience) -> Options {
-    Options {
-        program: Fake::program(),
-        args: vec![fake.script().into()],
-        environment: fake.environment(),
-        patience,
-        bounds: Bounds { line: 100_000, errors: 4_000, write: PATIENT, linger: HASTY },
-        ..Options::default()
-    }
-}
-
-fn about() -> About {
-    About {
-        id: "claude-code".into(),
+    let about = About {
+        id: NAME.into(),
         name: "Claude Code".into(),
         description: String::new(),
         models: vec!["default".into()],
         has_providers: false,
         abilities: ABILITIES,
+    };
+    Options {
+        patience,
+        bounds: Bounds { line: 100_000, errors: 4_000, write: PATIENT, linger: HASTY },
+        ..Options::new(about, fake.configured())
     }
 }
 
+fn runner(options: Options, wake: Wake) -> Driver<Claude> {
+    Driver::new(Claude::new(options), Arc::new(Ticking::default()), wake)
+}
+
 /// A world around a fake, with a handle on its runner.
-async fn world(options: Options, limits: Limits) -> (World, Claude) {
-    let mut runner = None;
+async fn world(options: Options, limits: Limits) -> (World, Driver<Claude>) {
+    let mut made = None;
     let world = World::bounded(limits, |wake| {
-        let claude = Claude::new(about(), options, Arc::new(Ticking::default()), wake);
-        runner = Some(claude.clone());
-        claude
+        let driver = runner(options, wake);
+        made = Some(driver.clone());
+        driver
     })
     .await;
-    (world, runner.unwrap())
+    (world, made.unwrap())
 }
 
 fn script(acts: &str) -> Fake {

@@ -17,7 +17,7 @@ use protocol::{AgentEvent, MessageError, Millis, Todo, TurnEnd};
 use serde_json::Value;
 
 use super::wire::{Block, Line, Permit, Segment, State, System, Wish};
-use crate::external::Birth;
+use crate::external::Subagent;
 use children::Children;
 use scope::Scope;
 
@@ -31,7 +31,7 @@ pub(super) enum Signal {
         /// Who has started it, if that is a subagent.
         parent: Option<String>,
         /// What it is.
-        birth: Birth,
+        birth: Subagent,
     },
     /// A subagent has ended.
     Ended {

@@ -1,25 +1,19 @@
-//! What a person said, in the words of Codex.
+//! Prompts in the format of Codex.
 
-use protocol::message::Origin;
-use protocol::{Message, MessageWithParts, PartBody, part::FilePart};
+use protocol::{MessageWithParts, PartBody, part::FilePart};
 use serde_json::{Value, json};
 
-/// What a prompt asks Codex to do.
+/// A prompt for Codex.
 #[derive(Debug, PartialEq)]
 pub(super) enum Wanted {
-    /// To answer this.
+    /// The input of a turn.
     Turn(Vec<Value>),
-    /// To make the conversation shorter.
+    /// A request to compact the conversation.
     Compaction,
-    /// Nothing: it has begun by itself.
-    Wake,
 }
 
-/// What a prompt asks for.
+/// Translates a prompt.
 pub(super) fn wanted(prompt: &MessageWithParts) -> Wanted {
-    if matches!(&prompt.info, Message::User(user) if user.origin() == Some(Origin::Wake)) {
-        return Wanted::Wake;
-    }
     let mut input = Vec::new();
     for part in &prompt.parts {
         match &part.body {

@@ -1,45 +1,74 @@
-//! One `codex app-server`, and the thread of a session in it.
-
-use std::ffi::OsString;
+//! One `codex app-server` with the thread of a session.
 
 use engine::session::Turn;
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
 use protocol::request::Rule;
-use protocol::{AgentEvent, MessageError};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tracing::{debug, info};
+use tracing::debug;
 
-use super::options::policy;
-use super::translate::Counted;
+use super::policy::policy;
+use super::translate::{Counted, Translation};
+use super::turn::Progress;
 use super::wire::Notice;
-use super::{Inner, NAME, ask, options, wire};
-use crate::external::{Kept, Launch, Rested};
-use crate::jsonrpc::{self, Dialect, Incoming, Link, Options};
+use super::{ask, wire};
+use crate::external::{Broken, Kept, Launch, Opened, Options, Patience, Rested};
+use crate::jsonrpc::{self, Dialect, Incoming, Link};
 use crate::roster::DEFAULT_MODEL;
 
-/// The argument that makes Codex talk to programs.
+/// The argument that makes Codex speak JSON-RPC.
 const MODE: &str = "app-server";
 
-/// What a session is told when Codex begins to work between turns.
+/// The text of a wake-up.
 const UNASKED: &str = "Codex began to work by itself.";
 
-/// A thread in a running Codex.
+/// A request to Codex, with the data that its answer needs.
 #[derive(Debug)]
-pub(super) struct Process {
-    pub(super) link: Link,
+pub(super) enum Call {
+    /// `turn/start` or `thread/compact/start`: the turn begins with its answer.
+    Start,
+    /// `turn/steer` with an input that needs a turn of its own if it cannot join.
+    Steer(Vec<Value>),
+    /// `turn/interrupt` of the session's own turn.
+    Interrupt,
+    /// A request whose answer does not matter.
+    Other,
+}
+
+/// A message of Codex, or its answer to a request.
+#[derive(Debug)]
+pub struct Frame(pub(super) Received);
+
+#[derive(Debug)]
+pub(super) enum Received {
+    Incoming(Incoming),
+    Answered(Call, Result<Value, jsonrpc::Error>),
+}
+
+type Answered = (Call, Result<Value, jsonrpc::Error>);
+
+/// A process with one thread.
+#[derive(Debug)]
+pub struct CodexProcess {
+    link: Link,
+    pub(super) options: Options,
     pub(super) thread: String,
-    /// The model it uses unless told otherwise.
+    /// The model of the thread unless a turn names another one.
     pub(super) model: Option<String>,
-    /// What was counted so far.
-    pub(super) counted: Counted,
-    /// Whether it works on something turn after turn, without being told to.
-    pub(super) goal: bool,
-    /// The turn that it has begun by itself, until somebody follows it.
+    pub(super) directory: String,
+    pub(super) translation: Translation,
+    /// Codex begins further turns by itself until the goal of the thread is reached.
+    pub(super) has_goal: bool,
+    /// The turn that Codex has begun by itself and that no turn of the session follows yet.
     pub(super) begun: Option<String>,
+    /// Requests that are being sent or wait for an answer.
+    calls: FuturesUnordered<BoxFuture<'static, Answered>>,
+    pub(super) turn: Progress,
 }
 
 #[derive(Deserialize)]
-struct Opened {
+struct ThreadOpened {
     thread: Thread,
     #[serde(default)]
     model: Option<String>,
@@ -50,83 +79,104 @@ struct Thread {
     id: String,
 }
 
-impl Process {
-    /// Starts Codex and takes up the session's thread, or begins one.
-    pub(super) async fn open(inner: &Inner, turn: &Turn) -> Result<Self, String> {
-        let options = Options { dialect: Dialect::Bare, methods: ask::METHODS };
-        let mut link = Link::open(&launch(inner, &turn.session.directory), options)
-            .map_err(|failure| failure.to_string())?;
-        match Self::greet(&link, inner, turn).await {
-            Ok((thread, model, counted)) => {
-                Ok(Self { link, thread, model, counted, goal: false, begun: None })
-            }
-            Err(error) => Err(explain(&mut link, error).await),
-        }
+/// A thread that was resumed or begun.
+struct Greeted {
+    thread: ThreadOpened,
+    counted: Counted,
+    lost: Option<String>,
+}
+
+impl CodexProcess {
+    /// Starts Codex and resumes the thread with this id, or begins a new one.
+    pub(super) async fn open(
+        options: &Options,
+        turn: &Turn,
+        resume: Option<&str>,
+    ) -> Result<Opened<Self>, String> {
+        let directory = &turn.session.directory;
+        let peer = jsonrpc::Options { dialect: Dialect::Bare, methods: ask::METHODS };
+        let mut link =
+            Link::open(&launch(options, directory), peer).map_err(|failure| failure.to_string())?;
+        let greeted = match greet(&link, options, turn, resume).await {
+            Ok(greeted) => greeted,
+            Err(jsonrpc::Error::Ended { .. }) => return Err(link.failure().await),
+            Err(error) => return Err(format!("Codex: {error}")),
+        };
+        let Greeted { thread: ThreadOpened { thread: Thread { id }, model }, counted, lost } = greeted;
+        let process = Self {
+            link,
+            options: options.clone(),
+            model,
+            directory: directory.clone(),
+            translation: Translation::new(&id, directory, counted),
+            has_goal: false,
+            begun: None,
+            calls: FuturesUnordered::new(),
+            turn: Progress::default(),
+            thread: id,
+        };
+        Ok(Opened { note: Some(process.thread.clone()), process, lost })
     }
 
-    /// Whether it begins to work by itself.
-    fn wakes(&mut self, method: &str, params: Value) -> bool {
+    /// Queues a request. [`CodexProcess::receive`] sends it.
+    pub(super) fn call(&mut self, call: Call, method: &'static str, params: Value) {
+        let (peer, deadline) = (self.link.peer().clone(), self.options.patience.answer);
+        let request = async move { (call, peer.request(method, params, deadline).await) };
+        self.calls.push(request.boxed());
+    }
+
+    /// Forgets the requests that wait for an answer.
+    pub(super) fn forget_calls(&mut self) {
+        self.calls.clear();
+    }
+
+    /// Sends the queued requests and returns the next message or answer. Messages wait while a turn is being started,
+    /// because the answer names the turn that they belong to.
+    pub(super) async fn receive(&mut self) -> Result<Frame, Broken> {
+        let can_read = !self.turn.is_starting;
+        let received = tokio::select! {
+            biased;
+            Some((call, answer)) = self.calls.next() => {
+                if matches!(call, Call::Start) {
+                    self.turn.is_starting = false;
+                    if let Err(jsonrpc::Error::Ended { .. }) = answer {
+                        return Err(Broken::gone(self.link.failure().await));
+                    }
+                }
+                Received::Answered(call, answer)
+            }
+            incoming = self.link.next(), if can_read => match incoming {
+                Some(incoming) => Received::Incoming(incoming),
+                None => return Err(Broken::gone(self.link.failure().await)),
+            },
+            else => std::future::pending().await,
+        };
+        Ok(Frame(received))
+    }
+
+    /// Tells whether a message between turns begins a turn.
+    fn begins(&mut self, method: &str, params: Value) -> bool {
         let Ok(told) = wire::told(method, params) else { return false };
         if told.thread.as_ref() == Some(&self.thread) {
             match told.notice {
-                Notice::Goal { active } => self.goal = active,
+                Notice::Goal { active } => self.has_goal = active,
                 Notice::TurnStarted => self.begun = told.turn,
                 _ => {}
             }
         }
         self.begun.is_some()
     }
-
-    async fn greet(
-        link: &Link,
-        inner: &Inner,
-        turn: &Turn,
-    ) -> Result<(String, Option<String>, Counted), jsonrpc::Error> {
-        let peer = link.peer();
-        let hello = json!({
-            "clientInfo": { "name": "baton", "title": "Baton", "version": env!("CARGO_PKG_VERSION") },
-            "capabilities": { "experimentalApi": true },
-        });
-        peer.request("initialize", hello, inner.options.patience.start).await?;
-        peer.notify("initialized", Value::Null, inner.options.answer).await?;
-        if let Some(thread) = turn.session.note(NAME) {
-            let mut params = settings(&inner.options, turn);
-            params.insert("threadId".into(), thread.into());
-            params.insert("excludeTurns".into(), true.into());
-            match peer.request("thread/resume", params.into(), inner.options.patience.start).await {
-                Ok(answer) => {
-                    let opened = opened("thread/resume", answer)?;
-                    return Ok((opened.thread.id, opened.model, Counted::older()));
-                }
-                Err(jsonrpc::Error::Refused { fault, .. }) => {
-                    info!(session = %turn.session.id, thread, %fault, "a thread could not be taken up again");
-                    let message = format!(
-                        "Codex does not know this conversation any more and begins anew: {}",
-                        fault.message
-                    );
-                    turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        let params = settings(&inner.options, turn);
-        let answer = peer.request("thread/start", params.into(), inner.options.patience.start).await?;
-        let opened = opened("thread/start", answer)?;
-        turn.emit(AgentEvent::Noted { name: NAME.into(), note: opened.thread.id.clone() }).await;
-        let counted = Counted::fresh(&opened.thread.id);
-        Ok((opened.thread.id, opened.model, counted))
-    }
 }
 
-impl Kept for Process {
+impl Kept for CodexProcess {
     async fn rest(&mut self) -> Rested {
         loop {
             match self.link.next().await {
                 None => return Rested::Ended(self.link.failure().await),
-                // Nobody is there to be asked: dropping it says so.
+                // No turn can answer it. Dropping the request tells Codex so.
                 Some(Incoming::Asked(asked)) => debug!(asked.method, "Codex asks between turns"),
                 Some(Incoming::Told { method, params }) => {
-                    if self.wakes(&method, params) {
+                    if self.begins(&method, params) {
                         return Rested::Woke(UNASKED.to_owned());
                     }
                 }
@@ -140,15 +190,41 @@ impl Kept for Process {
     }
 }
 
-/// Why Codex did not answer, with its last words if it has ended.
-pub(super) async fn explain(link: &mut Link, error: jsonrpc::Error) -> String {
-    match error {
-        jsonrpc::Error::Ended { .. } => link.failure().await,
-        error => format!("Codex: {error}"),
+async fn greet(
+    link: &Link,
+    options: &Options,
+    turn: &Turn,
+    resume: Option<&str>,
+) -> Result<Greeted, jsonrpc::Error> {
+    let Patience { start, answer, .. } = options.patience;
+    let peer = link.peer();
+    let hello = json!({
+        "clientInfo": { "name": "baton", "title": "Baton", "version": env!("CARGO_PKG_VERSION") },
+        "capabilities": { "experimentalApi": true },
+    });
+    peer.request("initialize", hello, start).await?;
+    peer.notify("initialized", Value::Null, answer).await?;
+    let mut lost = None;
+    if let Some(thread) = resume {
+        let mut params = settings(options, turn);
+        params.insert("threadId".into(), thread.into());
+        params.insert("excludeTurns".into(), true.into());
+        match peer.request("thread/resume", params.into(), start).await {
+            Ok(answer) => {
+                let thread = opened("thread/resume", answer)?;
+                return Ok(Greeted { thread, counted: Counted::older(), lost });
+            }
+            Err(jsonrpc::Error::Refused { fault, .. }) => lost = Some(fault.message),
+            Err(error) => return Err(error),
+        }
     }
+    let answer = peer.request("thread/start", settings(options, turn).into(), start).await?;
+    let thread = opened("thread/start", answer)?;
+    let counted = Counted::fresh(&thread.thread.id);
+    Ok(Greeted { thread, counted, lost })
 }
 
-fn opened(method: &str, answer: Value) -> Result<Opened, jsonrpc::Error> {
+fn opened(method: &str, answer: Value) -> Result<ThreadOpened, jsonrpc::Error> {
     serde_json::from_value(answer).map_err(|error| jsonrpc::Error::Refused {
         method: method.into(),
         fault: jsonrpc::Fault::new(jsonrpc::INTERNAL_ERROR, format!("its answer names no thread: {error}"))
@@ -156,30 +232,22 @@ fn opened(method: &str, answer: Value) -> Result<Opened, jsonrpc::Error> {
     })
 }
 
-fn launch(inner: &Inner, directory: &str) -> Launch {
-    let program = &inner.options;
-    let mut words = program.command.iter().map(OsString::from);
-    let name = words.next().unwrap_or_else(|| NAME.into());
-    // A command that was configured may say it already.
-    let mode = (!program.command.iter().any(|word| word == MODE)).then(|| MODE.into());
-    let mut launch = Launch::new(name, words.chain(mode), directory);
-    launch.environment =
-        program.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    launch.hidden = program.hidden.iter().map(OsString::from).collect();
-    launch.bounds = program.bounds;
-    launch
+fn launch(options: &Options, directory: &str) -> Launch {
+    // A configured command may have the argument already.
+    let has_mode = options.program.command.iter().any(|word| word == MODE);
+    options.launch(directory, (!has_mode).then(|| MODE.to_owned()))
 }
 
-/// How a thread is to be run.
-fn settings(options: &options::Options, turn: &Turn) -> Map<String, Value> {
+/// The settings of a thread.
+fn settings(options: &Options, turn: &Turn) -> Map<String, Value> {
     let mut settings = Map::new();
     settings.insert("cwd".into(), turn.session.directory.as_str().into());
     if turn.model.model_id != DEFAULT_MODEL {
         settings.insert("model".into(), turn.model.model_id.as_str().into());
     }
     let own = turn.session.permission.iter().flatten();
-    let rules: Vec<Rule> = options.rules.iter().chain(own).cloned().collect();
-    let (approval, sandbox) = policy(options.mode, &rules);
+    let rules: Vec<Rule> = options.program.rules.iter().chain(own).cloned().collect();
+    let (approval, sandbox) = policy(options.program.mode, &rules);
     if let Some(approval) = approval {
         settings.insert("approvalPolicy".into(), approval.into());
     }

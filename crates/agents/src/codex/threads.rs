@@ -1,60 +1,52 @@
-//! Other agents of Codex: each works in a thread of its own on the same wire, and is a child session here.
+//! Subagents of Codex: each works in a thread of its own on the same connection, and is a child session here.
 //!
-//! A thread gets a session when the call that started it names it, or with the first word of it, and goes on in it when it
-//! gets more to do in the same turn. What happens in it is translated like the session's own thread. Its turn ends when
-//! Codex says so and all threads that it has started have ended, and the turn of the session does not end before those of
-//! all its threads: Codex waits for none of them.
+//! A thread gets a session when the call that started it names it, or with its first message, and keeps that session when
+//! it gets more work in the same turn. Its messages are translated like those of the session's own thread. Its turn ends
+//! when Codex says so and all threads that it has started have ended. The turn of the session ends after all its threads,
+//! because Codex waits for none of them.
 
 use std::collections::BTreeMap;
 
-use protocol::{AgentEvent, MessageError, TurnEnd};
+use protocol::{AgentEvent, MessageError, Millis, TurnEnd};
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::ask::Reply;
 use super::failure::failure;
-use super::run::{Ended, Work};
+use super::process::{Call, CodexProcess};
 use super::translate::{Errand, Translation};
+use super::turn::Signals;
 use super::wire::{self, Body, Item, Notice, Progress, Told, Trouble, TurnStatus};
-use crate::external::Birth;
+use crate::external::{Signal, Subagent};
 
-/// Threads at a time that get a session.
+/// Threads that can have a session at once.
 const MAX_THREADS: usize = 64;
 
-/// A thread that works.
+/// A thread at work.
 #[derive(Debug)]
 pub(super) struct Thread {
     pub(super) translation: Translation,
-    /// The thread that has started it, if that is not the session's own.
+    /// The thread that has started it; none for the session's own.
     parent: Option<String>,
-    /// What Codex calls its turn.
+    /// The id of its turn.
     turn: Option<String>,
-    /// A person said no.
-    refused: bool,
-    /// How its turn ended, while those that it has started work on.
+    /// The end of its turn while threads that it has started are at work.
     held: Option<TurnEnd>,
 }
 
-impl Work<'_> {
-    /// The thread a request is about, if it is not the session's own.
-    pub(super) fn thread_of(&self, thread: Option<&str>) -> Option<String> {
-        thread.filter(|thread| self.threads.contains_key(*thread)).map(str::to_owned)
-    }
-
-    /// What happens in a thread that is not the session's own.
-    pub(super) async fn told_elsewhere(&mut self, thread: String, told: Told) -> Option<Ended> {
+impl CodexProcess {
+    /// Interprets a message about a thread that is not the session's own.
+    pub(super) fn told_of_thread(&mut self, thread: String, told: Told, now: Millis, out: &mut Signals) {
         let begins = match told.notice {
             Notice::TurnStarted => true,
-            // What is told of a thread that has ended does not begin it again.
-            Notice::ItemStarted(_) => !self.known.contains(&thread),
+            // An item of a thread that has ended does not begin it again.
+            Notice::ItemStarted(_) => !self.turn.known.contains(&thread),
             _ => false,
         };
         if begins {
-            self.bear(&thread).await;
+            self.start_thread(&thread, out);
         }
-        self.expect_threads(Some(&thread), &told.notice).await;
-        let now = self.inner.clock.now();
-        let it = self.threads.get_mut(&thread)?;
+        self.expect_threads(Some(&thread), &told.notice, out);
+        let Some(it) = self.turn.threads.get_mut(&thread) else { return };
         if told.notice == Notice::TurnStarted {
             it.turn.clone_from(&told.turn);
             it.held = None;
@@ -70,50 +62,39 @@ impl Work<'_> {
         };
         if let Some(ended) = ended {
             let trouble = it.translation.trouble.as_ref();
-            it.held.get_or_insert_with(|| if it.refused { TurnEnd::Blocked } else { end(&ended, trouble) });
+            it.held.get_or_insert_with(|| end(&ended, trouble));
         }
-        for event in events {
-            self.family.say(Some(&thread), event).await;
-        }
-        self.release_threads().await;
-        self.released()
+        out.extend(events.into_iter().map(|event| Signal::Emit(Some(thread.clone()), event)));
+        self.release_threads(out);
+        self.release(out);
     }
 
-    /// Ends the threads whose turns have ended and that wait for no other.
-    async fn release_threads(&mut self) {
+    /// Ends the threads whose turns have ended and that wait for no other thread.
+    fn release_threads(&mut self, out: &mut Signals) {
         let waited_for = |threads: &BTreeMap<String, Thread>, name: &String| {
             threads.values().any(|thread| thread.parent.as_ref() == Some(name))
         };
         while let Some(thread) = self
+            .turn
             .threads
             .iter()
-            .find(|(name, thread)| thread.held.is_some() && !waited_for(&self.threads, name))
+            .find(|(name, thread)| thread.held.is_some() && !waited_for(&self.turn.threads, name))
             .map(|(name, _)| name.clone())
         {
-            let Some(Thread { translation, held: Some(end), .. }) = self.threads.remove(&thread) else {
+            let Some(Thread { translation, held: Some(end), .. }) = self.turn.threads.remove(&thread) else {
                 return;
             };
             self.translation.counted.absorb(translation.counted);
-            self.family.end(&thread, end).await;
+            out.push(Signal::ChildEnded(thread, end));
         }
     }
 
-    /// The turn of the session has ended: it is over when all threads are, and Codex does not begin another by itself.
-    pub(super) fn hold(&mut self, ended: Ended) -> Option<Ended> {
-        (self.held, self.heard) = (Some(ended), Instant::now());
-        self.released()
-    }
-
-    pub(super) fn released(&mut self) -> Option<Ended> {
-        if self.threads.is_empty() && self.next.is_none() { self.held.take() } else { None }
-    }
-
-    /// Threads that a call names get their sessions before the call is over, so that it can say which.
-    pub(super) async fn expect_threads(&mut self, parent: Option<&str>, notice: &Notice) {
+    /// Gives the threads that a call names their sessions before the call ends, so that its metadata can name them.
+    pub(super) fn expect_threads(&mut self, parent: Option<&str>, notice: &Notice, out: &mut Signals) {
         let Notice::ItemCompleted(Item { id, body: Body::Agents(agents) }) = notice else { return };
         let translation = match parent {
             None => &mut self.translation,
-            Some(parent) => match self.threads.get_mut(parent) {
+            Some(parent) => match self.turn.threads.get_mut(parent) {
                 Some(thread) => &mut thread.translation,
                 None => return,
             },
@@ -123,34 +104,35 @@ impl Work<'_> {
             return;
         }
         for thread in &agents.receiver_thread_ids {
-            if !self.known.contains(thread) {
-                self.bear(thread).await;
+            if !self.turn.known.contains(thread) {
+                self.start_thread(thread, out);
             }
         }
     }
 
-    /// Gives a thread its session, if somebody knows what it is for.
-    async fn bear(&mut self, thread: &str) {
-        if self.threads.contains_key(thread) || self.threads.len() >= MAX_THREADS {
+    /// Gives a thread its session, if a call has said what the thread is for.
+    fn start_thread(&mut self, thread: &str, out: &mut Signals) {
+        if self.turn.threads.contains_key(thread) || self.turn.threads.len() >= MAX_THREADS {
             return;
         }
         let Some((parent, errand, shown)) = self.errand(thread) else { return };
         let Errand { call, title, prompt } = errand;
         let counted = self.translation.counted.of(thread);
-        let translation = Translation::new(thread, &self.turn.session.directory, counted);
-        let it = Thread { translation, parent: parent.clone(), turn: None, refused: false, held: None };
-        self.threads.insert(thread.to_owned(), it);
-        self.known.insert(thread.to_owned());
+        let translation = Translation::new(thread, &self.directory, counted);
+        let it = Thread { translation, parent: parent.clone(), turn: None, held: None };
+        self.turn.threads.insert(thread.to_owned(), it);
+        self.turn.known.insert(thread.to_owned());
         let title = format!("{title} (@codex subagent)");
-        let birth = Birth { name: thread.to_owned(), title, prompt, call, shown };
-        self.family.begin(parent.as_deref(), birth).await;
+        let subagent = Subagent { name: thread.to_owned(), title, prompt, call, shown };
+        out.push(Signal::ChildStarted(parent, subagent));
     }
 
-    /// Who has started a thread, what for, and the call as it is shown if it is still open.
+    /// The parent of a thread, its work, and the current state of the call that started it if that is still open.
     fn errand(&mut self, thread: &str) -> Option<(Option<String>, Errand, Option<AgentEvent>)> {
         let mut found = self.translation.errand(thread).map(|it| (None, it));
         if found.is_none() {
             found = self
+                .turn
                 .threads
                 .iter_mut()
                 .find_map(|(name, it)| Some((Some(name.clone()), it.translation.errand(thread)?)));
@@ -158,36 +140,35 @@ impl Work<'_> {
         let (parent, errand) = found?;
         let translation = match &parent {
             None => Some(&self.translation),
-            Some(parent) => self.threads.get(parent).map(|it| &it.translation),
+            Some(parent) => self.turn.threads.get(parent).map(|it| &it.translation),
         };
         let shown = translation.and_then(|translation| translation.shown(&errand.call));
         Some((parent, errand, shown))
     }
 
-    /// A request of a thread was answered.
-    pub(super) fn answered_elsewhere(&mut self, thread: &str, reply: &Reply, question: bool) {
-        let Some(it) = self.threads.get_mut(thread) else { return };
-        it.refused |= reply.refused;
-        if reply.refused && question {
-            // There is no answer that means no.
+    /// Continues or stops a thread whose request was answered.
+    pub(super) fn answered_in_thread(&mut self, thread: &str, reply: &Reply, is_question: bool) {
+        let Some(it) = self.turn.threads.get(thread) else { return };
+        if reply.refused && is_question {
+            // No answer to a question means no, so the thread is interrupted.
             self.stop_thread(thread);
         } else if let Some(correction) = &reply.correction {
             let input = json!([{ "type": "text", "text": correction }]);
             let params = json!({ "threadId": thread, "expectedTurnId": it.turn, "input": input });
-            self.send("turn/steer", params);
+            self.call(Call::Other, "turn/steer", params);
         }
     }
 
-    /// Tells Codex to end the turn of a thread; its end is still to come.
+    /// Interrupts the turn of a thread. Codex reports its end later.
     pub(super) fn stop_thread(&mut self, thread: &str) {
-        if let Some(it) = self.threads.get(thread) {
+        if let Some(it) = self.turn.threads.get(thread) {
             let params = json!({ "threadId": thread, "turnId": it.turn });
-            self.send("turn/interrupt", params);
+            self.call(Call::Other, "turn/interrupt", params);
         }
     }
 }
 
-/// How the turn of a thread ended.
+/// The end of a thread's turn.
 fn end(ended: &wire::Turn, trouble: Option<&Trouble>) -> TurnEnd {
     match ended.status {
         TurnStatus::Completed => TurnEnd::Completed,

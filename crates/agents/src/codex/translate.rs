@@ -163,6 +163,11 @@ impl Translation {
         }
     }
 
+    /// Tells whether a command is running.
+    pub(super) fn is_running_command(&self) -> bool {
+        self.items.values().any(|it| matches!(it, Open::Tool { tool, .. } if tool.name == tool::COMMAND))
+    }
+
     /// What changes a file in this call, for whoever has to allow it.
     pub(super) fn tool(&self, call: &str) -> Option<&Tool> {
         match self.items.get(call)? {

@@ -21,6 +21,7 @@ use engine::memory::Memory;
 use engine::ports::{Clock, NoUndo, Page, Resolved, Runner, Runners, SystemRandom, Unresolved, Wanted};
 use engine::{Home, Parts, Sessions};
 use futures::future::{BoxFuture, FutureExt};
+use protocol::config::PermissionMode;
 use protocol::message::ModelRef;
 use protocol::prompt::{PromptInput, SessionInput};
 use protocol::request::PermissionReply;
@@ -31,6 +32,7 @@ use protocol::{
 use tempfile::TempDir;
 
 use crate::published::Published;
+use crate::roster::Program;
 
 use super::keeper::Wake;
 
@@ -77,6 +79,20 @@ impl Fake {
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
         let file = |name: &str| self.directory.path().join(name).into_os_string();
         vec![("PIDS".into(), file("pids")), ("NOTES".into(), file("notes"))]
+    }
+
+    /// It as a configured program.
+    pub(crate) fn configured(&self) -> Program {
+        let text = |it: OsString| it.into_string().unwrap();
+        let variables = self.environment().into_iter();
+        Program {
+            command: vec![text(Self::program()), text(self.script().into())],
+            environment: variables.map(|(name, value)| (text(name), text(value))).collect(),
+            hidden: Vec::new(),
+            mode: PermissionMode::Ask,
+            rules: Vec::new(),
+            idle: crate::roster::IDLE,
+        }
     }
 
     /// Every process that it noted in `$PIDS`.

@@ -38,7 +38,7 @@ pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
 
 /// Takes a turn.
 pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
-    if let Some(adopted) = inner.nursery.take(&turn.session).await {
+    if let Some(adopted) = inner.registry.take(&turn.session).await {
         return follow_child(inner, turn, adopted).await;
     }
     match Box::pin(begin(inner, turn)).await {
@@ -373,7 +373,7 @@ impl<'a> Drive<'a> {
     async fn adopt(&mut self, child: Child) {
         let (to, events) = mpsc::channel(MAX_BEHIND);
         let adopted = Adopted { session: child.session.clone(), events, client: self.client.clone() };
-        match self.inner.nursery.adopt(self.turn, child.title, child.prompt, None, adopted).await {
+        match self.inner.registry.start(self.turn, child.title, child.prompt, None, adopted).await {
             Ok(started) => {
                 self.ours.insert(child.session.clone(), started.session().clone());
                 self.born.push(async move { drop(started.wait().await) }.boxed());

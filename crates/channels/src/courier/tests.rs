@@ -1,4 +1,4 @@
-//! What couriers promise, with a service that writes down what is done to it.
+//! Tests of couriers with a service that records its calls.
 
 use std::{collections::VecDeque, path::Path, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     words::LATE,
 };
 
-/// A service that does what it is asked, unless a fault is planned, and writes it down.
+/// A service that succeeds unless a fault is planned, and records every call.
 struct Service {
     done: watch::Sender<Vec<String>>,
     faults: Mutex<VecDeque<Fault>>,
@@ -37,7 +37,7 @@ impl Service {
         fault.map_or(Ok(result), Err)
     }
 
-    /// Everything that was done, once the last of it was.
+    /// Waits until `last` was done, and returns everything done so far.
     async fn until(&self, last: &str) -> Vec<String> {
         let mut done = self.done.subscribe();
         let waiting = done.wait_for(|done| done.last().is_some_and(|it| it == last));
@@ -139,7 +139,7 @@ async fn posts_keep_their_order_and_wait_when_the_service_asks() {
 }
 
 #[tokio::test]
-async fn what_may_have_arrived_is_not_said_again() {
+async fn a_post_that_may_have_arrived_is_not_sent_again() {
     let uncertain = Fault::Uncertain("the connection broke".into());
     let world = World::new(Service::new(true, [uncertain.clone(), uncertain]));
     world.say(&["one"]).await;
@@ -150,7 +150,7 @@ async fn what_may_have_arrived_is_not_said_again() {
 }
 
 #[tokio::test]
-async fn what_was_being_sent_when_the_gateway_died_is_not_said_again() {
+async fn a_post_being_sent_when_the_gateway_died_is_not_sent_again() {
     let world = World::new(Service::new(true, []));
     let posts = vec![Post::text("one"), Post::text("two")];
     let ids = world.ledger.say(&place(), posts).await.unwrap();
@@ -161,7 +161,7 @@ async fn what_was_being_sent_when_the_gateway_died_is_not_said_again() {
 }
 
 #[tokio::test]
-async fn what_the_person_has_to_write_for_is_said_when_they_do() {
+async fn a_held_post_is_sent_when_the_user_writes() {
     let world = World::new(Service::new(true, [Fault::Closed("too late".into())]));
     world.say(&["one"]).await;
     world.service.until("in vain: send one").await;
@@ -191,7 +191,7 @@ async fn a_refused_post_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn a_status_is_edited_and_taken_back() {
+async fn a_progress_message_is_edited_and_deleted() {
     let world = World::new(Service::new(true, []));
     world.show("a");
     world.service.until("send a").await;
@@ -199,13 +199,13 @@ async fn a_status_is_edited_and_taken_back() {
     world.service.until("edit a -> b").await;
     world.couriers.show(&place(), Showing::default());
     world.service.until("remove a").await;
-    // The courier goes, and comes back when there is something to do.
+    // The courier ends, and a new one starts when there is work.
     world.say(&["one"]).await;
     world.service.until("send one").await;
 }
 
 #[tokio::test]
-async fn where_nothing_can_be_edited_what_is_new_is_said() {
+async fn without_edits_each_new_line_is_sent() {
     let world = World::new(Service::new(false, []));
     world.show("a");
     world.service.until("send a").await;
@@ -214,7 +214,7 @@ async fn where_nothing_can_be_edited_what_is_new_is_said() {
 }
 
 #[tokio::test]
-async fn an_answer_takes_the_place_of_its_preview() {
+async fn an_answer_replaces_its_preview() {
     let world = World::new(Service::new(true, []));
     let preview = Some("Hel".to_owned());
     world.couriers.show(&place(), Showing { preview, ..Showing::default() });
@@ -235,7 +235,7 @@ async fn a_post_is_replaced_once_it_was_sent() {
 }
 
 #[tokio::test]
-async fn what_was_sent_and_could_not_be_noted_is_not_doubted() {
+async fn a_sent_post_that_cannot_be_stored_is_not_uncertain() {
     let world = World::new(Service::new(true, []));
     world.ledger.refuse("UPDATE", "posts", "NEW.state = 'sent'").await;
     world.say(&["one"]).await;
@@ -252,7 +252,7 @@ async fn what_was_sent_and_could_not_be_noted_is_not_doubted() {
 }
 
 #[tokio::test]
-async fn what_a_gateway_that_died_has_shown_is_taken_away_by_the_next() {
+async fn the_next_gateway_deletes_a_leftover_progress_message() {
     let refused = Fault::Refused("message can't be deleted".into());
     for (faults, last) in [(vec![], "remove a".to_owned()), (vec![refused], format!("edit a -> {OVER}"))] {
         let world = World::new(Service::new(true, []));
@@ -271,7 +271,7 @@ async fn what_a_gateway_that_died_has_shown_is_taken_away_by_the_next() {
 }
 
 #[tokio::test]
-async fn an_answer_that_took_the_place_of_its_preview_is_not_taken_away() {
+async fn an_answer_that_replaced_its_preview_is_not_deleted() {
     let world = World::new(Service::new(true, []));
     world.couriers.show(&place(), Showing { preview: Some("Hel".to_owned()), ..Showing::default() });
     world.service.until("send Hel").await;
@@ -282,7 +282,7 @@ async fn an_answer_that_took_the_place_of_its_preview_is_not_taken_away() {
 }
 
 #[tokio::test]
-async fn what_a_chat_that_moved_did_not_take_is_said_where_it_is_now() {
+async fn a_post_refused_by_a_moved_chat_is_sent_to_its_new_id() {
     let mut world = World::new(Service::new(true, [Fault::Moved { into: "2".into() }]));
     world.say(&["one", "two"]).await;
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What a courier does at its desk.
+//! The work of a courier.
 
 use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 
@@ -11,23 +11,23 @@ use crate::{
     ledger::{self, Outgoing, PostId},
 };
 
-/// How long to wait before a post is tried again that the service could not take: doubles with every attempt.
+/// Pause before a failed post is sent again; doubles with every attempt up to [`MAX_DELAY`].
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_mins(1);
 
-/// What could not be said so often, which is about a day, is not said any more.
+/// Maximum number of attempts, which takes about a day.
 const ATTEMPTS: u32 = 1_440;
 
-/// The ledger cannot be read; it is tried again after this.
+/// Pause after the ledger failed.
 const OUT_OF_ORDER: Duration = Duration::from_secs(5);
 
-/// Said when nobody knows whether a post arrived.
+/// Sent after a post whose delivery is unknown.
 pub(super) const DOUBT: &str = "⚠️ My last message may not have arrived. /last sends the last answer again.";
 
-/// What the message that told what is being done says in the end, if it cannot be taken away.
+/// Replaces the progress message at the end if it cannot be deleted.
 pub(super) const OVER: &str = "☑️ Done.";
 
-/// The message that tells what is being done.
+/// The progress message.
 struct Status {
     sent: Sent,
     text: String,
@@ -40,20 +40,20 @@ pub(super) struct Courier {
     desk: Arc<Desk>,
     showing: Showing,
     replacing: VecDeque<(PostId, Post)>,
-    /// The service asked to be left alone until then.
+    /// End of the pause that the service asked for.
     quiet_until: Option<Instant>,
-    /// The chat has become this one.
+    /// The new id of the chat, if it has moved.
     moved: Option<String>,
-    /// A post that was sent, or not, which could not be noted yet.
+    /// A post and its result, while the result could not be stored in the ledger.
     unnoted: Option<(Outgoing, Result<Sent, Fault>)>,
-    /// When to look for posts again; nothing if none waits.
+    /// Time of the next look for posts; `None` if none is queued.
     posts_at: Option<Instant>,
-    /// When to show again that work goes on.
+    /// Time of the next typing call.
     typing_at: Option<Instant>,
-    /// Before this the status is not to be edited again.
+    /// Earliest time of the next edit of the progress message.
     status_at: Instant,
     status: Option<Status>,
-    /// The last line that was said where a status cannot be edited.
+    /// The last line sent where messages cannot be edited.
     line: Option<String>,
     is_typing: bool,
 }
@@ -79,7 +79,7 @@ impl Courier {
         }
     }
 
-    /// Works until there is nothing to say and nothing to show.
+    /// Works until nothing is left to send or to show.
     pub(super) async fn run(mut self) {
         self.take_over().await;
         loop {
@@ -99,11 +99,13 @@ impl Courier {
         }
     }
 
-    /// A gateway that is gone may have left a message behind that tells what is being done.
+    /// Takes over the progress message that an earlier gateway left behind.
     async fn take_over(&mut self) {
         match self.couriers.0.ledger.shown(&self.place).await {
             Ok(shown) => self.status = shown.map(|sent| Status { sent, text: String::new() }),
-            Err(error) => tracing::warn!(place = %self.place, %error, "what is shown could not be found"),
+            Err(error) => {
+                tracing::warn!(place = %self.place, %error, "cannot read the progress message from the ledger");
+            }
         }
     }
 
@@ -122,10 +124,10 @@ impl Courier {
             self.showing = showing;
         }
         self.replacing.extend(orders.replacing);
-        // A person looks at a button that seems to do something: this does not wait for anything.
+        // The user is waiting for the button to react, so taps are confirmed first.
         for (receipt, words) in orders.receipts {
             if let Err(fault) = self.adapter.understood(&receipt, words.as_deref()).await {
-                tracing::debug!(place = %self.place, %fault, "a tap could not be confirmed");
+                tracing::debug!(place = %self.place, %fault, "cannot confirm a tap");
             }
         }
     }
@@ -150,7 +152,7 @@ impl Courier {
             && !self.is_typing
     }
 
-    /// When there is something to do again, unless the bell rings.
+    /// Time of the next work, unless a new order comes first.
     fn next(&self) -> Option<Instant> {
         let status = self.wants_status().then_some(self.status_at);
         let replacing = (!self.replacing.is_empty()).then(|| Instant::now() + FIRST_DELAY);
@@ -161,7 +163,7 @@ impl Courier {
         }
     }
 
-    /// Notes what a fault means for the place as a whole.
+    /// Applies a fault that concerns the whole place.
     fn heed(&mut self, fault: &Fault) {
         match fault {
             Fault::Busy { after } => self.quiet_until = Some(Instant::now() + *after),
@@ -170,15 +172,15 @@ impl Courier {
         }
     }
 
-    /// Tells that the place has become another one, where somebody else is the courier.
+    /// Moves the place to the chat's new id, where another courier takes over.
     async fn follow(&mut self) {
         let Some(chat) = &self.moved else { return };
         let to = Place { chat: chat.clone(), ..self.place.clone() };
         match self.couriers.0.inbox.moved(&self.place, &to).await {
-            // Nothing that was shown here can be reached any more.
+            // Messages in the old chat cannot be edited any more.
             Ok(()) => (self.moved, self.status, self.showing) = (None, None, Showing::default()),
             Err(error) => {
-                tracing::error!(place = %self.place, %error, "a chat that moved could not be noted");
+                tracing::error!(place = %self.place, %error, "cannot store the new id of a chat");
                 self.posts_at = Some(Instant::now() + OUT_OF_ORDER);
             }
         }
@@ -198,27 +200,27 @@ impl Courier {
         let Showing { message, words, .. } = &self.showing;
         if let Err(fault) = self.adapter.typing(&self.place, message.as_deref(), words).await {
             self.heed(&fault);
-            tracing::debug!(place = %self.place, %fault, "typing could not be shown");
+            tracing::debug!(place = %self.place, %fault, "cannot show the typing indicator");
         }
     }
 
-    /// Stops showing that work goes on.
+    /// Removes the typing indicator after the turn.
     async fn rest(&mut self) {
         if self.is_typing && !self.showing.is_working {
             self.is_typing = false;
             self.typing_at = None;
             if let Err(fault) = self.adapter.rest(&self.place).await {
-                tracing::debug!(place = %self.place, %fault, "typing could not be stopped");
+                tracing::debug!(place = %self.place, %fault, "cannot remove the typing indicator");
             }
         }
     }
 
-    /// Says what is in the ledger, as far as the service takes it.
+    /// Sends the posts in the ledger until the service asks to wait.
     async fn say_all(&mut self) {
         let is_due = |at: Instant| at <= Instant::now();
         while self.posts_at.is_some_and(is_due) && !self.is_quiet() && self.moved.is_none() {
             if let Err(error) = self.say_next().await {
-                tracing::error!(place = %self.place, %error, "what has to be said cannot be read or noted");
+                tracing::error!(place = %self.place, %error, "cannot read or update a post in the ledger");
                 self.posts_at = Some(Instant::now() + OUT_OF_ORDER);
             }
         }
@@ -246,7 +248,7 @@ impl Courier {
             return Ok(());
         }
         if outgoing.attempts >= ATTEMPTS {
-            tracing::warn!(place = %self.place, "a post could not be said for a day and is given up");
+            tracing::warn!(place = %self.place, "giving up a post that could not be sent for a day");
             return ledger.refused(outgoing.id).await;
         }
         ledger.sending(outgoing.id).await?;
@@ -258,21 +260,22 @@ impl Courier {
         self.note().await
     }
 
-    /// Notes what became of a post. As long as that cannot be done it is remembered here: it is no reason to doubt.
+    /// Stores the result of a post. Keeps the result in memory until that succeeds, so that it does not become
+    /// uncertain.
     async fn note(&mut self) -> Result<(), ledger::Error> {
         let Some((outgoing, result)) = &self.unnoted else { return Ok(()) };
         match result {
             Ok(sent) => self.couriers.0.ledger.sent(outgoing.id, sent.clone()).await?,
             Err(fault) => {
                 self.put_back(outgoing, fault).await?;
-                tracing::warn!(place = %self.place, %fault, "a post was not taken");
+                tracing::warn!(place = %self.place, %fault, "the service did not accept a post");
             }
         }
         self.unnoted = None;
         Ok(())
     }
 
-    /// Notes what is to become of a post that was not taken.
+    /// Stores the state of a post that failed.
     async fn put_back(&self, outgoing: &Outgoing, fault: &Fault) -> Result<(), ledger::Error> {
         let ledger = &self.couriers.0.ledger;
         let now = ledger.now();
@@ -291,19 +294,19 @@ impl Courier {
         }
     }
 
-    /// An answer that was shown while it grew stays where it is; everything else is a new message.
+    /// Sends a post. The first post of an answer replaces its preview; any other post is a new message.
     async fn send(&mut self, post: &Post) -> Result<Sent, Fault> {
         if let Some(status) = self.status.take_if(|_| post.is_answer && self.showing.preview.is_some()) {
             self.showing = Showing { is_working: self.showing.is_working, ..Showing::default() };
             let sent = status.sent.clone();
-            // First this: whoever comes after a crash must not take the answer for what can be taken away.
+            // Forgotten first: after a crash, the answer must not be deleted as a progress message.
             let replaced = match self.couriers.0.ledger.forget_shown(&self.place).await {
                 Ok(()) => self.adapter.edit(&self.place, &sent, post).await,
                 Err(error) => Err(Fault::Unreachable(error.to_string())),
             };
             match replaced {
                 Ok(()) => return Ok(sent),
-                // It was certainly not replaced by the answer, which can still be said, and is taken away.
+                // The preview certainly does not show the answer: send the answer, and delete the preview later.
                 Err(Fault::Refused(_) | Fault::Closed(_)) => self.status = Some(status),
                 Err(fault) => {
                     self.status = Some(status);
@@ -314,7 +317,7 @@ impl Courier {
         self.adapter.send(&self.place, post).await
     }
 
-    /// Nobody knows whether a post arrived. It is not said again; that it may be missing is.
+    /// Stores that the delivery of a post is unknown. It is not sent again; a note tells the user.
     async fn doubt(&self, outgoing: &Outgoing) -> Result<(), ledger::Error> {
         let note = (outgoing.post.text != DOUBT).then(|| Post::text(DOUBT));
         self.couriers.0.ledger.uncertain(outgoing.id, &self.place, note).await
@@ -338,18 +341,20 @@ impl Courier {
                     }
                     Err(fault) => {
                         self.heed(&fault);
-                        tracing::debug!(place = %self.place, %fault, "a post could not be replaced");
+                        tracing::debug!(place = %self.place, %fault, "cannot replace a post");
                     }
                 },
-                // It may still be on its way.
+                // The post may still be on its way.
                 Ok(None) if self.posts_at.is_some() => self.replacing.push_back((id, post)),
                 Ok(None) => {}
-                Err(error) => tracing::warn!(place = %self.place, %error, "a post could not be found"),
+                Err(error) => {
+                    tracing::warn!(place = %self.place, %error, "cannot read a post from the ledger");
+                }
             }
         }
     }
 
-    /// What the status is to say.
+    /// The wanted text of the progress message.
     fn wanted(&self) -> Option<String> {
         let Showing { status, preview, .. } = &self.showing;
         let preview = preview.as_ref().and_then(|text| self.adapter.split(text).into_iter().next_back());
@@ -383,8 +388,8 @@ impl Courier {
         };
         if let Err(fault) = done {
             self.heed(&fault);
-            tracing::debug!(place = %self.place, %fault, "the status could not be shown");
-            // It is not worth a hurry.
+            tracing::debug!(place = %self.place, %fault, "cannot show the progress message");
+            // Progress is not urgent.
             self.status_at = Instant::now() + pace.max(MAX_DELAY / 12);
         }
     }
@@ -392,7 +397,7 @@ impl Courier {
     async fn begin_status(&mut self, text: String) -> Result<(), Fault> {
         let sent = self.adapter.send(&self.place, &Post::text(text.clone())).await?;
         if let Err(error) = self.couriers.0.ledger.set_shown(&self.place, &sent).await {
-            tracing::warn!(place = %self.place, %error, "it could not be noted what is shown");
+            tracing::warn!(place = %self.place, %error, "cannot store the id of the progress message");
         }
         self.status = Some(Status { sent, text });
         Ok(())
@@ -415,13 +420,13 @@ impl Courier {
             return done;
         }
         if let Err(error) = self.couriers.0.ledger.forget_shown(&self.place).await {
-            // The next courier finds that it is gone.
-            tracing::warn!(place = %self.place, %error, "it could not be noted that nothing is shown");
+            // The next courier finds out that the message is deleted.
+            tracing::warn!(place = %self.place, %error, "cannot remove the id of the progress message");
         }
         done
     }
 
-    /// Where nothing can be edited, what is new is said.
+    /// Sends the newest progress line as a message, for services that cannot edit.
     async fn say_line(&mut self) {
         let line =
             self.showing.status.as_ref().and_then(|status| status.lines().next_back()).map(str::to_owned);
@@ -432,7 +437,7 @@ impl Courier {
         let Some(line) = line else { return };
         if let Err(fault) = self.adapter.send(&self.place, &Post::text(line)).await {
             self.heed(&fault);
-            tracing::debug!(place = %self.place, %fault, "a line of progress was not taken");
+            tracing::debug!(place = %self.place, %fault, "cannot send a progress line");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the agent asks, as it was shown in a place, until it is answered.
+//! Requests of agents that are shown in a place and wait for an answer.
 
 use std::collections::BTreeSet;
 
@@ -12,35 +12,31 @@ use serde::{Deserialize, Serialize};
 use super::{Error, Ledger, PostId, UpdateId, moves, posts};
 use crate::{Place, Post};
 
-/// A request that waits in a place.
+/// A request that is open in a place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ask {
-    /// Where it is shown.
+    /// The place that shows the request.
     pub place: Place,
-    /// What is asked.
     pub asked: Asked,
-    /// The answers so far: one list for each question that was answered.
+    /// Answers so far: one list for each answered question.
     #[serde(default)]
     pub answers: Vec<Vec<String>>,
-    /// What is marked so far of what the question at hand offers, where several may be chosen.
+    /// Options of the current question that the user has marked, for questions with several choices.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub marked: BTreeSet<usize>,
-    /// When it is given up.
+    /// Time at which the request is given up.
     pub expires: Millis,
 }
 
-/// What is asked.
+/// The kinds of requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "request", rename_all = "lowercase")]
 pub enum Asked {
-    /// A permission.
     Permission(PermissionRequest),
-    /// Questions.
     Question(QuestionRequest),
 }
 
 impl Asked {
-    /// The request's id.
     pub fn id(&self) -> &str {
         match self {
             Self::Permission(request) => request.id.as_str(),
@@ -50,8 +46,8 @@ impl Asked {
 }
 
 impl Ledger {
-    /// Stores a request and what is said about it, unless it was shown before. The posts are made with the number under
-    /// which the request is stored, which the buttons of the last one carry. Says whether it is new.
+    /// Stores a request and the posts that show it, unless it was shown before. `posts` receives the number of the
+    /// stored request, which the buttons of the last post carry. Returns true if the request is new.
     pub async fn ask(
         &self,
         mut ask: Ask,
@@ -77,8 +73,9 @@ impl Ledger {
         .await
     }
 
-    /// Changes an open request, for instance because one of its questions was answered, and says something about it,
-    /// such as the next question. The update that answered is done with that: it must not answer the next one, too.
+    /// Updates an open request, for instance after one of its questions was answered, and adds a post, such as the
+    /// next question. Marks the answering update as done in the same commit, so that it cannot answer the next
+    /// question too.
     pub async fn advance(&self, number: i64, ask: Ask, post: Post, by: UpdateId) -> Result<(), Error> {
         let now = self.now();
         self.with(move |tables| {
@@ -91,7 +88,8 @@ impl Ledger {
         .await
     }
 
-    /// Changes what is marked of an open request. The update that did so is done with that: it must not undo it.
+    /// Updates the marked options of an open request. Marks the tap as done in the same commit, so that it is not
+    /// applied twice.
     pub async fn mark_choice(&self, number: i64, ask: Ask, by: UpdateId) -> Result<(), Error> {
         self.with(move |tables| {
             let change = "UPDATE asks SET body = ? WHERE id = ? AND is_open";
@@ -102,7 +100,7 @@ impl Ledger {
         .await
     }
 
-    /// What waits in a place, oldest first: number, request, and the post that shows it.
+    /// Open requests of a place, oldest first: number, request, and the post that shows it.
     pub async fn open_asks(&self, place: &Place) -> Result<Vec<(i64, Ask, Option<PostId>)>, Error> {
         let place = place.to_string();
         self.with(move |tables| {
@@ -114,7 +112,7 @@ impl Ledger {
         .await
     }
 
-    /// Everything that waits anywhere: the request's id, and where it is shown.
+    /// All open requests: the request's id and the place that shows it.
     pub async fn all_open_asks(&self) -> Result<Vec<(String, Place)>, Error> {
         self.with(|tables| {
             let mut query =
@@ -129,14 +127,14 @@ impl Ledger {
         .await
     }
 
-    /// A request waits no longer. Says the post that showed it, if it was open.
+    /// Closes a request. Returns the post that showed it, if the request was open.
     pub async fn settle(&self, request: &str) -> Result<Option<PostId>, Error> {
         let request = request.to_owned();
         self.with(move |tables| {
             let change = "UPDATE asks SET is_open = 0 WHERE request = ? AND is_open RETURNING post";
             let post: Option<Option<PostId>> =
                 tables.query_row(change, [request], |row| row.get(0)).optional()?;
-            // The newest are kept, so that a late tap can be told what it was about.
+            // The newest closed requests are kept, so that a late tap can be answered.
             tables.execute(
                 "DELETE FROM asks WHERE NOT is_open AND id < (SELECT max(id) FROM asks) - 1000",
                 [],

@@ -1,15 +1,15 @@
-//! Places that have become others: a service may give a chat a new name.
+//! Places whose id has changed: a service may give a chat a new id.
 //!
-//! Everything that is kept for the old place moves along, and whatever is still told under the old name is meant for the
-//! new one. What a message was called in the old place means nothing in the new one, and is forgotten.
+//! Everything stored for the old place moves to the new one, and updates that still carry the old id are
+//! redirected. Message ids of the old place are not valid in the new one and are removed.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Error, Ledger, PostId, posts};
 use crate::Place;
 
-/// From the first to the second place, which is the third in JSON. What is just being sent is followed up by whoever
-/// sends it.
+/// Parameters: the old place, the new place, and the new place as JSON. A post that is being sent is left to its
+/// courier, which moves it when the service refuses it.
 const CHANGES: [&str; 3] = [
     "UPDATE updates SET place = ?2, body = json_remove(json_set(body, '$.place', json(?3)), '$.message')
      WHERE place = ?1",
@@ -19,7 +19,7 @@ const CHANGES: [&str; 3] = [
 ];
 
 impl Ledger {
-    /// A place has become another one.
+    /// Moves a place to a new id.
     pub async fn move_place(&self, from: &Place, to: &Place) -> Result<(), Error> {
         let (from, to, now) = (from.clone(), to.clone(), self.now());
         self.with(move |tables| {
@@ -31,7 +31,7 @@ impl Ledger {
             tables.execute("DELETE FROM moves WHERE place = ?", [&new])?;
             tables.execute("UPDATE moves SET at = ? WHERE at = ?", [&at, &old_at])?;
             tables.execute("INSERT OR REPLACE INTO moves VALUES (?, ?)", [&old, &at])?;
-            // A button is chosen where it can be seen.
+            // Buttons must be visible in the new place, so open requests are posted again.
             for (ask, body) in shown_asks(tables, &old)? {
                 let posts = posts::insert(tables, &to, &[serde_json::from_str(&body)?], now)?;
                 tables.execute("UPDATE asks SET post = ? WHERE id = ?", params![posts.first(), ask])?;
@@ -42,20 +42,20 @@ impl Ledger {
             let change = "UPDATE OR REPLACE places SET place = ?2, body = json_remove(body, '$.message')
                           WHERE place = ?1";
             tables.execute(change, [&old, &new])?;
-            // Nothing of what was shown there can be reached.
+            // Message ids of the old place are not valid any more.
             tables.execute("DELETE FROM shown WHERE place = ?", [&old])?;
             Ok(())
         })
         .await
     }
 
-    /// What a place has become, if it is another one now.
+    /// The new place, if this place has moved.
     pub async fn moved_to(&self, place: &Place) -> Result<Option<Place>, Error> {
         let place = place.clone();
         self.with(move |tables| find(tables, &place)).await
     }
 
-    /// A post was refused because its place has become another one: it is due there.
+    /// Queues a post again at the new place after the service refused it at the old one.
     pub async fn follow(&self, id: PostId, to: &Place) -> Result<(), Error> {
         let (name, at) = (to.to_string(), serde_json::to_string(to)?);
         self.with(move |tables| {
@@ -68,7 +68,7 @@ impl Ledger {
     }
 }
 
-/// What waits in a place and was shown there, with the post that showed it.
+/// Open requests of a place that were already shown, with the post that showed them.
 fn shown_asks(tables: &Connection, place: &str) -> Result<Vec<(i64, String)>, Error> {
     let mut query = tables.prepare(
         "SELECT asks.id, posts.body FROM asks JOIN posts ON posts.id = asks.post
@@ -78,7 +78,7 @@ fn shown_asks(tables: &Connection, place: &str) -> Result<Vec<(i64, String)>, Er
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The place itself, or what it has become.
+/// The place itself, or its new id if it has moved.
 pub(super) fn resolve(tables: &Connection, place: &Place) -> Result<Place, Error> {
     Ok(find(tables, place)?.unwrap_or_else(|| place.clone()))
 }

@@ -1,7 +1,7 @@
-//! Who may do what: those who were let in with a code.
+//! Users who paired with a code, and their rights.
 //!
-//! A code is shown on the server and said once in a chat. Only its digest is kept. Whoever guesses wrong a few times has
-//! to wait an hour.
+//! A pairing code is shown on the server, and the user sends it once in a chat. The ledger keeps only its digest. A
+//! user who guesses wrong too often has to wait an hour.
 
 use protocol::Millis;
 use ring::digest::{SHA256, digest};
@@ -10,42 +10,42 @@ use rusqlite::{OptionalExtension, params};
 use super::{Error, Ledger};
 use crate::Sender;
 
-/// How long a code can be used.
+/// Lifetime of a code.
 pub const CODE_LIFE: Millis = 60 * 60 * 1_000;
 
-/// So many wrong guesses are forgiven in an hour.
+/// Limit of wrong guesses of a user within [`GUESSING`].
 const GUESSES: u32 = 5;
 const GUESSING: Millis = 60 * 60 * 1_000;
 
-/// So many codes may wait to be used; the one that expires first makes room.
+/// Limit of unused codes; a new code replaces the one that expires first.
 const CODES: u32 = 16;
 
-/// Without letters and digits that look alike; 32 of them, so that every byte chooses evenly.
+/// No letters and digits that look alike; 32 characters, so that a random byte modulo 32 is evenly distributed.
 const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 const CODE_LENGTH: usize = 8;
 
-/// What somebody may do.
+/// Rights of a user.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Roles {
-    /// Give the agent work, and answer its questions.
+    /// May prompt the agent and answer its questions.
     pub prompt: bool,
-    /// Allow what the agent asks permission for.
+    /// May answer permission requests.
     pub approve: bool,
 }
 
-/// What became of a code that somebody said.
+/// Result of a pairing attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paired {
-    /// They may talk to the agent from now on.
+    /// The user may talk to the agent from now on.
     Yes(Roles),
-    /// There is no such code.
+    /// The code does not exist or has expired.
     Wrong,
-    /// They guessed too often and have to wait.
+    /// Too many wrong guesses; the user has to wait.
     TooOften,
 }
 
 impl Ledger {
-    /// What somebody may do who was let in with a code.
+    /// Rights of a paired user; `None` if the user has not paired.
     pub async fn roles(&self, channel: &str, person: &str) -> Result<Option<Roles>, Error> {
         let (channel, person) = (channel.to_owned(), person.to_owned());
         self.with(move |tables| {
@@ -58,7 +58,7 @@ impl Ledger {
         .await
     }
 
-    /// Makes a code with which one person can let themselves in.
+    /// Creates a code with which one user can pair.
     pub async fn new_code(&self, approve: bool) -> Result<String, Error> {
         let code: String = rand::random::<[u8; CODE_LENGTH]>()
             .iter()
@@ -79,7 +79,7 @@ impl Ledger {
         Ok(code)
     }
 
-    /// Lets somebody in if they know a code, which then is used up.
+    /// Pairs a user if the code is valid, and removes the code.
     pub async fn pair(&self, channel: &str, sender: &Sender, code: &str) -> Result<Paired, Error> {
         let (channel, sender, now) = (channel.to_owned(), sender.clone(), self.now());
         let digest = hash(&code.trim().to_ascii_uppercase());
@@ -110,7 +110,7 @@ impl Ledger {
         .await
     }
 
-    /// Everybody who was let in: channel, id, name and roles.
+    /// All paired users: channel, id, name and rights.
     pub async fn people(&self) -> Result<Vec<(String, Sender, Roles)>, Error> {
         self.with(|tables| {
             let mut query = tables
@@ -124,7 +124,7 @@ impl Ledger {
         .await
     }
 
-    /// Shows somebody the door. Says whether they were in.
+    /// Removes a paired user. Returns false if there was none.
     pub async fn unpair(&self, channel: &str, person: &str) -> Result<bool, Error> {
         let (channel, person) = (channel.to_owned(), person.to_owned());
         self.with(move |tables| {

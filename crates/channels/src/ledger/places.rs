@@ -1,4 +1,4 @@
-//! What is known about a place.
+//! State stored per place.
 
 use protocol::{Millis, SessionId, message::ModelRef};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -7,38 +7,38 @@ use serde::{Deserialize, Serialize};
 use super::{Error, Ledger, moves};
 use crate::Place;
 
-/// What a place remembers.
+/// Stored state of a place.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Seat {
-    /// The session that is talked to.
+    /// The place's current session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
-    /// The model that was chosen.
+    /// Model chosen with `/model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
-    /// The agent that was chosen.
+    /// Agent chosen with `/agent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The last message of a person, in the service's words.
+    /// The service's id of the last message from a user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When it was sent.
+    /// Time at which that message was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heard: Option<Millis>,
-    /// Sessions as they were listed last, for choosing by number.
+    /// Sessions as last listed by `/sessions`, for choosing one by number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub listed: Vec<SessionId>,
 }
 
 impl Ledger {
-    /// What a place remembers; nothing, if nothing was ever said there.
+    /// Reads a place's state; the default if the place is new.
     pub async fn seat(&self, place: &Place) -> Result<Seat, Error> {
         let place = place.clone();
         self.with(move |tables| read(tables, &moves::resolve(tables, &place)?.to_string())).await
     }
 
-    /// The place in which a session is at work, or else the one that talks to it and was heard last.
+    /// The place whose turn runs in this session, or else the last active place with this session.
     pub async fn place_of(&self, session: &SessionId) -> Result<Option<Place>, Error> {
         let session = session.clone();
         self.with(move |tables| {
@@ -56,7 +56,7 @@ impl Ledger {
         .await
     }
 
-    /// Changes what a place remembers. Nobody else's change comes between.
+    /// Changes a place's state in one transaction.
     pub async fn change_seat(
         &self,
         place: &Place,

@@ -1,11 +1,11 @@
-//! Posts, from the moment they are due until the service has them.
+//! Posts, from the moment they are queued until the service has them.
 //!
-//! A post is marked before it is sent. If a crash or a broken connection comes between the mark and the answer, nobody
-//! knows whether it was seen, and it is not sent again: the same thing said twice is worse than a note that it may be
-//! missing.
+//! A post is marked as sending before it is sent. If a crash or a broken connection comes between the mark and the
+//! service's answer, the result is unknown, and the post is not sent again: a duplicate is worse than a note that a
+//! message may be missing.
 //!
-//! Some services let one speak only for a while after a person has written. What comes too late for that is held, and
-//! is due again as soon as they write.
+//! Some services only deliver messages for a while after the user has written. A post that comes too late is held
+//! and is due again as soon as the user writes.
 
 use protocol::Millis;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -13,51 +13,49 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{Error, Ledger, moves};
 use crate::{Place, Post, Sent, words};
 
-/// How long what was said is remembered.
+/// Time for which sent posts are kept.
 const REMEMBERED: Millis = 24 * 60 * 60 * 1_000;
 
-/// How long a post is held for somebody who does not write.
+/// Time for which a post is held for a user who does not write.
 const HELD: Millis = 30 * 24 * 60 * 60 * 1_000;
 
-/// A post's number. A later one is larger.
+/// Number of a post, in ascending order.
 pub type PostId = i64;
 
-/// A post that is to be sent.
+/// A post to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Its number.
     pub id: PostId,
-    /// What to say.
     pub post: Post,
-    /// How often it was tried in vain.
+    /// Number of failed attempts.
     pub attempts: u32,
-    /// Before this it is not to be tried.
+    /// Earliest time of the next attempt.
     pub due: Millis,
-    /// Whether it was being sent when the gateway stopped, so that nobody knows what became of it.
+    /// True if the gateway stopped while sending it, so that the service may or may not have it.
     pub is_uncertain: bool,
 }
 
-/// What becomes of a post that was sent and not shown.
+/// Result of holding a post that the service accepted but did not deliver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// It is said again when the person writes.
+    /// The post is sent again when the user writes.
     Yes,
-    /// The person has written meanwhile: it is to be said now.
+    /// The user has written in the meantime: the post is due now.
     Due,
-    /// Something is being sent in this place: it may be this, and it is not known yet under which name.
+    /// A post is being sent in this place. It may be this one, whose id is not stored yet.
     TooEarly,
-    /// There is no such post, or not any more.
+    /// There is no such post, or no longer.
     Unknown,
 }
 
 impl Ledger {
-    /// Says something, in order, when the service takes it. Returns the numbers.
+    /// Queues posts in order. Returns their numbers.
     pub async fn say(&self, place: &Place, posts: Vec<Post>) -> Result<Vec<PostId>, Error> {
         let (place, now) = (place.clone(), self.now());
         self.with(move |tables| insert(tables, &place, &posts, now)).await
     }
 
-    /// What is to be said next in a place.
+    /// The next post to send in a place.
     pub async fn next_post(&self, place: &Place) -> Result<Option<Outgoing>, Error> {
         let place = place.to_string();
         self.with(move |tables| {
@@ -79,17 +77,17 @@ impl Ledger {
         .await
     }
 
-    /// A post is about to be sent.
+    /// Marks a post as being sent.
     pub async fn sending(&self, id: PostId) -> Result<(), Error> {
         self.mark(id, "sending", None).await
     }
 
-    /// The service has it.
+    /// Marks a post as sent, with the service's message id.
     pub async fn sent(&self, id: PostId, sent: Sent) -> Result<(), Error> {
         self.mark(id, "sent", Some(sent.0)).await
     }
 
-    /// Nobody knows whether the service has it. It will not be sent again; that is said, in this post.
+    /// Marks a post whose delivery is unknown. It is not sent again; `note` tells the user so.
     pub async fn uncertain(&self, id: PostId, place: &Place, note: Option<Post>) -> Result<(), Error> {
         let (place, now) = (place.clone(), self.now());
         self.with(move |tables| {
@@ -99,13 +97,13 @@ impl Ledger {
         .await
     }
 
-    /// The service will never have it.
+    /// Marks a post that the service refuses for good.
     pub async fn refused(&self, id: PostId) -> Result<(), Error> {
         self.mark(id, "refused", None).await
     }
 
-    /// The service certainly does not have it, and takes it only after the person has written. `since` is when it was
-    /// tried: if they have written meanwhile, it is due at once.
+    /// Holds a post that the service will only accept after the user has written. `since` is the time of the
+    /// attempt: if the user has written since then, the post is due at once.
     pub async fn hold(&self, id: PostId, since: Millis) -> Result<(), Error> {
         self.with(move |tables| {
             let change = format!("UPDATE posts SET state = {HELD_UNLESS_HEARD} WHERE id = ?");
@@ -115,8 +113,7 @@ impl Ledger {
         .await
     }
 
-    /// The service took a post and said at a time that it was not shown after all, because the person has to write
-    /// first.
+    /// Holds a sent post that the service reported as undelivered at `since`, because the user has to write first.
     pub async fn hold_sent(&self, place: &Place, sent: &Sent, since: Millis) -> Result<Held, Error> {
         let (place, sent) = (place.to_string(), sent.0.clone());
         self.with(move |tables| {
@@ -141,7 +138,8 @@ impl Ledger {
         self.with(move |tables| mark(tables, id, state, sent.as_deref(), now)).await
     }
 
-    /// The service certainly does not have it; it is to be tried again, but not before `due`.
+    /// Queues a post for another attempt, not before `due`. Only for posts that the service certainly does not
+    /// have.
     pub async fn postpone(&self, id: PostId, due: Millis) -> Result<(), Error> {
         self.with(move |tables| {
             let change = "UPDATE posts SET state = 'waiting', attempts = attempts + 1, due = ? WHERE id = ?";
@@ -151,7 +149,7 @@ impl Ledger {
         .await
     }
 
-    /// Where a post is, if the service has it.
+    /// The service's message id of a post, if it was sent.
     pub async fn whereabouts(&self, id: PostId) -> Result<Option<Sent>, Error> {
         self.with(move |tables| {
             let query = "SELECT sent FROM posts WHERE id = ?";
@@ -162,7 +160,7 @@ impl Ledger {
     }
 }
 
-/// Held, unless something was received in the post's place at or after a time.
+/// The state 'held', or 'waiting' if an update arrived in the post's place since the given time.
 const HELD_UNLESS_HEARD: &str =
     "CASE WHEN EXISTS (SELECT 1 FROM updates WHERE updates.place = posts.place AND received >= ?)
      THEN 'waiting' ELSE 'held' END";
@@ -178,7 +176,7 @@ fn mark(tables: &Connection, id: PostId, state: &str, sent: Option<&str>, now: M
     Ok(())
 }
 
-/// What is held in a place is due: the person has written. They are told why it comes now.
+/// Queues all held posts of a place after a note that explains the delay, because the user has written.
 pub(super) fn release(tables: &Connection, place: &Place, now: Millis) -> Result<(), Error> {
     let mut query =
         tables.prepare_cached("SELECT id, body FROM posts WHERE place = ? AND state = 'held' ORDER BY id")?;
@@ -188,7 +186,7 @@ pub(super) fn release(tables: &Connection, place: &Place, now: Millis) -> Result
         return Ok(());
     }
     insert(tables, place, &[Post::text(words::LATE)], now)?;
-    // What is said first has the smaller number, so they get new ones.
+    // Posts are sent in the order of their numbers, so they get new ones after the note's.
     for (id, body) in held {
         let posts = insert(tables, place, &[serde_json::from_str(&body)?], now)?;
         tables.execute("UPDATE asks SET post = ? WHERE post = ?", params![posts.first(), id])?;
@@ -197,7 +195,6 @@ pub(super) fn release(tables: &Connection, place: &Place, now: Millis) -> Result
     Ok(())
 }
 
-/// Adds posts to what is to be said.
 pub(super) fn insert(
     tables: &Connection,
     place: &Place,

@@ -1,4 +1,4 @@
-//! The tables.
+//! The ledger's tables and their migrations.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::{Error, file};
 
-/// Each entry brings a file from the version before it to its own.
+/// Each entry migrates the file from the previous version to its own.
 const MIGRATIONS: &[&str] = &[
     "
 CREATE TABLE updates (
@@ -99,13 +99,13 @@ CREATE TABLE moves (
 ",
 ];
 
-/// Opens or creates the file, readable by its owner alone, and brings it up to date.
+/// Opens or creates the file, readable by its owner alone, and migrates it.
 pub(super) fn open(path: &Path) -> Result<Connection, Error> {
     private(path)?;
     let connection = Connection::open(path)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.pragma_update(None, "journal_mode", "wal")?;
-    // An update that was acknowledged is nowhere else.
+    // The ledger is the only copy of an acknowledged update.
     connection.pragma_update(None, "synchronous", "full")?;
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let version: usize = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -120,7 +120,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// What people write is theirs: nobody else on the machine is to read it.
+/// Creates the file readable by its owner alone, because it holds users' messages.
 fn private(path: &Path) -> Result<(), Error> {
     let mut options = std::fs::OpenOptions::new();
     options.create(true).append(true);

@@ -1,4 +1,4 @@
-//! The message in a place that tells what is being done: it has to be taken away also by a gateway that did not send it.
+//! The progress message of each place, stored so that a restarted gateway can remove it.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -6,7 +6,7 @@ use super::{Error, Ledger};
 use crate::{Place, Sent};
 
 impl Ledger {
-    /// The message that is shown in a place, if one is.
+    /// The progress message shown in a place, if there is one.
     pub async fn shown(&self, place: &Place) -> Result<Option<Sent>, Error> {
         let place = place.to_string();
         self.with(move |tables| {
@@ -16,7 +16,7 @@ impl Ledger {
         .await
     }
 
-    /// A message is shown in a place.
+    /// Stores the progress message shown in a place.
     pub async fn set_shown(&self, place: &Place, sent: &Sent) -> Result<(), Error> {
         let (name, at, sent) = (place.to_string(), serde_json::to_string(place)?, sent.0.clone());
         self.with(move |tables| {
@@ -27,7 +27,7 @@ impl Ledger {
         .await
     }
 
-    /// It is gone, or has become something that is to stay.
+    /// Forgets the progress message after it was deleted or became a permanent one.
     pub async fn forget_shown(&self, place: &Place) -> Result<(), Error> {
         let place = place.to_string();
         self.with(move |tables| {

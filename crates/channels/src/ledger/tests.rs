@@ -1,4 +1,4 @@
-//! What the ledger promises, on a real file.
+//! Tests of the ledger on a real file.
 
 use std::{
     collections::BTreeSet,
@@ -37,7 +37,7 @@ impl World {
 }
 
 impl Ledger {
-    /// Lets changes of a table fail the way they do on a full disk, which undoes everything in the transaction.
+    /// Makes changes of a table fail as on a full disk, which rolls back the whole transaction.
     pub(crate) async fn refuse(&self, change: &str, table: &str, when: &str) {
         let name = format!("refuse_{}_{table}", change.to_lowercase());
         let trigger = format!(
@@ -47,7 +47,7 @@ impl Ledger {
         self.with(move |tables| Ok(tables.execute_batch(&trigger)?)).await.unwrap();
     }
 
-    /// There is space again.
+    /// Ends the failures of [`Ledger::refuse`].
     pub(crate) async fn relent(&self) {
         let drop_all = |tables: &Connection| {
             let mut query = tables.prepare("SELECT name FROM temp.sqlite_schema WHERE type = 'trigger'")?;
@@ -57,7 +57,7 @@ impl Ledger {
                 .iter()
                 .try_for_each(|name| tables.execute_batch(&format!("DROP TRIGGER temp.{name}")))?)
         };
-        // It may share a commit with something that is refused.
+        // It may share a commit with a change that is refused.
         while let Err(error) = self.with(drop_all).await {
             assert!(matches!(error, Error::Undone), "{error}");
         }
@@ -91,7 +91,7 @@ fn question() -> QuestionRequest {
 }
 
 #[tokio::test]
-async fn an_update_is_taken_once_also_under_its_other_name() {
+async fn an_update_is_accepted_once_also_under_its_alias() {
     let ledger = World::new().open();
     assert_eq!(ledger.accept(update("a")).await.unwrap(), Accepted::New);
     assert_eq!(ledger.accept(update("a")).await.unwrap(), Accepted::Known);
@@ -102,7 +102,7 @@ async fn an_update_is_taken_once_also_under_its_other_name() {
 }
 
 #[tokio::test]
-async fn what_is_not_done_is_there_after_a_restart_in_order() {
+async fn unfinished_updates_survive_a_restart_in_order() {
     let world = World::new();
     let run = Run { session: "ses_1".parse().unwrap(), prompt: "msg_1".parse().unwrap() };
     {
@@ -124,7 +124,7 @@ async fn what_is_not_done_is_there_after_a_restart_in_order() {
 }
 
 #[tokio::test]
-async fn what_is_done_twice_is_answered_once() {
+async fn finishing_an_update_twice_answers_it_once() {
     let ledger = World::new().open();
     ledger.accept(update("a")).await.unwrap();
     let id = ledger.open_updates(&place()).await.unwrap()[0].id;
@@ -157,13 +157,13 @@ async fn a_post_that_was_being_sent_is_known_to_be_uncertain() {
 }
 
 #[tokio::test]
-async fn what_comes_too_late_is_held_until_the_person_writes() {
+async fn a_late_post_is_held_until_the_user_writes() {
     let world = World::new();
     let ledger = world.open();
     let posts = vec![Post::text("one"), Post::text("two"), Post::text("three")];
     let ids = ledger.say(&place(), posts).await.unwrap();
     ledger.hold(ids[0], ledger.now()).await.unwrap();
-    // The service took this one, and then changed its mind.
+    // The service accepted this post and later reported it as undelivered.
     let taken = Sent("9".into());
     let change = async || ledger.hold_sent(&place(), &taken, ledger.now()).await.unwrap();
     assert_eq!(change().await, Held::Unknown);
@@ -172,10 +172,10 @@ async fn what_comes_too_late_is_held_until_the_person_writes() {
     ledger.sent(ids[1], taken.clone()).await.unwrap();
     assert_eq!(change().await, Held::Yes);
     assert_eq!(change().await, Held::Unknown);
-    // A day is long enough to forget what was said, but not what was not.
+    // After a day the ledger forgets sent posts, but not held ones.
     world.now.fetch_add(2 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);
     ledger.sent(ids[2], Sent("10".into())).await.unwrap();
-    assert_eq!(ledger.whereabouts(ids[2]).await.unwrap(), None, "what was said is forgotten");
+    assert_eq!(ledger.whereabouts(ids[2]).await.unwrap(), None, "a sent post is forgotten");
     assert_eq!(ledger.next_post(&place()).await.unwrap(), None);
     assert!(ledger.open_places().await.unwrap().is_empty());
     ledger.accept(update("a")).await.unwrap();
@@ -188,7 +188,7 @@ async fn what_comes_too_late_is_held_until_the_person_writes() {
 }
 
 #[tokio::test]
-async fn what_is_refused_while_the_person_writes_is_not_held() {
+async fn a_post_refused_while_the_user_writes_is_not_held() {
     let world = World::new();
     let ledger = world.open();
     let ids = ledger.say(&place(), vec![Post::text("one"), Post::text("two")]).await.unwrap();
@@ -199,7 +199,7 @@ async fn what_is_refused_while_the_person_writes_is_not_held() {
     assert_eq!(ledger.next_post(&place()).await.unwrap().unwrap().post.text, "one");
     ledger.sent(ids[0], Sent("9".into())).await.unwrap();
     assert_eq!(ledger.hold_sent(&place(), &Sent("9".into()), since).await.unwrap(), Held::Due);
-    // What never is answered is held for a while, and not forever.
+    // A post for a user who never writes is held for a while, not forever.
     ledger.hold(ids[0], ledger.now() + 1).await.unwrap();
     world.now.fetch_add(31 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);
     ledger.sent(ids[1], Sent("10".into())).await.unwrap();
@@ -248,10 +248,10 @@ async fn a_request_is_shown_once_and_settled_once() {
 }
 
 #[tokio::test]
-async fn a_code_lets_one_person_in_and_guessing_is_made_hard() {
+async fn a_code_pairs_one_user_and_guesses_are_limited() {
     let world = World::new();
     let ledger = world.open();
-    // A code can be made while the gateway runs.
+    // A code can be created while the gateway runs.
     let visitor = Ledger::visit(&world.path(), world.clock()).unwrap();
     let code = visitor.new_code(true).await.unwrap();
     let roles = Roles { prompt: true, approve: true };
@@ -293,10 +293,10 @@ async fn a_failure_undoes_its_own_work_and_not_that_of_others() {
 }
 
 #[tokio::test]
-async fn who_is_told_that_it_failed_finds_nothing_of_it() {
+async fn a_failed_change_leaves_nothing_behind() {
     let ledger = World::new().open();
     ledger.refuse("INSERT", "updates", "NEW.name = 'b'").await;
-    // While the thread waits for this, the others come together.
+    // While the thread is blocked here, the other jobs gather.
     let (go_on, gate) = std::sync::mpsc::channel::<()>();
     let holding = ledger.with(move |_| {
         gate.recv().unwrap();
@@ -319,7 +319,7 @@ async fn who_is_told_that_it_failed_finds_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_called_by_its_name() {
+async fn a_full_disk_has_its_own_error() {
     let ledger = World::new().open();
     let limit = |tables: &Connection| Ok(tables.query_row("PRAGMA max_page_count = 1", [], |_| Ok(()))?);
     ledger.with(limit).await.unwrap();
@@ -335,7 +335,7 @@ async fn a_full_disk_is_called_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_session_is_found_where_it_works_or_was_talked_to_last() {
+async fn a_session_is_found_in_the_place_where_it_runs_or_was_last_used() {
     let ledger = World::new().open();
     let session: protocol::SessionId = "ses_1".parse().unwrap();
     assert_eq!(ledger.place_of(&session).await.unwrap(), None);

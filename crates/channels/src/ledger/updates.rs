@@ -8,50 +8,44 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Error, Ledger, moves, posts};
 use crate::{Accepted, Place, Post, Update};
 
-/// How long what is done is remembered, so that a late repetition is known: longer than any service repeats.
+/// Time for which finished updates are kept to recognise late redeliveries; longer than any service redelivers.
 const REMEMBERED: Millis = 8 * 24 * 60 * 60 * 1_000;
 
-/// An update's number. A later one is larger.
+/// Number of an update, in ascending order.
 pub type UpdateId = i64;
 
-/// An update that is not done.
+/// An update that is not finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Its number.
     pub id: UpdateId,
-    /// What a person did.
     pub update: Update,
-    /// When it was received.
     pub received: Millis,
-    /// How far it is.
     pub state: State,
-    /// How often it was tried in vain.
+    /// Number of failed attempts.
     pub attempts: u32,
-    /// Before this it is not to be tried again.
+    /// Earliest time of the next attempt.
     pub due: Millis,
 }
 
-/// How far an update is.
+/// Progress of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Nothing happened yet.
+    /// Not handled yet.
     Waiting,
-    /// A prompt was made of it, which the server may or may not have.
+    /// Turned into a prompt, which the server may or may not have.
     Running(Run),
 }
 
-/// The prompt that was made of an update. Its id was chosen before it was sent, so that after a crash one can ask the
-/// server whether it has it.
+/// The prompt made from an update. Its id is chosen before it is sent, so that after a crash the gateway can ask
+/// the server whether it has the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// The session.
     pub session: SessionId,
-    /// The prompt.
     pub prompt: MessageId,
 }
 
 impl Ledger {
-    /// Stores an update, unless it or its alias is known.
+    /// Stores an update unless its id or alias is known.
     pub async fn accept(&self, update: Update) -> Result<Accepted, Error> {
         let now = self.now();
         self.with(move |tables| {
@@ -61,7 +55,7 @@ impl Ledger {
         .await
     }
 
-    /// Stores updates that were delivered together, all or none of them. Says where something is new.
+    /// Stores updates that were delivered together, all or none. Returns the places with new updates.
     pub async fn accept_all(&self, updates: Vec<Update>) -> Result<BTreeSet<Place>, Error> {
         let now = self.now();
         self.with(move |tables| {
@@ -77,7 +71,7 @@ impl Ledger {
         .await
     }
 
-    /// What is not done in a place, oldest first.
+    /// Unfinished updates of a place, oldest first.
     pub async fn open_updates(&self, place: &Place) -> Result<Vec<Kept>, Error> {
         let place = place.to_string();
         self.with(move |tables| {
@@ -91,10 +85,10 @@ impl Ledger {
         .await
     }
 
-    /// Where something is not done, or not said, or shown that is over.
+    /// Places with an unfinished update, an unsent post, an open request or a leftover progress message.
     pub async fn open_places(&self) -> Result<Vec<Place>, Error> {
         self.with(|tables| {
-            // What was being sent in a place that has moved is due, or doubted, where it is now.
+            // A post that was being sent in a place that has since moved belongs to the new place.
             tables.execute(
                 "UPDATE posts SET at = moves.at, place = (SELECT json_extract(moves.at, '$.channel') || '/' ||
                  json_extract(moves.at, '$.chat')) FROM moves WHERE moves.place = posts.place AND state = 'sending'",
@@ -112,7 +106,7 @@ impl Ledger {
         .await
     }
 
-    /// Notes which prompt is made of an update, before it is sent.
+    /// Stores the prompt made from an update, before the prompt is sent.
     pub async fn run(&self, id: UpdateId, run: Run) -> Result<(), Error> {
         self.with(move |tables| {
             let change = "UPDATE updates SET state = 'running', session = ?, prompt = ? WHERE id = ?";
@@ -122,12 +116,12 @@ impl Ledger {
         .await
     }
 
-    /// An update is done, and this is to be said about it: both, or neither.
+    /// Finishes an update and queues posts about it, in one commit.
     pub async fn done(&self, id: UpdateId, place: &Place, posts: Vec<Post>) -> Result<(), Error> {
         self.end(id, place, posts, "done").await
     }
 
-    /// An update is given up, and this is to be said about it.
+    /// Gives up an update and queues posts about it, in one commit.
     pub async fn set_aside(&self, id: UpdateId, place: &Place, posts: Vec<Post>) -> Result<(), Error> {
         self.end(id, place, posts, "aside").await
     }
@@ -155,7 +149,7 @@ impl Ledger {
         .await
     }
 
-    /// It did not work; it is to be tried again, but not before `due`. Says how often it was tried.
+    /// Schedules another attempt, not before `due`. Returns the number of failed attempts.
     pub async fn retry(&self, id: UpdateId, due: Millis) -> Result<u32, Error> {
         self.with(move |tables| {
             let change =
@@ -166,7 +160,7 @@ impl Ledger {
         .await
     }
 
-    /// What was set aside, newest first: place, when it was received, and what was said.
+    /// Updates that were set aside, newest first.
     pub async fn aside(&self) -> Result<Vec<Kept>, Error> {
         self.with(|tables| {
             let mut query = tables.prepare(
@@ -179,7 +173,7 @@ impl Ledger {
         .await
     }
 
-    /// What an adapter remembers of where it is.
+    /// The stored read position of an adapter.
     pub async fn bookmark(&self, channel: &str) -> Result<Option<String>, Error> {
         let channel = channel.to_owned();
         self.with(move |tables| {
@@ -189,7 +183,7 @@ impl Ledger {
         .await
     }
 
-    /// Remembers it.
+    /// Stores an adapter's read position.
     pub async fn set_bookmark(&self, channel: &str, value: String) -> Result<(), Error> {
         let channel = channel.to_owned();
         self.with(move |tables| {
@@ -200,7 +194,7 @@ impl Ledger {
     }
 }
 
-/// Stores an update, unless it is known. A person has written: what was held for them is due.
+/// Stores an update unless it is known, and releases posts held until the user wrote.
 fn insert(tables: &Connection, update: &Update, now: Millis) -> Result<Accepted, Error> {
     let (body, place) = (serde_json::to_string(update)?, update.place.to_string());
     let mut insertion = tables.prepare_cached(

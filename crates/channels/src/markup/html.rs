@@ -2,11 +2,11 @@
 
 use super::Flavour;
 
-/// How Telegram writes things.
+/// Telegram's HTML.
 #[derive(Debug, Clone, Copy)]
 pub struct Html;
 
-/// Longer names of languages are none.
+/// Maximum length of a code block's language.
 const MAX_LANGUAGE: usize = 40;
 
 impl Flavour for Html {
@@ -47,12 +47,12 @@ impl Flavour for Html {
     }
 }
 
-/// Text that contains no tag and no entity.
+/// Escapes text so that it contains no tag and no entity.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Whether it can be written into an attribute without thinking.
+/// True if a language name can be written into an attribute without escaping.
 fn is_language(language: &str) -> bool {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '+' | '-' | '_' | '#' | '.');
     language.len() <= MAX_LANGUAGE && language.chars().all(is_plain)

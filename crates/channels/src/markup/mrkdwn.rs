@@ -1,21 +1,21 @@
-//! The markup of Slack and of WhatsApp: single marks around words. They differ in links and in what has to be escaped.
+//! The markup of Slack and WhatsApp: single marks around words. They differ in links and escaping.
 
 use super::{Flavour, beside, html::escape, render};
 
-/// How Slack writes things.
+/// Slack's markup.
 #[derive(Debug, Clone, Copy)]
 pub struct Slack;
 
-/// How WhatsApp writes things. It has no links but bare addresses, and nothing to escape with.
+/// WhatsApp's markup. It has no links except bare addresses, and no escaping.
 #[derive(Debug, Clone, Copy)]
 pub struct WhatsApp;
 
-/// Markdown in Slack's form.
+/// Converts Markdown to Slack's markup.
 pub fn slack(markdown: &str) -> String {
     render(markdown, &Slack)
 }
 
-/// Markdown in WhatsApp's form.
+/// Converts Markdown to WhatsApp's markup.
 pub fn whatsapp(markdown: &str) -> String {
     render(markdown, &WhatsApp)
 }
@@ -48,7 +48,7 @@ impl Flavour for Slack {
     fn link(&self, inner: &str, address: &str) -> String {
         let address = address.replace('|', "%7C").replace('<', "%3C").replace('>', "%3E");
         let address = address.replace('&', "&amp;");
-        // What ends the label, or begins another link in it, would break the link.
+        // A `|`, a line break or another link in the label would break the link.
         let label = inner.replace(['\n', '|'], " ");
         match label.trim() {
             "" => format!("<{address}>"),
@@ -97,8 +97,8 @@ impl Flavour for WhatsApp {
     }
 }
 
-/// Words between marks, line by line, because a mark does not reach over the end of a line. Blanks stay outside, and
-/// what already has this mark keeps it once: `**` shows nothing.
+/// Puts marks around each line, because a mark does not span line breaks. White space stays outside. A line that
+/// already has the mark keeps it once, because a doubled mark shows nothing.
 fn marked(inner: &str, mark: char) -> String {
     let line = |line: &str| {
         let words = line.trim();
@@ -112,12 +112,12 @@ fn marked(inner: &str, mark: char) -> String {
     inner.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Code among words. What contains the mark itself cannot be written between two of them.
+/// A code span. Code that contains a backtick cannot be marked.
 fn inline(code: &str) -> String {
     if code.contains(['`', '\n']) { code.to_owned() } else { format!("`{code}`") }
 }
 
-/// Lines of code. Three marks within them would end them early; a space that has no width keeps them apart.
+/// A code block. A zero-width space separates three backticks within it, which would end it early.
 fn fenced(code: &str) -> String {
     let code = code.trim_end_matches('\n').replace("```", "`\u{200b}`\u{200b}`");
     format!("```\n{code}\n```")
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_each_ones_own() {
+    fn each_service_has_its_own_links() {
         let markdown = "see [the page](https://example.com/?a=1&b=2)";
         assert_eq!(slack(markdown), "see <https://example.com/?a=1&amp;b=2|the page>");
         assert_eq!(whatsapp(markdown), "see the page (https://example.com/?a=1&b=2)");
@@ -166,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_called_by_what_an_agent_writes() {
+    fn an_agents_text_cannot_mention_anyone() {
         assert_eq!(slack("<!channel> <@U1>"), "&lt;!channel&gt; &lt;@U1&gt;");
         assert_eq!(slack("[<!channel>](https://example.com)"), "<https://example.com|&lt;!channel&gt;>");
     }
 
     #[test]
-    fn a_fence_in_code_ends_nothing() {
+    fn a_fence_in_code_does_not_end_the_block() {
         let shown = slack("~~~\n```js\nx\n```\n~~~");
         assert_eq!(shown.matches("```").count(), 2, "{shown}");
     }

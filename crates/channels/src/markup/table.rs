@@ -1,13 +1,13 @@
-//! Tables, for services that have none.
+//! Renders tables for services that have none.
 
 use super::Flavour;
 
-/// A wider table would be wrapped on most screens, and is shown row by row without alignment.
+/// Maximum width of an aligned table. A wider one would be wrapped on most screens, so it is shown as plain rows.
 const MAX_WIDTH: usize = 64;
 
 const BETWEEN: &str = " | ";
 
-/// Puts rows of plain words into a service's form. The first row is the head.
+/// Renders rows of plain text. The first row is the header.
 pub(super) fn render(rows: &[Vec<String>], flavour: &dyn Flavour) -> String {
     let widths = widths(rows);
     let width = widths.iter().sum::<usize>() + BETWEEN.len() * widths.len().saturating_sub(1);
@@ -20,7 +20,7 @@ pub(super) fn render(rows: &[Vec<String>], flavour: &dyn Flavour) -> String {
     flavour.block(None, &lines.join("\n"))
 }
 
-/// How wide each column is.
+/// The width of each column.
 fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {

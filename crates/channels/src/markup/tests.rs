@@ -1,4 +1,4 @@
-//! What people see of Markdown in Telegram, and that it can always be shown.
+//! Tests of the Telegram output: its snapshots, and that any input becomes valid HTML.
 
 use proptest::prelude::*;
 
@@ -78,7 +78,7 @@ fn nothing_becomes_nothing() {
     assert_eq!(html("****"), "⸻");
 }
 
-/// Reads Telegram's HTML as strictly as Telegram does, and says what is wrong with it.
+/// Parses Telegram's HTML as strictly as Telegram does, and returns the first error.
 fn check(html: &str) -> Result<(), String> {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = html;

@@ -1,4 +1,4 @@
-//! The walk over Markdown that is the same for all services.
+//! The walk over Markdown, shared by all services.
 
 use std::mem::discriminant;
 
@@ -8,22 +8,22 @@ use super::{Flavour, beside, is_safe, table};
 
 const RULE: &str = "⸻";
 
-/// Something that is open, and what has been written into it so far, in the service's form.
+/// An open element and its content so far, in the service's markup.
 struct Frame {
     kind: Kind,
     out: String,
 }
 
 enum Kind {
-    /// A paragraph, or anything else that has no form of its own.
+    /// A paragraph, or any other element without markup of its own.
     Paragraph,
     Heading,
     Quote,
-    /// The number of the next item, if they are counted.
+    /// Number of the next item, if the list is numbered.
     List(Option<u64>),
-    /// What stands before it.
+    /// The bullet or number of the item.
     Item(String),
-    /// The language, if it is known.
+    /// The language, if given.
     Block(Option<String>),
     Table(Vec<Vec<String>>),
     Row(Vec<String>),
@@ -31,19 +31,19 @@ enum Kind {
     Strong,
     Emphasis,
     Strike,
-    /// The address.
+    /// Address of the link.
     Link(String),
 }
 
 struct Walk<'a> {
     flavour: &'a dyn Flavour,
-    /// What is open, outermost first.
+    /// Open elements, outermost first.
     open: Vec<Frame>,
-    /// What is closed.
+    /// Finished output.
     whole: String,
 }
 
-/// Puts Markdown into a service's form.
+/// Converts Markdown to a service's markup.
 pub(super) fn walk(markdown: &str, flavour: &dyn Flavour) -> String {
     let options = Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS;
     let mut walk = Walk { flavour, open: Vec::new(), whole: String::new() };
@@ -61,15 +61,15 @@ impl Walk<'_> {
                 self.open.push(Frame { kind, out: String::new() });
             }
             Event::End(_) => self.close(),
-            // Tags that somebody wrote are shown as they were written.
+            // HTML tags are shown as text.
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
             Event::Code(code) if self.is_raw() => self.text(&code),
             Event::Code(code) => self.write(&self.flavour.code(&code)),
-            // A line that an agent broke is meant to be broken.
+            // A line break in the source is kept.
             Event::SoftBreak | Event::HardBreak => self.write("\n"),
             Event::Rule => self.block(RULE),
             Event::TaskListMarker(is_done) => self.mark(if is_done { "☑ " } else { "☐ " }),
-            // Not enabled.
+            // These extensions are not enabled.
             Event::InlineMath(_) | Event::DisplayMath(_) | Event::FootnoteReference(_) => {}
         }
     }
@@ -93,7 +93,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Closes what was opened last, and gives it to what it is in.
+    /// Closes the innermost element and adds it to its parent.
     fn close(&mut self) {
         let Some(Frame { kind, out }) = self.open.pop() else { return };
         let is_again = self.open.iter().any(|frame| discriminant(&frame.kind) == discriminant(&kind));
@@ -142,17 +142,16 @@ impl Walk<'_> {
         self.write(&written);
     }
 
-    /// Words, escaped unless whoever they are for does that.
+    /// Adds text, escaped unless the enclosing element escapes it as a whole.
     fn text(&mut self, text: &str) {
         if self.is_raw() { self.write(text) } else { self.write(&self.flavour.text(text)) }
     }
 
-    /// Adds something among words.
+    /// Adds inline content.
     fn write(&mut self, text: &str) {
         self.open.last_mut().map_or(&mut self.whole, |frame| &mut frame.out).push_str(text);
     }
 
-    /// Adds something that stands by itself.
     fn block(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -162,7 +161,7 @@ impl Walk<'_> {
             Some(Frame { out, .. }) => (out, "\n\n"),
             None => (&mut self.whole, "\n\n"),
         };
-        // What came before may have brought line breaks of its own.
+        // The previous block may end with line breaks.
         out.truncate(out.trim_end_matches('\n').len());
         if !out.is_empty() {
             out.push_str(apart);
@@ -170,7 +169,7 @@ impl Walk<'_> {
         out.push_str(text);
     }
 
-    /// What stands before the next item of the innermost list.
+    /// The bullet or number of the next item of the innermost list.
     fn bullet(&mut self) -> String {
         let depth = self.open.iter().filter(|frame| matches!(frame.kind, Kind::List(_))).count();
         let indent = "  ".repeat(depth.saturating_sub(1));
@@ -184,7 +183,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Puts a box where the bullet of the innermost item is.
+    /// Replaces the bullet of the innermost item with a checkbox.
     fn mark(&mut self, mark: &str) {
         let item = self.open.iter_mut().rev().find_map(|frame| match &mut frame.kind {
             Kind::Item(bullet) => Some(bullet),
@@ -196,7 +195,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether words are kept as they are for now: code and tables are put into form as a whole.
+    /// True inside code and tables, which are rendered as a whole.
     fn is_raw(&self) -> bool {
         self.open.iter().any(|frame| matches!(frame.kind, Kind::Block(_) | Kind::Cell))
     }
@@ -206,7 +205,7 @@ impl Walk<'_> {
     }
 }
 
-/// The first word after the marks that open a block of code.
+/// The language: the first word after the opening fence.
 fn language(info: &str) -> Option<String> {
     info.split([' ', ',', '\t']).next().filter(|it| !it.is_empty()).map(str::to_owned)
 }

@@ -1,14 +1,14 @@
-//! What a person's words mean as an answer.
+//! Parses a user's text as the answer to a request.
 
 use protocol::request::{PermissionReply, Question, QuestionOption};
 
 use crate::words::is_free;
 
-/// What somebody wrote that is no answer to a question, as a part of a sentence.
+/// The part of a text that matches no option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NoSuchChoice(pub(super) String);
 
-/// What a text says about a permission, if it is about it at all.
+/// Parses a reply to a permission request; `None` if the text is not one.
 pub(super) fn permission(text: &str) -> Option<PermissionReply> {
     let word = text.trim().trim_end_matches(['.', '!', ')']).to_lowercase();
     match word.as_str() {
@@ -19,11 +19,11 @@ pub(super) fn permission(text: &str) -> Option<PermissionReply> {
     }
 }
 
-/// The answer that a text gives: labels of what was chosen, or words of one's own.
+/// Parses the answer to a question: labels of chosen options, or the user's own words.
 pub(super) fn question(question: &Question, text: &str) -> Result<Vec<String>, NoSuchChoice> {
     let text = text.trim();
     let options = &question.options;
-    // A label may be a number, or have a comma in it, so it goes first.
+    // A label may be a number or contain a comma, so labels are compared first.
     if let Some(label) = labelled(options, text).or_else(|| numbered(options, text)) {
         return Ok(vec![label]);
     }
@@ -37,7 +37,7 @@ pub(super) fn question(question: &Question, text: &str) -> Result<Vec<String>, N
     if is_free(question) { Ok(vec![text.to_owned()]) } else { Err(NoSuchChoice(text.to_owned())) }
 }
 
-/// Several choices. Nothing, if none of the pieces is one: then it was a sentence with commas.
+/// Parses several choices. Returns `None` if no piece is an option: then the text is a sentence with commas.
 fn several(question: &Question, pieces: &[&str]) -> Result<Option<Vec<String>>, NoSuchChoice> {
     let chosen =
         |piece: &str| labelled(&question.options, piece).or_else(|| numbered(&question.options, piece));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn commas_separate_where_several_may_be_chosen() {
+    fn commas_separate_several_choices() {
         let many = asked(&["Red", "Blue", "Green"], true, false);
         assert_eq!(question(&many, "1, green,1"), Ok(vec!["Red".to_owned(), "Green".to_owned()]));
         assert_eq!(question(&many, "1, 7"), Err(NoSuchChoice("7".to_owned())));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_ones_own_count_where_they_are_allowed() {
+    fn own_words_are_an_answer_where_allowed() {
         let many = asked(&["Red", "Blue"], true, true);
         assert_eq!(question(&many, "Well, neither"), Ok(vec!["Well, neither".to_owned()]));
         assert_eq!(question(&many, "2, mauve"), Ok(vec!["Blue".to_owned(), "mauve".to_owned()]));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_few_words_are_about_a_permission() {
+    fn only_a_few_words_answer_a_permission() {
         for (text, reply) in [
             ("1", PermissionReply::Once),
             ("Yes!", PermissionReply::Once),

@@ -1,4 +1,4 @@
-//! What the agent asks: shown once, answered once, and given up in time.
+//! Requests of the agent: shown once, answered once, and given up after a timeout.
 
 use std::collections::BTreeSet;
 
@@ -15,39 +15,39 @@ use crate::{
     words::{self, Decision},
 };
 
-/// When a request is given up a second time, because the server could not be told the first time.
+/// Delay before expiring a request again after the server could not be reached.
 const AGAIN: Millis = 60_000;
 
-/// A request that waits here.
+/// An open request of this place.
 pub(super) struct Open {
     pub(super) number: i64,
     pub(super) ask: Ask,
     pub(super) post: Option<PostId>,
 }
 
-/// What a person decided.
+/// A user's decision about a request.
 #[derive(Debug, Clone)]
 pub(super) enum Verdict {
     Permission(PermissionReply),
-    /// The answer to the question that is shown.
+    /// The answer to the current question.
     Answer(Vec<String>),
-    /// Neither.
+    /// The user dismissed the request.
     Dismissed,
 }
 
-/// What became of a decision.
+/// Result of passing a decision to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// The agent has it, or the next question is shown.
+    /// The server has it, or the next question is shown.
     Taken,
-    /// It had been decided before.
+    /// The request was already closed.
     Late,
-    /// The server could not be told.
+    /// The server could not be reached.
     Failed,
 }
 
 impl Lane {
-    /// Shows a request, unless it was shown before.
+    /// Shows a request unless it was shown before.
     pub(super) async fn ask(&mut self, request: Request) -> Result<(), ledger::Error> {
         let opens = self.open_asks().await?;
         if opens.iter().any(|open| open.ask.asked.id() == request.id()) {
@@ -108,13 +108,13 @@ impl Lane {
         self.ledger().now().saturating_add(time)
     }
 
-    /// What waits here, oldest first.
+    /// Open requests of this place, oldest first.
     pub(super) async fn open_asks(&self) -> Result<Vec<Open>, ledger::Error> {
         let asks = self.ledger().open_asks(&self.place).await?;
         Ok(asks.into_iter().map(|(number, ask, post)| Open { number, ask, post }).collect())
     }
 
-    /// Takes note of what waits, for timers and for what is shown.
+    /// Updates the expiry timer and the typing indicator from the open requests.
     async fn note_asks(&mut self) -> Result<(), ledger::Error> {
         let opens = self.open_asks().await?;
         self.expiry = opens.iter().map(|open| open.ask.expires).min();
@@ -124,7 +124,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Takes a text as the answer to what has waited longest. Says whether it was one.
+    /// Treats a text as the answer to the oldest open request. Returns false if it is not one.
     pub(super) async fn answer(
         &mut self,
         kept: &Kept,
@@ -137,7 +137,7 @@ impl Lane {
                 Some(reply) => Verdict::Permission(reply),
                 None => return Ok(false),
             },
-            // Somebody who may only decide about permissions has nothing to say here; they are told below.
+            // A user who may only approve cannot answer questions; `enqueue` tells them so.
             Asked::Question(_) if !roles.prompt => return Ok(false),
             Asked::Question(request) => {
                 let Some(question) = request.questions.get(open.ask.answers.len()) else { return Ok(false) };
@@ -156,13 +156,14 @@ impl Lane {
             }
         };
         if matches!(verdict, Verdict::Permission(_)) && !roles.approve {
-            self.conclude(kept, vec![Post::text("You may not decide about permissions.")]).await?;
+            self.conclude(kept, vec![Post::text("You do not have the right to answer permission requests.")])
+                .await?;
             return Ok(true);
         }
         let effect = self.decide(open, verdict, kept).await?;
         let posts = match effect {
             Effect::Taken => Vec::new(),
-            Effect::Late => vec![Post::text("That was settled already, so your answer was not needed.")],
+            Effect::Late => vec![Post::text("That request is already closed, so your answer was not used.")],
             Effect::Failed => {
                 vec![Post::text("The server cannot be reached right now. Please answer again in a moment.")]
             }
@@ -171,7 +172,8 @@ impl Lane {
         Ok(true)
     }
 
-    /// Hands a decision over. An answer that is followed by another question is done with the update that gave it.
+    /// Passes a decision to the server. If another question follows, the update is done as soon as that question is
+    /// stored.
     pub(super) async fn decide(
         &mut self,
         open: Open,
@@ -217,7 +219,7 @@ impl Lane {
                 Ok(Effect::Late)
             }
             Err(error) => {
-                tracing::warn!(place = %self.place, error = &error as &dyn std::error::Error, "an answer could not be handed over");
+                tracing::warn!(place = %self.place, error = &error as &dyn std::error::Error, "cannot pass an answer to the server");
                 Ok(Effect::Failed)
             }
         }
@@ -245,7 +247,7 @@ impl Lane {
         Ok(Effect::Taken)
     }
 
-    /// A request waits no longer, and what is shown of it says why.
+    /// Closes a request and replaces its post with the outcome.
     async fn settle(&mut self, open: &Open, outcome: String) -> Result<(), ledger::Error> {
         let post = self.ledger().settle(open.ask.asked.id()).await?;
         self.replace(post, outcome);
@@ -258,14 +260,14 @@ impl Lane {
         }
     }
 
-    /// Somebody else answered it, or nobody has to any more.
+    /// Closes a request that was answered in another client or is no longer needed.
     pub(super) async fn settled_elsewhere(&mut self, id: &str) -> Result<(), ledger::Error> {
         let open = self.open_asks().await?.into_iter().find(|open| open.ask.asked.id() == id);
         let Some(open) = open else { return Ok(()) };
         self.settle(&open, settled(&open.ask, Decision::Elsewhere)).await
     }
 
-    /// Finds out what was settled while nobody watched.
+    /// Closes requests that were answered while this lane was not running.
     pub(super) async fn reconcile(&mut self) -> Result<(), ledger::Error> {
         let opens = self.open_asks().await?;
         if opens.is_empty() {
@@ -274,7 +276,7 @@ impl Lane {
         let client = &self.desk().client;
         let (Ok(permissions), Ok(questions)) = futures::join!(client.permissions(), client.questions())
         else {
-            // They are still answered, or given up in time.
+            // The requests stay open: they can still be answered, or they time out.
             return self.note_asks().await;
         };
         let is_open = |id: &str| {
@@ -287,7 +289,7 @@ impl Lane {
         self.note_asks().await
     }
 
-    /// The turn was stopped, and what it asked with it.
+    /// Closes all requests after their turn was stopped.
     pub(super) async fn drop_asks(&mut self) -> Result<(), ledger::Error> {
         for open in self.open_asks().await? {
             self.settle(&open, settled(&open.ask, Decision::Elsewhere)).await?;
@@ -295,7 +297,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Gives up what waited too long.
+    /// Rejects requests whose time is up.
     pub(super) async fn expire(&mut self) -> Result<(), ledger::Error> {
         let now = self.ledger().now();
         if self.expiry.is_none_or(|expiry| expiry > now) {
@@ -306,7 +308,7 @@ impl Lane {
             let client = &self.desk().client;
             let (result, what) = match &open.ask.asked {
                 Asked::Permission(request) => {
-                    let why = Some("nobody answered in time".to_owned());
+                    let why = Some("no answer came in time".to_owned());
                     (client.reply_permission(&request.id, PermissionReply::Reject, why).await, "denied")
                 }
                 Asked::Question(request) => (client.reject_question(&request.id).await, "dismissed"),
@@ -332,7 +334,7 @@ impl Lane {
     }
 }
 
-/// What a request that is settled looks like.
+/// The text that replaces a closed request.
 fn settled(ask: &Ask, decision: Decision<'_>) -> String {
     match &ask.asked {
         Asked::Permission(request) => words::permission_outcome(request, decision),

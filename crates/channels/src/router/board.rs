@@ -1,7 +1,7 @@
-//! What is shown while a prompt is being answered: one message of a few lines that changes.
+//! The progress message of a running prompt: one message of a few lines that is edited.
 //!
-//! Lines are collected as they come and shown at a pace: what came too soon after another is shown with the next, so
-//! that nothing is left out where a message can be edited.
+//! Lines are collected as they arrive and shown at a limited rate. A line that arrives too early is shown together
+//! with the next one, so no line is lost where messages can be edited.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -15,42 +15,42 @@ use crate::{
     words::{self, excerpt},
 };
 
-/// So many lines are shown.
+/// Maximum number of lines.
 const LINES: usize = 8;
 
-/// So long may a line be.
+/// Maximum length of a line, in characters.
 const LINE: usize = 120;
 
-/// The least time between two looks at an answer that grows.
+/// Minimum time between two updates of a growing answer.
 const REST: Duration = Duration::from_secs(1);
 
-/// What is known about a prompt that is being answered.
+/// Progress of a running prompt.
 #[derive(Debug)]
 pub(super) struct Board {
     settings: settings::Progress,
-    /// Whether nobody else reads it; others are not shown command lines.
+    /// True if the chat has no other members; otherwise command lines are not shown.
     is_direct: bool,
-    /// The message that is answered, which some services want to know.
+    /// The service's id of the message being answered, which some services require.
     message: Option<String>,
     began: Instant,
     lines: VecDeque<String>,
-    /// Below the lines: a sign of life, or why nothing happens. Gone with the next line.
+    /// Shown below the lines: a heartbeat, or the reason for a delay. Removed by the next line.
     note: Option<String>,
-    /// The last tool that was used.
+    /// Title of the last tool call.
     tool: Option<String>,
     activity: Activity,
     is_asking: bool,
     preview: Option<String>,
-    /// The lines as they were shown last.
+    /// The lines as last shown.
     shown: Option<String>,
-    /// When lines may be shown again.
+    /// Earliest time to show lines again.
     lines_from: Instant,
-    /// When anything else may be shown again.
+    /// Earliest time to show anything else again.
     rest_from: Instant,
     news: News,
 }
 
-/// What changed since it was shown.
+/// Changes since the last update.
 #[derive(Debug)]
 struct News {
     lines: bool,
@@ -78,25 +78,24 @@ impl Board {
         }
     }
 
-    /// For how long it has been going on.
     pub(super) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// What was used last.
+    /// Title of the last tool call.
     pub(super) fn tool(&self) -> Option<&str> {
         self.tool.as_deref()
     }
 
-    /// When and why the model is asked again.
+    /// If the model call is being retried: the remaining wait, the attempt, and the error.
     pub(super) fn retry(&self, now: Millis) -> Option<(Duration, u32, &str)> {
         let Activity::Retrying { attempt, message, next } = &self.activity else { return None };
         Some((until(*next, now), *attempt, message))
     }
 
-    /// A tool runs.
+    /// Adds a line for a tool call.
     pub(super) fn note_tool(&mut self, tool: &str, title: &str) {
-        // A command line may hold what others should not read.
+        // A command line may contain secrets that other members should not read.
         let title = if !self.is_direct && matches!(tool, "bash" | "shell") { tool } else { title };
         let title = excerpt(title, LINE);
         self.add(format!("🔧 {title}"));
@@ -112,61 +111,61 @@ impl Board {
         self.news.lines = true;
     }
 
-    /// The agent goes on by itself, or is about to.
+    /// Adds a line about a continuation.
     pub(super) fn note_going_on(&mut self, words: &str) {
         self.add(format!("🔁 {words}"));
     }
 
-    /// Nothing happened for a while.
+    /// Shows a heartbeat.
     pub(super) fn note_life(&mut self, todos: Option<(usize, usize)>) {
         let todos = todos.map(|(done, all)| format!(", {done} of {all} todos done")).unwrap_or_default();
         self.note = Some(format!("⏳ Still working… ({}{todos})", words::lasting(self.elapsed())));
         self.news.lines = true;
     }
 
-    /// The model has to be asked again, or answers.
+    /// Shows that the model call is being retried, or works again.
     pub(super) fn note_activity(&mut self, activity: Activity, now: Millis) {
         self.activity = activity;
         self.note = self.retry(now).map(|(wait, attempt, message)| words::retry(wait, attempt, message));
-        // Rare, and what a person wants to know first.
+        // Retries are rare and important, so they are shown at once.
         self.lines_from = Instant::now();
         self.news.lines = true;
     }
 
-    /// So many prompts of others wait on the server, before or behind this one.
+    /// Shows how many other prompts are queued on the server.
     pub(super) fn note_queue(&mut self, others: usize) {
         self.note = match others {
             0 => None,
-            1 => Some("📥 Another prompt waits on the server".to_owned()),
-            others => Some(format!("📥 {others} other prompts wait on the server")),
+            1 => Some("📥 1 other prompt is queued on the server".to_owned()),
+            others => Some(format!("📥 {others} other prompts are queued on the server")),
         };
         self.news.lines = true;
     }
 
-    /// A person is asked something, or not any more.
+    /// Sets whether a request is open.
     pub(super) fn note_asking(&mut self, is_asking: bool) {
         if self.is_asking != is_asking {
             self.is_asking = is_asking;
-            // Nobody is to wait for the one who waits for them.
+            // While the agent waits for the user, the typing indicator must stop at once.
             self.rest_from = Instant::now();
             self.news.rest = true;
         }
     }
 
-    /// The answer reads like this now.
+    /// Sets the text of the answer so far.
     pub(super) fn note_preview(&mut self, text: String) {
         self.preview = Some(text);
         self.news.rest = true;
     }
 
-    /// When there is something to show, if there is.
+    /// Time of the next update, if something changed.
     pub(super) fn due(&self) -> Option<Instant> {
         let lines = self.news.lines.then_some(self.lines_from);
         let rest = self.news.rest.then_some(self.rest_from);
         lines.into_iter().chain(rest).min()
     }
 
-    /// What is to be shown now, if something is.
+    /// The new content, if an update is due.
     pub(super) fn show(&mut self) -> Option<Showing> {
         let now = Instant::now();
         let are_lines_due = self.news.lines && now >= self.lines_from;
@@ -185,7 +184,7 @@ impl Board {
         Some(self.showing())
     }
 
-    /// What stays when it is over: an answer that was shown while it grew, until the whole of it takes its place.
+    /// The content after the turn: a preview stays until the complete answer replaces it.
     pub(super) fn last(&self) -> Showing {
         Showing { preview: self.preview.clone(), ..Showing::default() }
     }
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_is_shown_at_once_and_lines_at_a_pace() {
+    async fn typing_is_shown_at_once_and_lines_at_a_limited_rate() {
         let mut board = board(true, true);
         let first = board.show().unwrap();
         assert!(first.is_working && first.status.is_none());
@@ -235,7 +234,7 @@ mod tests {
         assert_eq!(
             status(&mut board).unwrap(),
             "🔧 Read a.rs\n🔧 Read b.rs\n🔧 Read c.rs",
-            "what came too soon is not left out"
+            "an early line is not lost"
         );
         assert_eq!(board.due(), None);
     }
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sign_of_life_goes_when_something_happens() {
+    async fn a_heartbeat_disappears_with_the_next_line() {
         let mut board = board(true, true);
         tokio::time::advance(Duration::from_mins(2)).await;
         board.note_life(None);
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_that_work_goes_on_is_shown_where_more_is_not_wanted() {
+    async fn without_progress_only_typing_is_shown() {
         let mut board = board(false, true);
         board.note_tool("read", "Read a.rs");
         board.note_life(None);
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_growing_answer_does_not_hurry_the_lines() {
+    async fn a_growing_answer_does_not_speed_up_the_lines() {
         let mut board = board(true, true);
         board.note_tool("read", "Read a.rs");
         board.show().unwrap();
@@ -300,11 +299,11 @@ mod tests {
             (Some("🔧 Read a.rs"), Some("He"))
         );
         board.note_asking(true);
-        assert!(!board.show().unwrap().is_working, "who waits for a person is not at work");
+        assert!(!board.show().unwrap().is_working, "no typing indicator while a request is open");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn others_do_not_read_command_lines() {
+    async fn command_lines_are_hidden_in_groups() {
         let mut board = board(true, false);
         board.note_tool("bash", "curl -H 'Authorization: x'");
         assert_eq!(status(&mut board).unwrap(), "🔧 bash");

@@ -1,4 +1,4 @@
-//! What can be chosen for a place: the session that is talked to, the model, the agent.
+//! Commands that choose the session, the model and the agent of a place.
 
 use protocol::{
     Session,
@@ -14,7 +14,7 @@ use super::{
 use crate::words;
 
 impl Lane {
-    /// Sessions that a person can go on with, newest first.
+    /// Sessions without a parent, newest first.
     async fn roots(&self) -> Result<Vec<Session>, client::Error> {
         let mut sessions = self.desk().client.sessions().await?;
         sessions.retain(|session| session.parent_id.is_none());
@@ -26,7 +26,7 @@ impl Lane {
     pub(super) async fn list_sessions(&self) -> Said {
         let sessions = self.roots().await?;
         let listed = sessions.iter().map(|session| session.id.clone()).collect();
-        // Until somebody chooses, others may come first.
+        // The numbers must stay valid until the user chooses, even if newer sessions appear.
         self.ledger().change_seat(&self.place, |seat| seat.listed = listed).await?;
         let current = self.seat().await?.session;
         let text = words::sessions(&sessions, current.as_ref(), self.ledger().now());
@@ -51,7 +51,7 @@ impl Lane {
         match self.desk().client.session(&id).await {
             Ok(session) => {
                 self.sit(session.id).await?;
-                Ok(say(format!("Going on with “{}”.", words::excerpt(&session.title, 60))))
+                Ok(say(format!("Continuing “{}”.", words::excerpt(&session.title, 60))))
             }
             Err(error) if error.status() == Some(404) => {
                 Ok(say("There is no such session. /sessions lists them."))
@@ -73,7 +73,7 @@ impl Lane {
         let Some(model) = find_model(&models, name).cloned() else {
             return Ok(say(format!("There is no model {}. /model lists them.", words::code(name))));
         };
-        let said = format!("From now on: {}/{}", model.provider_id, model.model_id);
+        let said = format!("The model is now {}/{}.", model.provider_id, model.model_id);
         self.ledger().change_seat(&self.place, |seat| seat.model = Some(model)).await?;
         Ok(say(said))
     }
@@ -91,13 +91,13 @@ impl Lane {
         let Some(agent) = agents.into_iter().find(|agent| agent.name.eq_ignore_ascii_case(name)) else {
             return Ok(say(format!("There is no agent {}. /agent lists them.", words::code(name))));
         };
-        let said = format!("From now on: {}", agent.name);
+        let said = format!("The agent is now {}.", agent.name);
         self.ledger().change_seat(&self.place, |seat| seat.agent = Some(agent.name)).await?;
         Ok(say(said))
     }
 }
 
-/// A model by its full name, or by its own if only one provider has it.
+/// Finds a model by `provider/model`, or by its own name if only one provider has it.
 fn find_model<'a>(models: &'a [ModelRef], name: &str) -> Option<&'a ModelRef> {
     if let Some((provider, model)) = name.split_once('/') {
         let full = models.iter().find(|it| it.provider_id == provider && it.model_id == model);

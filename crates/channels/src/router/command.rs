@@ -1,41 +1,38 @@
-//! Commands: what begins with a slash.
+//! Parses commands: messages that begin with a slash.
 
-/// What a person wants done at once, whatever else goes on.
+/// A command, which is carried out at once, even during a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Talk about something else.
+    /// Start a new session.
     New,
-    /// Stop the running turn.
     Cancel,
-    /// Stop everything, and do not go on by itself.
+    /// Stop the turn, drop waiting messages and end automatic continuation.
     Stop,
-    /// Go on by itself again.
+    /// Allow automatic continuation again.
     Continue,
-    /// What goes on.
+    /// Describe the current state.
     Status,
-    /// What can be talked about.
+    /// List the sessions.
     Sessions,
-    /// Talk about another of them: a number of the list, or an id.
+    /// Continue another session: a number of the list, or an id.
     Use(String),
-    /// Which models there are, or choose one.
+    /// List the models, or choose one.
     Model(String),
-    /// Which agents there are, or choose one.
+    /// List the agents, or choose one.
     Agent(String),
-    /// The last answer again.
+    /// Show the last answer again.
     Last,
-    /// What was changed.
+    /// Send the changes.
     Diff,
-    /// Dismiss what is asked.
+    /// Dismiss the oldest open request.
     Skip,
-    /// What can be done.
     Help,
-    /// Let oneself in.
+    /// Pair with a code.
     Pair(String),
-    /// Something else.
     Unknown(String),
 }
 
-/// The command that a text is, if it is one. A path is none.
+/// Parses a command; `None` if the text is not one, for instance a path.
 pub(super) fn parse(text: &str) -> Option<Command> {
     let text = text.trim();
     let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -60,7 +57,7 @@ pub(super) fn parse(text: &str) -> Option<Command> {
         "last" => Command::Last,
         "diff" => Command::Diff,
         "skip" => Command::Skip,
-        // What Telegram sends when somebody opens the chat for the first time.
+        // Telegram sends this when a user opens the chat for the first time.
         "help" | "start" => Command::Help,
         "pair" => Command::Pair(rest),
         _ => Command::Unknown(name),
@@ -81,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_that_is_offered_is_known() {
+    fn every_listed_command_is_parsed() {
         for (name, ..) in crate::words::COMMANDS {
             assert!(!matches!(parse(&format!("/{name}")), Some(Command::Unknown(_)) | None), "{name}");
         }

@@ -1,4 +1,4 @@
-//! Does what a command asks for.
+//! Carries out commands.
 
 use client::answer::Answer;
 use protocol::{
@@ -20,7 +20,7 @@ use crate::{
     words::{self, Situation},
 };
 
-/// What a command says, or why the server would not have it.
+/// The posts that answer a command.
 pub(super) type Said = Result<Vec<Post>, Failure>;
 
 pub(super) fn say(text: impl Into<String>) -> Vec<Post> {
@@ -28,7 +28,7 @@ pub(super) fn say(text: impl Into<String>) -> Vec<Post> {
 }
 
 impl Lane {
-    /// Does it at once, whatever else goes on, and says what came of it.
+    /// Carries out a command and posts its result.
     pub(super) async fn command(
         &mut self,
         kept: &Kept,
@@ -40,7 +40,7 @@ impl Lane {
         }
         let is_open = matches!(command, Command::Help | Command::Status | Command::Skip);
         if !roles.prompt && !is_open {
-            return self.conclude(kept, say("You may decide what I ask, but not give me work.")).await;
+            return self.conclude(kept, say("You may answer requests, but not send prompts.")).await;
         }
         let posts = match self.obey(kept, command, roles).await {
             Ok(posts) => posts,
@@ -73,7 +73,7 @@ impl Lane {
         self.ledger().seat(&self.place).await
     }
 
-    /// Talks about another session from now on. Which model and agent were chosen stays.
+    /// Changes the session of the place and keeps the chosen model and agent.
     pub(super) async fn sit(&self, session: SessionId) -> Result<(), ledger::Error> {
         self.ledger().change_seat(&self.place, |seat| seat.session = Some(session)).await
     }
@@ -89,11 +89,11 @@ impl Lane {
         if self.run.is_none() {
             return self.cancel_waiting().await;
         }
-        // That it stopped is said when it has.
+        // The end of the turn is reported when it has ended.
         self.stop_run().await.map_or(Ok(Vec::new()), |error| Err(error.into()))
     }
 
-    /// Nothing runs, but something may wait to be tried again.
+    /// Drops messages that wait for another attempt, although no turn runs.
     async fn cancel_waiting(&mut self) -> Said {
         let dropped = self.drop_waiting().await?;
         Ok(say(if dropped == 0 { "Nothing is running." } else { "Stopped." }))
@@ -105,8 +105,8 @@ impl Lane {
             if let State::Running(run) = &kept.state
                 && let Err(error) = self.desk().client.abort(&run.session).await
             {
-                // The server was lost before; it may be working on it all the same.
-                tracing::warn!(place = %self.place, error = &error as &dyn std::error::Error, "a turn could not be stopped");
+                // The connection was lost before; the turn may still run on the server.
+                tracing::warn!(place = %self.place, error = &error as &dyn std::error::Error, "cannot stop a turn");
             }
             self.conclude(kept, Vec::new()).await?;
         }
@@ -118,12 +118,12 @@ impl Lane {
         let was_running = self.run.is_some();
         if let Some(session) = self.seat().await?.session {
             match self.desk().client.continuation(&session, ContinuationAction::Stop).await {
-                // Another server: it does not go on by itself.
+                // A server without continuation (OpenCode) has nothing to stop.
                 Ok(_) | Err(client::Error::Unexpected { .. }) => {}
                 Err(error) if error.status() == Some(404) => {}
                 Err(error) => return Err(error.into()),
             }
-            // A turn may run that was begun somewhere else.
+            // Another client may have started a turn.
             if !was_running {
                 self.desk().client.abort(&session).await?;
             }
@@ -143,9 +143,11 @@ impl Lane {
     async fn go_on(&self) -> Said {
         let Some(session) = self.seat().await?.session else { return Ok(say("There is no session yet.")) };
         match self.desk().client.continuation(&session, ContinuationAction::Resume).await {
-            Ok(_) => Ok(say("It may go on by itself again.")),
-            Err(client::Error::Unexpected { .. }) => Ok(say("This server does not go on by itself.")),
-            Err(error) if error.status() == Some(404) => Ok(say("This server does not go on by itself.")),
+            Ok(_) => Ok(say("The agent may continue by itself again.")),
+            Err(client::Error::Unexpected { .. }) => Ok(say("This server has no automatic continuation.")),
+            Err(error) if error.status() == Some(404) => {
+                Ok(say("This server has no automatic continuation."))
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -157,7 +159,7 @@ impl Lane {
             Some(id) => Some(self.desk().client.session(id).await),
             None => None,
         };
-        // What is known here is told even if the server is away.
+        // The local part of the status is shown even if the server cannot be reached.
         let trouble = found.as_ref().and_then(|found| found.as_ref().err()).map(words::unreachable);
         let session = found.and_then(Result::ok);
         let todos = match &id {
@@ -216,17 +218,17 @@ impl Lane {
             Asked::Question(_) => roles.prompt,
         };
         if !may {
-            return Ok(say("You may not decide this."));
+            return Ok(say("You cannot decide this: another user has to answer."));
         }
         Ok(match self.decide(open, Verdict::Dismissed, kept).await? {
             Effect::Taken => say("Dismissed."),
-            Effect::Late => say("That was settled already."),
+            Effect::Late => say("That request is already closed."),
             Effect::Failed => say("The server cannot be reached right now. Try again in a moment."),
         })
     }
 }
 
-/// The newest prompt that a person wrote.
+/// The newest prompt written by a user.
 fn last_prompt(messages: &[MessageWithParts]) -> Option<MessageId> {
     messages.iter().rev().find_map(|message| match &message.info {
         Message::User(user) if user.continues().is_none() => Some(user.id.clone()),

@@ -1,4 +1,4 @@
-//! One place: looks at what people do there, in order, and decides what becomes of it.
+//! The task of one place: handles its updates in order.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,29 +22,29 @@ use crate::{
     words,
 };
 
-/// So many messages may wait in a place.
+/// Maximum number of queued messages of a place.
 const MAX_WAITING: usize = 20;
 
-/// No service lets a person write more than this, in bytes; who sends more wants to find out what happens.
+/// Maximum length of a message in bytes. No service lets users send longer messages.
 const MAX_TEXT: usize = 64 << 10;
 
-/// How long a lane rests after the ledger failed; doubles up to the second.
+/// Pause after the ledger failed; doubles up to [`LONGEST_REST`].
 const FIRST_REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_mins(1);
 
-/// The task that attends to one place.
+/// The task that handles one place.
 pub(super) struct Lane {
     pub(super) router: Arc<Inner>,
     pub(super) place: Place,
     pub(super) adapter: Arc<dyn Adapter>,
     wakes: mpsc::Receiver<()>,
-    /// The prompt that is being answered.
+    /// The running prompt.
     pub(super) run: Option<Run>,
-    /// Messages whose turn will come, oldest first.
+    /// Queued messages, oldest first.
     pub(super) waiting: Vec<Kept>,
-    /// When the first of the open requests is given up.
+    /// Time at which the first of the open requests times out.
     pub(super) expiry: Option<Millis>,
-    /// Whether there may be updates that were not looked at.
+    /// True if there may be new updates.
     pub(super) has_news: bool,
 }
 
@@ -66,20 +66,20 @@ impl Lane {
         &self.router.desk.ledger
     }
 
-    /// Works until there is nothing left to do. If the ledger fails, what is known is forgotten and read again later:
-    /// prompts that the server has are taken up, not sent again.
+    /// Works until nothing is left to do. If the ledger fails, drops the state and reads it again later; prompts
+    /// that the server already has are then resumed, not sent again.
     pub(super) async fn run(mut self) {
         let mut rest = FIRST_REST;
         loop {
             let began = Instant::now();
             let Err(error) = self.work().await else { return };
-            tracing::error!(place = %self.place, %error, "the ledger failed; this place has to wait");
+            tracing::error!(place = %self.place, %error, "the ledger failed; this place pauses");
             self.run = None;
             self.waiting.clear();
             self.has_news = true;
             self.desk().couriers.show(&self.place, Showing::default());
             rest = if began.elapsed() > LONGEST_REST { FIRST_REST } else { rest };
-            // News were stored: it works again.
+            // A wake-up means that an update was stored, so the ledger works again.
             let _ = timeout(rest, self.wakes.recv()).await;
             rest = (rest * 2).min(LONGEST_REST);
         }
@@ -113,7 +113,7 @@ impl Lane {
         }
     }
 
-    /// When something has to be done even if nothing happens.
+    /// Time of the next timer: showing progress, retrying a prompt, or expiring a request.
     fn due(&self) -> Instant {
         let now = Instant::now();
         let clock = self.ledger().now();
@@ -123,16 +123,16 @@ impl Lane {
         let retried = self.next_waiting().filter(|_| self.run.is_none());
         let retried = retried.and_then(|index| self.waiting.get(index)).map(|kept| from_now(kept.due));
         let expired = self.expiry.map(from_now);
-        // Far away, so that it can be added to.
+        // Far in the future, yet small enough not to overflow.
         let never = now + Duration::from_hours(24);
         [shown, retried, expired].into_iter().flatten().fold(never, Instant::min)
     }
 
-    /// Looks at everything that was not looked at.
+    /// Handles new notes and updates.
     async fn look(&mut self) -> Result<(), ledger::Error> {
         if let Some(to) = self.ledger().moved_to(&self.place).await? {
             self.router.forward(&self.place, to);
-            // Somebody else attends to it, where it is now, and finds all of this there.
+            // The lane of the new place takes over and finds all of this in the ledger.
             (self.run, self.expiry) = (None, None);
             self.waiting.clear();
             self.desk().couriers.show(&self.place, Showing::default());
@@ -178,9 +178,8 @@ impl Lane {
             }
             Content::Stopped => self.command(&kept, Command::Cancel, roles).await,
             Content::Said { text, .. } if text.len() > MAX_TEXT => {
-                tracing::warn!(place = %self.place, bytes = text.len(), "a message is too long and was not run");
-                self.conclude(&kept, vec![Post::text("That is too long for a message. Send it as a file.")])
-                    .await
+                tracing::warn!(place = %self.place, bytes = text.len(), "refused a message that is too long");
+                self.conclude(&kept, vec![Post::text("This message is too long. Send it as a file.")]).await
             }
             Content::Said { text, files } => match command::parse(text) {
                 Some(command) => self.command(&kept, command, roles).await,
@@ -191,8 +190,8 @@ impl Lane {
         }
     }
 
-    /// Whether something is meant for the agent: everything in a chat of two, else what is addressed to it, or said in
-    /// a thread in which it works already.
+    /// Returns true if an update is meant for the agent: everything in a direct chat; in a group, what is addressed
+    /// to it or written in a thread that has a session.
     async fn is_meant(&self, update: &Update) -> Result<bool, ledger::Error> {
         if update.is_direct || update.is_addressed || !matches!(update.content, Content::Said { .. }) {
             return Ok(true);
@@ -200,7 +199,7 @@ impl Lane {
         Ok(self.place.thread.is_some() && self.ledger().seat(&self.place).await?.session.is_some())
     }
 
-    /// Somebody who may do nothing. A code changes that.
+    /// Refuses a user without access, unless the message is a pairing code.
     async fn turn_away(&self, kept: &Kept) -> Result<(), ledger::Error> {
         let update = &kept.update;
         match &update.content {
@@ -210,12 +209,12 @@ impl Lane {
                 }
             }
             Content::Tapped { receipt: Some(receipt), .. } => {
-                let words = Some("You may not decide this.".to_owned());
+                let words = Some("You have no access, so you cannot decide this.".to_owned());
                 self.desk().couriers.understood(&self.place, receipt.clone(), words);
             }
             _ => {}
         }
-        tracing::warn!(place = %self.place, sender = update.sender.id, "somebody who is not let in was turned away");
+        tracing::warn!(place = %self.place, sender = update.sender.id, "refused a user without access");
         let is_told = matches!(update.content, Content::Said { .. })
             && self.router.strangers.is_to_be_told(update, self.ledger().now());
         let posts = if is_told { vec![Post::text(words::STRANGER)] } else { Vec::new() };
@@ -224,19 +223,19 @@ impl Lane {
 
     pub(super) async fn pair(&self, kept: &Kept, code: &str) -> Result<(), ledger::Error> {
         let paired = self.ledger().pair(&self.place.channel, &kept.update.sender, code).await?;
-        tracing::info!(place = %self.place, sender = kept.update.sender.id, ?paired, "somebody said a code");
+        tracing::info!(place = %self.place, sender = kept.update.sender.id, ?paired, "a user sent a pairing code");
         let text = match paired {
             Paired::Yes(Roles { approve: true, .. }) => {
-                "Welcome. You can give me work, and decide what I may do. /help says how."
+                "Welcome. You can send prompts and answer permission requests. /help lists the commands."
             }
-            Paired::Yes(_) => "Welcome. You can give me work. /help says how.",
+            Paired::Yes(_) => "Welcome. You can send prompts. /help lists the commands.",
             Paired::Wrong => "That code is not valid. Codes can be used once, within an hour.",
             Paired::TooOften => "Too many wrong codes. Try again in an hour.",
         };
         self.conclude(kept, vec![Post::text(text)]).await
     }
 
-    /// Remembers where the person was heard last.
+    /// Stores the last message of the place.
     async fn remember(&self, update: &Update) -> Result<(), ledger::Error> {
         let (sent, message) = (update.sent, update.message.clone());
         self.ledger()
@@ -247,11 +246,11 @@ impl Lane {
             .await
     }
 
-    /// Something for the agent to do: now, or when its turn comes.
+    /// Runs, queues or joins a message, depending on the running turn and the settings.
     async fn enqueue(&mut self, kept: Kept, roles: Roles) -> Result<(), ledger::Error> {
         if !roles.prompt {
             return self
-                .conclude(&kept, vec![Post::text("You may decide what I ask, but not give me work.")])
+                .conclude(&kept, vec![Post::text("You may answer requests, but not send prompts.")])
                 .await;
         }
         if let Some(age) = self.staleness(&kept) {
@@ -280,20 +279,20 @@ impl Lane {
         Ok(())
     }
 
-    /// How old a message is, if it is too old: it was written while nobody listened.
+    /// The age of a message that was sent too long ago, while the gateway was not running.
     fn staleness(&self, kept: &Kept) -> Option<Duration> {
         let sent = if kept.update.sent > 0 { kept.update.sent } else { kept.received };
         let age = Duration::from_millis(u64::try_from(self.ledger().now() - sent).unwrap_or_default());
         (kept.attempts == 0 && age > Duration::from_mins(self.desk().settings.stale_minutes)).then_some(age)
     }
 
-    /// Which of those that wait comes next: what was begun before, then the oldest.
+    /// Index of the next message: one that was already started, else the oldest.
     pub(super) fn next_waiting(&self) -> Option<usize> {
         let begun = self.waiting.iter().position(|kept| matches!(kept.state, State::Running(_)));
         begun.or((!self.waiting.is_empty()).then_some(0))
     }
 
-    /// An update is done, and this is said about it.
+    /// Finishes an update and posts a text about it.
     pub(super) async fn conclude(&self, kept: &Kept, posts: Vec<Post>) -> Result<(), ledger::Error> {
         let is_silent = posts.is_empty();
         self.ledger().done(kept.id, &self.place, posts).await?;
@@ -303,14 +302,14 @@ impl Lane {
         Ok(())
     }
 
-    /// Says something that no update waits for.
+    /// Posts a text that belongs to no update.
     pub(super) async fn say(&self, text: impl Into<String>) -> Result<(), ledger::Error> {
         self.ledger().say(&self.place, vec![Post::text(text)]).await?;
         self.desk().couriers.wake(&self.place);
         Ok(())
     }
 
-    /// Does what a step of the run asks for.
+    /// Handles a step of the running prompt.
     async fn step(&mut self, step: Step) -> Result<(), ledger::Error> {
         match step {
             Step::Started(started) => self.started(started).await,

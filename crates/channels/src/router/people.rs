@@ -1,4 +1,4 @@
-//! Who may talk to the agent. Nobody, unless they are named in the settings or were let in with a code.
+//! Access control: only users named in the settings or paired with a code may talk to the agent.
 
 use std::{
     collections::HashMap,
@@ -13,14 +13,14 @@ use crate::{
     ledger::{self, Roles},
 };
 
-/// How often somebody who was not let in is told how that is done.
+/// Minimum time between two hints to the same user without access.
 const QUIET: Millis = 60 * 60 * 1_000;
 
-/// So many strangers are remembered; more are not answered at all.
+/// Limit of remembered users without access; further ones get no answer.
 const STRANGERS: usize = 1_000;
 
 impl Desk {
-    /// What somebody may do in a channel; the settings go before what was paired.
+    /// A user's rights in a channel; the settings take precedence over pairing.
     pub(super) async fn roles(&self, channel: &str, sender: &Sender) -> Result<Roles, ledger::Error> {
         let named = self.allow.get(channel).into_iter().flatten().find(|person| person.id == sender.id);
         if let Some(person) = named {
@@ -30,12 +30,12 @@ impl Desk {
     }
 }
 
-/// Those who were told that they are not let in, and when.
+/// Users without access who got a hint, and when.
 #[derive(Debug, Default)]
 pub(super) struct Strangers(Mutex<HashMap<(String, String), Millis>>);
 
 impl Strangers {
-    /// Whether somebody is to be told now: not in front of others, and not again and again.
+    /// Returns true if the user should get a hint: only in a direct chat, and only once per [`QUIET`].
     pub(super) fn is_to_be_told(&self, update: &Update, now: Millis) -> bool {
         if !update.is_direct {
             return false;
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_is_told_once_an_hour_and_never_in_front_of_others() {
+    fn a_user_without_access_gets_one_hint_an_hour_and_none_in_groups() {
         let strangers = Strangers::default();
         assert!(!strangers.is_to_be_told(&update(1, false), 0));
         assert!(strangers.is_to_be_told(&update(1, true), 0));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_not_remembered_without_end() {
+    fn the_number_of_remembered_users_is_limited() {
         let strangers = Strangers::default();
         let told = (0..STRANGERS + 10).filter(|person| strangers.is_to_be_told(&update(*person, true), 0));
         assert_eq!(told.count(), STRANGERS);

@@ -1,7 +1,7 @@
-//! Makes a prompt of what a person said and sent.
+//! Turns a message and its files into a prompt.
 //!
-//! What a model can look at travels in the prompt, as far as the server takes it. Everything else is kept as a file, and
-//! the prompt says where.
+//! Files that a model can read are part of the prompt, up to a limit. Other files are saved, and the prompt names
+//! their paths.
 
 use std::path::{Path, PathBuf};
 
@@ -15,25 +15,24 @@ use protocol::{
 
 use crate::{Adapter, Attachment, Content, Update, ledger::UpdateId, words};
 
-/// The longest file that is fetched.
+/// Maximum size of a downloaded file in bytes.
 pub(super) const MAX_FILE: u64 = 20_000_000;
 
-/// So much travels in a prompt. In base64 it is a third more, and servers take bodies of 10 MiB.
+/// Limit of inline files per prompt, in bytes. Base64 adds a third, and servers accept bodies of 10 MiB.
 const MAX_INLINE: usize = 6 << 20;
 
-/// A longer text is kept as a file, too.
+/// A longer text is saved as a file as well.
 const MAX_TEXT: usize = 200_000;
 
-/// What is made of an update.
+/// The prompt made from an update.
 #[derive(Debug)]
 pub(super) struct Made {
-    /// The prompt.
     pub(super) prompt: PromptInput,
-    /// What could not be taken along, for the person.
+    /// Notes for the user about files that are missing.
     pub(super) notes: Vec<String>,
 }
 
-/// Makes a prompt of an update, and fetches what came with it.
+/// Makes a prompt from an update and downloads its files.
 pub(super) async fn make(adapter: &dyn Adapter, folder: &Path, id: UpdateId, update: &Update) -> Made {
     let Content::Said { text, files } = &update.content else {
         return Made { prompt: PromptInput::text(""), notes: Vec::new() };
@@ -58,10 +57,10 @@ pub(super) async fn make(adapter: &dyn Adapter, folder: &Path, id: UpdateId, upd
 struct Maker<'a> {
     folder: &'a Path,
     id: UpdateId,
-    /// What is said about the files.
+    /// Lines about the files, added to the prompt.
     lines: Vec<String>,
     parts: Vec<PartInput>,
-    /// How many bytes travel in the prompt.
+    /// Bytes of inline files so far.
     inline: usize,
     notes: Vec<String>,
 }
@@ -81,15 +80,15 @@ impl Maker<'_> {
         }
     }
 
-    /// Keeps a file where an agent on this machine finds it.
+    /// Saves a file where an agent on this machine can read it.
     async fn keep(&mut self, name: &str, mime: &str, bytes: &[u8], index: usize) {
         let path = self.folder.join(file_name(self.id, index, name));
         let size = words::size(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         match write(&path, bytes).await {
             Ok(()) => self.lines.push(format!("Attached file: {} ({mime}, {size})", path.display())),
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "a file could not be kept");
-                self.notes.push(format!("The file “{name}” could not be kept on the server."));
+                tracing::warn!(path = %path.display(), %error, "cannot save a file");
+                self.notes.push(format!("The file “{name}” could not be saved on the server."));
             }
         }
     }
@@ -109,7 +108,7 @@ async fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 fn inline(file: &Attachment, bytes: &Bytes) -> PartInput {
     let mime = plain(&file.mime);
-    // A server reads the words of plain text; it does not know every other name for it.
+    // Servers read the content of `text/plain` and do not know every other text type.
     let mime = if is_text(mime) { "text/plain" } else { mime };
     PartInput {
         id: None,
@@ -128,7 +127,7 @@ fn plain(mime: &str) -> &str {
     mime.split(';').next().unwrap_or_default().trim()
 }
 
-/// Whether a model can look at it.
+/// True if a model can read files of this type.
 fn is_readable(mime: &str) -> bool {
     let mime = plain(mime);
     is_text(mime)
@@ -149,7 +148,7 @@ fn is_text(mime: &str) -> bool {
         )
 }
 
-/// A name that stays in its folder and is nobody else's.
+/// A unique file name that cannot leave its directory.
 fn file_name(id: UpdateId, index: usize, name: &str) -> PathBuf {
     let safe: String = name
         .chars()
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_can_look_at_is_known_by_its_type() {
+    fn readable_files_are_known_by_their_type() {
         for mime in
             ["text/plain", "text/x-rust; charset=utf-8", "image/png", "application/pdf", "application/json"]
         {

@@ -1,5 +1,6 @@
-//! What is asked in sessions that somebody talks to, whether or not a prompt of theirs runs: a child may go on after its
-//! root is idle, somebody else may have begun the turn, and something may have waited before the gateway came.
+//! Shows requests of all sessions that belong to a place, even if no prompt of that place runs: a subagent may
+//! continue after its parent is idle, another client may have started the turn, and a request may be older than the
+//! gateway.
 
 use std::time::Duration;
 
@@ -11,24 +12,24 @@ use tokio::time::sleep;
 use super::{Router, start::Failure};
 use crate::Place;
 
-/// How long to wait before the server is asked again that could not be reached; doubles up to the second.
+/// Pause before reconnecting to the server; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// So deep a child may be below the session that somebody talks to.
+/// Maximum depth of a child below the place's session.
 const DEPTH: usize = 16;
 
-/// What a lane has to know about requests.
+/// A message to a lane about a request.
 #[derive(Debug)]
 pub(super) enum Note {
-    /// Somebody has to answer this.
+    /// A request is open.
     Asked(Box<Request>),
-    /// Nobody has to answer this any more.
+    /// A request is closed.
     Settled(String),
 }
 
 impl Router {
-    /// Sees to it that everything is shown that people are asked. Never returns.
+    /// Watches the server's events and shows every request in its place. Never returns.
     pub async fn watch(&self) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -42,8 +43,8 @@ impl Router {
                     Err(Failure::Server(error)) => error.to_string(),
                     Err(Failure::Ledger(error)) => error.to_string(),
                 };
-                tracing::warn!(why, "what the agent asks could not be looked into; this is tried again");
-                // Whoever begins to watch looks at everything.
+                tracing::warn!(why, "cannot process a request; retrying");
+                // A new connection reads all open requests again.
                 break;
             }
             sleep(pause).await;
@@ -63,10 +64,10 @@ impl Router {
         }
     }
 
-    /// The connection is new: what waits now is all that counts.
+    /// Compares the open requests with those shown, after a new connection.
     async fn catch_up(&self) -> Result<(), Failure> {
         let desk = &self.0.desk;
-        // First what is shown: what is asked from now on must not be taken for settled.
+        // The shown requests are read first, so that a request asked in between is not taken for closed.
         let shown = desk.ledger.all_open_asks().await?;
         let permissions = desk.client.permissions().await?.into_iter().map(Request::Permission);
         let questions = desk.client.questions().await?.into_iter().map(Request::Question);
@@ -97,7 +98,7 @@ impl Router {
         Ok(())
     }
 
-    /// The place that talks to the session that asks, or to one above it.
+    /// The place of the asking session, or of one of its ancestors.
     async fn place_of(&self, request: &Request) -> Result<Option<Place>, Failure> {
         let desk = &self.0.desk;
         let mut next: Option<SessionId> = Some(request.session().clone());
@@ -119,7 +120,7 @@ impl Router {
         Ok(None)
     }
 
-    /// Leaves a note for the lane of a place.
+    /// Leaves a note for the lane of a place and wakes it.
     fn hand(&self, place: Place, note: Note) {
         if self.0.desk.adapters.contains_key(&place.channel) {
             self.0.notes().entry(place.clone()).or_default().push(note);

@@ -1,4 +1,4 @@
-//! A prompt, from the moment its turn comes until its answer is on its way to the person.
+//! A prompt, from its start until its answer is queued for the user.
 
 use std::{
     future::pending,
@@ -26,49 +26,49 @@ use crate::{
     words,
 };
 
-/// So often a message is tried; then it is set aside.
+/// Maximum number of attempts before a message is set aside.
 const ATTEMPTS: u32 = 5;
 
-/// How long to wait before the next attempt; doubles up to the second.
+/// Pause before the next attempt; doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Millis = 1_000;
 const LONGEST_WAIT: Millis = 60_000;
 
 /// An answer of more messages than this is sent as a file.
 const MAX_PIECES: usize = 4;
 
-/// What happens next with a run.
+/// The next event of a run.
 pub(super) enum Step {
-    /// The server has the prompt, or not.
+    /// The server accepted the prompt, or it failed.
     Started(Result<Box<Started>, Failure>),
-    /// There is something to tell.
+    /// The turn made progress.
     Told(Box<Progress>),
 }
 
 enum Stage {
-    /// On its way to the server.
+    /// The prompt is on its way to the server.
     Starting(BoxFuture<'static, Result<Box<Started>, Failure>>),
-    /// The server has it.
+    /// The server has the prompt.
     Watching(BoxStream<'static, Progress>),
 }
 
-/// The prompt that is being answered in a place.
+/// The running prompt of a place.
 pub(super) struct Run {
     kept: Kept,
-    /// Updates that joined the turn, with their prompts, which are answered along with it.
+    /// Updates that joined the turn, with their prompts; the same answer covers them.
     joined: Vec<(Kept, MessageId)>,
-    /// Whether the last of those is watched to its end.
+    /// True if the run now watches the last of the joined prompts.
     is_last: bool,
-    /// Nobody shares it; but a lane that is looked at from several places has to be `Sync`.
+    /// Never contended; the mutex only makes a lane `Sync`.
     stage: Mutex<Stage>,
-    /// Known once the server has the prompt.
+    /// Set as soon as the server has the prompt.
     pub(super) session: Option<SessionId>,
     pub(super) board: Board,
-    /// Somebody wants it to stop.
+    /// The user wants to stop the turn.
     is_stopping: bool,
 }
 
 impl Run {
-    /// What happens next; nothing, if nothing runs. Nothing is lost if nobody waits for it to the end.
+    /// Waits for the next event, forever if nothing runs. Cancel-safe.
     pub(super) async fn next(run: &mut Option<Self>) -> Step {
         let Some(run) = run else { return pending().await };
         match run.stage.get_mut().unwrap_or_else(PoisonError::into_inner) {
@@ -80,19 +80,19 @@ impl Run {
         }
     }
 
-    /// Whether an update is answered by it.
+    /// True if this run answers the update.
     pub(super) fn is_about(&self, id: UpdateId) -> bool {
         self.kept.id == id || self.joined.iter().any(|(kept, _)| kept.id == id)
     }
 
-    /// The prompt, in the answer to which those who joined are answered as well.
+    /// The id of the run's first prompt, which joined updates share.
     fn prompt(&self) -> Option<&MessageId> {
         if let State::Running(run) = &self.kept.state { Some(&run.prompt) } else { None }
     }
 }
 
 impl Lane {
-    /// Begins with the next message, if its time has come.
+    /// Starts the next message if it is due.
     pub(super) fn begin(&mut self) {
         let Some(index) = self.next_waiting().filter(|_| self.run.is_none()) else { return };
         if self.waiting.get(index).is_none_or(|kept| kept.due > self.ledger().now()) {
@@ -113,7 +113,7 @@ impl Lane {
         });
     }
 
-    /// What had joined the turn that is taken up.
+    /// Takes the messages that had joined the resumed turn out of the queue.
     fn rejoin(&mut self) -> Vec<(Kept, MessageId)> {
         let joined = self.waiting.extract_if(.., |kept| matches!(kept.state, State::Running(_)));
         let with_prompt = joined.filter_map(|kept| match &kept.state {
@@ -133,7 +133,7 @@ impl Lane {
         Stage::Starting(start.go().boxed())
     }
 
-    /// Shows what is to be seen of the run, if that changed.
+    /// Shows the run's progress if it changed.
     pub(super) fn show(&mut self) {
         if let Some(showing) = self.run.as_mut().and_then(|run| run.board.show()) {
             self.desk().couriers.show(&self.place, showing);
@@ -192,28 +192,28 @@ impl Lane {
         }
     }
 
-    /// How many todos are done, of how many; nothing if there are none.
+    /// Finished todos and all todos; `None` if there are none.
     pub(super) async fn todos(&self, session: &SessionId) -> Option<(usize, usize)> {
         let todos = self.desk().client.todos(session).await.ok().filter(|todos| !todos.is_empty())?;
         let done = todos.iter().filter(|todo| matches!(todo.status.as_str(), "completed" | "cancelled"));
         Some((done.count(), todos.len()))
     }
 
-    /// Stops the running turn. Its end is told when it has come. Says what went wrong.
+    /// Aborts the running turn and returns the error if that fails. The end of the turn is reported when it comes.
     pub(super) async fn stop_run(&mut self) -> Option<client::Error> {
         let run = self.run.as_mut()?;
         run.is_stopping = true;
-        // Before the server has the prompt there is nothing to stop; it will be stopped when it has.
+        // Before the server has the prompt there is nothing to abort; `started` aborts it then.
         let session = run.session.clone()?;
         self.desk().client.abort(&session).await.err()
     }
 
-    /// Whether a message can join what runs.
+    /// True if a message can join the running turn.
     pub(super) fn can_steer(&self) -> bool {
         self.run.as_ref().is_some_and(|run| run.session.is_some() && !run.is_stopping && !run.is_last)
     }
 
-    /// Lets a message join the running turn.
+    /// Adds a message to the running turn.
     pub(super) async fn steer(&mut self, mut kept: Kept) -> Result<(), ledger::Error> {
         let Some(session) = self.run.as_ref().and_then(|run| run.session.clone()) else { return Ok(()) };
         let made = prompt::make(&*self.adapter, &self.desk().files, kept.id, &kept.update).await;
@@ -224,7 +224,7 @@ impl Lane {
         let run = ledger::Run { session: session.clone(), prompt: id.clone() };
         self.ledger().run(kept.id, run.clone()).await?;
         kept.state = State::Running(run);
-        // That it joins needs no word.
+        // No `delivery`: a prompt joins the running turn by default.
         let mut input = made.prompt;
         input.message_id = Some(id.clone());
         (input.model, input.agent) = (seat.model, seat.agent);
@@ -234,7 +234,7 @@ impl Lane {
                     run.joined.push((kept, id));
                 }
             }
-            // It is tried again when its turn comes, under the same name.
+            // Retried later under the same id.
             Err(error) if error.is_transient() => self.waiting.push(kept),
             Err(error) => self.conclude(&kept, vec![Post::text(words::failure(&error, 1))]).await?,
         }
@@ -244,10 +244,10 @@ impl Lane {
     async fn finish(&mut self, outcome: Outcome) -> Result<(), ledger::Error> {
         let Some(mut run) = self.run.take() else { return Ok(()) };
         if let Ending::Lost(why) = &outcome.ending {
-            tracing::warn!(place = %self.place, why, "the server was lost in the middle of an answer");
+            tracing::warn!(place = %self.place, why, "lost the connection to the server during an answer");
             return self.lose(run, &outcome).await;
         }
-        // Whoever joined late may be answered after the others.
+        // A prompt that joined late may be answered after the others.
         if let (Ending::Complete, false, Some((last, _))) = (&outcome.ending, run.is_last, run.joined.last())
         {
             run.stage = Mutex::new(self.start(last.clone()));
@@ -264,7 +264,7 @@ impl Lane {
         self.reconcile().await
     }
 
-    /// The answer to the prompt and to those that joined it, together.
+    /// The combined answer to the prompt and to those that joined it.
     async fn whole(&self, run: &Run, mut outcome: Outcome) -> Outcome {
         let (Some(session), Some(prompt), false) = (&run.session, run.prompt(), run.joined.is_empty()) else {
             return outcome;
@@ -277,7 +277,7 @@ impl Lane {
         outcome
     }
 
-    /// Nobody knows how it went on. The server is asked again, unless that was done often enough.
+    /// Schedules another attempt to follow a turn whose connection was lost, up to the limit of attempts.
     async fn lose(&mut self, run: Run, outcome: &Outcome) -> Result<(), ledger::Error> {
         if self.postpone(&run.kept).await? < ATTEMPTS {
             self.desk().couriers.show(&self.place, Showing::default());
@@ -288,7 +288,7 @@ impl Lane {
         self.end(&run, posts, true).await
     }
 
-    /// The server could not be reached, or would not take the prompt.
+    /// Handles a prompt that the server refused or that could not be sent.
     async fn fail(&mut self, error: &client::Error) -> Result<(), ledger::Error> {
         let Some(run) = self.run.take() else { return Ok(()) };
         tracing::warn!(place = %self.place, error = error as &dyn std::error::Error, "a prompt failed");
@@ -297,7 +297,7 @@ impl Lane {
             attempts = self.postpone(&run.kept).await?;
             if attempts < ATTEMPTS {
                 self.desk().couriers.show(&self.place, Showing::default());
-                // What the ledger knows of it by now counts.
+                // The ledger may know more about the update by now, such as its prompt's id.
                 self.has_news = true;
                 return Ok(());
             }
@@ -311,7 +311,7 @@ impl Lane {
         self.ledger().retry(kept.id, self.ledger().now() + wait).await
     }
 
-    /// It is over, and this is said. Those that joined go first: what is said is said with the one that began.
+    /// Finishes the run. Joined updates are finished first, because the posts are stored with the first one.
     async fn end(&mut self, run: &Run, posts: Vec<Post>, is_aside: bool) -> Result<(), ledger::Error> {
         for (kept, _) in &run.joined {
             self.conclude(kept, Vec::new()).await?;
@@ -331,14 +331,14 @@ impl Lane {
         let mut posts = posts(&*self.adapter, &words::outcome(outcome, timeout));
         if let Some(first) = posts.first_mut() {
             first.is_answer = true;
-            // Where others talk as well it is not clear what an answer belongs to.
+            // In a group, a reply shows which message is answered.
             first.reply_to = kept.update.message.clone().filter(|_| !kept.update.is_direct);
         }
         posts
     }
 }
 
-/// A text as messages; what is too long to read in a chat comes as a file.
+/// Splits a text into posts; a text that is too long for a chat is sent as a file.
 pub(super) fn posts(adapter: &dyn Adapter, text: &str) -> Vec<Post> {
     let mut pieces = adapter.split(text);
     let fits = |limit: u64| u64::try_from(text.len()).is_ok_and(|length| length <= limit);

@@ -1,4 +1,4 @@
-//! How a prompt gets to the server, once.
+//! Sends a prompt to the server exactly once.
 
 use std::sync::Arc;
 
@@ -14,19 +14,18 @@ use crate::{
     ledger::{self, Kept, State},
 };
 
-/// A prompt that the server has.
+/// A prompt that the server has accepted.
 pub(super) struct Started {
     pub(super) stream: PromptStream,
     pub(super) session: SessionId,
-    /// What the person should know.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
-/// Why the server does not have a prompt, or did not do what a command asked for; or why nobody knows.
+/// Failure of a prompt or a command.
 pub(super) enum Failure {
-    /// The server could not be reached, or would not do it.
+    /// The server refused the call, or the call did not reach it.
     Server(client::Error),
-    /// The ledger failed.
     Ledger(ledger::Error),
 }
 
@@ -42,7 +41,7 @@ impl From<ledger::Error> for Failure {
     }
 }
 
-/// What a prompt is made of and where it goes.
+/// Everything needed to start a prompt.
 pub(super) struct Start {
     pub(super) router: Arc<Inner>,
     pub(super) place: Place,
@@ -51,7 +50,7 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Hands the prompt over, or takes it up again if the server has it already.
+    /// Sends the prompt, or resumes it if the server already has it.
     pub(super) async fn go(self) -> Result<Box<Started>, Failure> {
         let desk = &self.router.desk;
         let made = prompt::make(&*self.adapter, &desk.files, self.kept.id, &self.kept.update).await;
@@ -63,7 +62,7 @@ impl Start {
         if let State::Running(run) = &self.kept.state {
             input.message_id = Some(run.prompt.clone());
             match self.take_up(&run.session, input.clone()).await {
-                // Nothing came of it, and nothing will: the session is gone, and the prompt with it.
+                // The session was deleted, and the prompt with it; start again.
                 Err(error) if error.status() == Some(404) => {}
                 stream => {
                     return Ok(Box::new(Started { stream: stream?, session: run.session.clone(), notes }));
@@ -72,10 +71,10 @@ impl Start {
         }
         let (session, is_replaced) = self.session().await?;
         if is_replaced {
-            notes.push("The session is gone from the server, so this is a new one.".to_owned());
+            notes.push("The session was deleted on the server, so this is a new one.".to_owned());
         }
         if self.is_busy(&session).await? {
-            // Somebody else is at work there. Nothing is said otherwise: OpenCode does not know the word.
+            // Another client's turn runs there. `delivery` is not set otherwise, because OpenCode does not know it.
             input.delivery = Some(Delivery::Queue);
         }
         let id = client::id::message();
@@ -101,7 +100,7 @@ impl Start {
         Ok(statuses.get(session).is_some_and(|status| !status.is_idle()))
     }
 
-    /// The session of the place, and whether it had to be replaced.
+    /// The session of the place; true if it replaces one that was deleted.
     async fn session(&self) -> Result<(SessionId, bool), Failure> {
         let desk = &self.router.desk;
         let seat = desk.ledger.seat(&self.place).await?;
@@ -119,7 +118,7 @@ impl Start {
 }
 
 impl super::Desk {
-    /// When to say what about a prompt. Every tool call is wanted: lines are paced where they are shown.
+    /// Timing of progress reports. Every tool call is reported, because the board limits their rate.
     pub(super) fn pace(&self) -> Pace {
         Pace {
             timeout: std::time::Duration::from_millis(self.settings.timeout_ms),

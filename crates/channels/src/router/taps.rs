@@ -1,4 +1,4 @@
-//! Buttons: what they carry, and what a tap means.
+//! Buttons: their tokens, and the handling of taps.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use crate::{
     ledger::{self, Ask, Asked, Kept, Roles},
 };
 
-/// What a button means.
+/// A parsed button token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tap {
-    /// The request.
+    /// Number of the request in the ledger.
     number: i64,
     choice: Choice,
 }
@@ -24,13 +24,13 @@ struct Tap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Permission(PermissionReply),
-    /// An option of a question of the request, both from 0.
+    /// Question and option, both counted from 0.
     Option(usize, usize),
-    /// Enough was chosen of what a question offers.
+    /// The user has finished choosing from a question with several choices.
     Enough(usize),
 }
 
-/// Reads what a button carries.
+/// Parses a button's token.
 fn parse(token: &str) -> Option<Tap> {
     let mut fields = token.split('.');
     let kind = fields.next()?;
@@ -50,7 +50,7 @@ fn button(label: impl Into<String>, token: String) -> Button {
     Button { label: label.into(), token }
 }
 
-/// The buttons of a request, as it is now.
+/// The buttons of a request in its current state.
 pub(super) fn buttons(number: i64, ask: &Ask, abilities: Abilities) -> Vec<Button> {
     match &ask.asked {
         Asked::Permission(_) => permission_buttons(number, abilities),
@@ -70,8 +70,8 @@ pub(super) fn permission_buttons(number: i64, abilities: Abilities) -> Vec<Butto
     choices.iter().map(|(label, choice)| button(*label, format!("p.{number}.{choice}"))).collect()
 }
 
-/// The buttons of a question; none if they do not fit. What may be chosen together is marked as it is chosen, which
-/// needs a message that can be edited.
+/// The buttons of a question; none if they do not fit. Several choices are marked in the buttons, which requires a
+/// service that can edit messages.
 pub(super) fn question_buttons(
     number: i64,
     index: usize,
@@ -93,7 +93,7 @@ pub(super) fn question_buttons(
 }
 
 impl Lane {
-    /// Somebody chose a button.
+    /// Handles a tap on a button.
     pub(super) async fn tap(
         &mut self,
         kept: &Kept,
@@ -108,15 +108,15 @@ impl Lane {
         self.conclude(kept, Vec::new()).await
     }
 
-    /// Does what a button means; says what the person is to know about it.
+    /// Carries out a tap. Returns a hint for the user, if there is one.
     async fn tapped(
         &mut self,
         kept: &Kept,
         token: &str,
         roles: Roles,
     ) -> Result<Option<&'static str>, ledger::Error> {
-        const GONE: Option<&str> = Some("That was settled already.");
-        let Some(tap) = parse(token) else { return Ok(Some("That button is not known here.")) };
+        const GONE: Option<&str> = Some("That request is already closed.");
+        let Some(tap) = parse(token) else { return Ok(Some("This button is not valid here.")) };
         let open = self.open_asks().await?.into_iter().find(|open| open.number == tap.number);
         let Some(open) = open else { return Ok(GONE) };
         let may = match open.ask.asked {
@@ -124,7 +124,7 @@ impl Lane {
             Asked::Question(_) => roles.prompt,
         };
         if !may {
-            return Ok(Some("You may not decide this."));
+            return Ok(Some("You cannot decide this: another user has to answer."));
         }
         let verdict = match (&open.ask.asked, tap.choice) {
             (Asked::Permission(_), Choice::Permission(reply)) => Verdict::Permission(reply),
@@ -155,7 +155,7 @@ impl Lane {
         })
     }
 
-    /// Marks something of what may be chosen together, or takes that back, and shows it.
+    /// Marks or unmarks an option of a question with several choices, and shows the change.
     async fn toggle(&self, mut open: Open, option: usize, kept: &Kept) -> Result<(), ledger::Error> {
         if !open.ask.marked.remove(&option) {
             open.ask.marked.insert(option);
@@ -165,7 +165,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Shows what is marked. The gateway may have gone before that was seen.
+    /// Shows marked options again, because the gateway may have stopped before they were shown.
     pub(super) async fn show_marks(&self) -> Result<(), ledger::Error> {
         for open in self.open_asks().await?.iter().filter(|open| !open.ask.marked.is_empty()) {
             self.show_mark(open);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_button_carries_is_short_and_read_again() {
+    fn button_tokens_are_short_and_can_be_parsed() {
         let number = i64::MAX;
         let tokens = permission_buttons(number, abilities(3, true));
         let choices: Vec<_> = tokens.iter().map(|it| parse(&it.token).unwrap()).collect();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_means_nothing() {
+    fn an_invalid_token_is_ignored() {
         for token in ["", "p", "p.1", "p.x.once", "p.1.maybe", "q.1.2", "q.1.x.2", "q.1.1.-1", "z.1.1.1"] {
             assert_eq!(parse(token), None, "{token}");
         }
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_chosen_is_marked() {
+    fn chosen_options_are_marked() {
         let buttons = question_buttons(1, 0, &question(2, true), &BTreeSet::from([1]), abilities(10, true));
         assert_eq!(buttons[1].label, "✓ Choice 1");
         assert_eq!(buttons[0].label, "Choice 0");

@@ -1,4 +1,4 @@
-//! Lanes at work: a person who writes, a chat that remembers what was said, and a server that does what a test says.
+//! Tests of lanes with a scripted server, a chat service in memory and a user who writes.
 
 mod asking;
 mod chat;

@@ -1,4 +1,4 @@
-//! How a post looks in Slack: text in its own markup, and below it buttons.
+//! Renders a post for Slack: text in Slack's markup, with buttons below it.
 
 use serde_json::{Value, json};
 
@@ -8,12 +8,12 @@ use crate::{
     split::{self, Limit, Unit},
 };
 
-/// How long the text of a block may be. A message may be longer, but one with buttons is made of blocks.
+/// Maximum length of a block's text. Plain messages may be longer, but a message with buttons consists of blocks.
 pub(super) const TEXT: Limit = Limit { length: 3_000, unit: Unit::Character };
-/// How many buttons fit into one row of them.
+/// Maximum number of buttons of an actions block.
 pub(super) const BUTTONS: usize = 25;
 const LABEL: usize = 75;
-/// Shorter pieces than this are not made, whatever the markup makes of them.
+/// Minimum length of a piece, even if rendering makes it too long.
 const LEAST: usize = 300;
 
 /// The text of a post in Slack's markup.
@@ -21,7 +21,7 @@ pub(super) fn text(post: &Post) -> String {
     mrkdwn::slack(&post.text)
 }
 
-/// The blocks of a post; none if text is all it has.
+/// The blocks of a post; none if it has only text.
 pub(super) fn blocks(post: &Post) -> Vec<Value> {
     if post.buttons.is_empty() {
         return Vec::new();
@@ -42,7 +42,7 @@ fn element((number, button): (usize, &Button)) -> Value {
     })
 }
 
-/// A label that fits, and is never empty.
+/// A label that fits and is never empty.
 fn label(words: &str) -> String {
     let words = words.trim();
     if words.chars().count() > LABEL {
@@ -51,8 +51,7 @@ fn label(words: &str) -> String {
     if words.is_empty() { "…".to_owned() } else { words.to_owned() }
 }
 
-/// Cuts a text so that every piece still fits after it was put into Slack's markup, which makes it longer where it
-/// is full of angle brackets.
+/// Splits a text so that every piece still fits after rendering, which makes text with many angle brackets longer.
 pub(super) fn split(text: &str) -> Vec<String> {
     fitting(text, TEXT.length)
 }
@@ -72,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn words_alone_need_no_blocks() {
+    fn text_alone_needs_no_blocks() {
         assert!(blocks(&Post::text("Hello.")).is_empty());
     }
 

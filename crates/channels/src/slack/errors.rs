@@ -1,18 +1,18 @@
-//! What it means when Slack says no.
+//! Maps Slack's errors to faults.
 
 use std::time::Duration;
 
 use crate::Fault;
 
-/// A call that did not succeed.
+/// A failed call, with Slack's error code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trouble {
-    /// Slack's name for it, if it gave one.
+    /// Slack's error code, if it sent one.
     pub name: Option<String>,
     pub fault: Fault,
 }
 
-/// Nothing but another token, or another setting of the app, would help.
+/// Errors that only another token or another setting of the app can fix.
 const HOPELESS: [&str; 10] = [
     "invalid_auth",
     "not_authed",
@@ -27,7 +27,7 @@ const HOPELESS: [&str; 10] = [
 ];
 
 impl Trouble {
-    /// What an answer with `"ok": false` means. `after` is how long Slack asks to wait, `needed` the missing scope.
+    /// Maps an answer with `"ok": false`. `after` is the pause that Slack asks for, `needed` the missing scope.
     pub(super) fn named(name: &str, needed: Option<&str>, after: Duration) -> Self {
         let fault = match name {
             "ratelimited" | "rate_limited" => Fault::Busy { after },
@@ -40,12 +40,12 @@ impl Trouble {
         Self { name: Some(name.to_owned()), fault }
     }
 
-    /// Whether it is one of these.
+    /// True if the error is one of these.
     pub(super) fn is(&self, names: &[&str]) -> bool {
         self.name.as_deref().is_some_and(|name| names.contains(&name))
     }
 
-    /// Whether there is no use in trying again.
+    /// True if a retry is useless.
     pub(super) fn is_hopeless(&self) -> bool {
         self.is(&HOPELESS)
     }
@@ -63,7 +63,7 @@ impl From<Trouble> for Fault {
     }
 }
 
-/// What to do about it.
+/// The fix for an error, if it is known.
 fn advice(name: &str, needed: Option<&str>) -> Option<String> {
     let words = match name {
         "invalid_auth" | "not_authed" | "token_revoked" | "token_expired" | "account_inactive" => {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_certainly_was_not_done_may_be_tried_again() {
+    fn only_calls_that_were_certainly_not_carried_out_are_retried() {
         assert_eq!(fault("ratelimited"), Fault::Busy { after: Duration::from_secs(7) });
         assert!(matches!(fault("internal_error"), Fault::Uncertain(_)));
         assert!(matches!(fault("fatal_error"), Fault::Uncertain(_)));

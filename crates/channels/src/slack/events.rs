@@ -1,4 +1,4 @@
-//! The Events API: Slack calls us. Events come as JSON, buttons and slash commands as forms; all are signed alike.
+//! The Events API: Slack calls the webhook. Events are JSON, taps and slash commands are forms; all are signed.
 
 use http::{StatusCode, header::CONTENT_TYPE};
 use serde_json::Value;
@@ -13,24 +13,24 @@ use crate::{
     webhook::{Call, MAX_BODY, Reply},
 };
 
-/// What a genuine call says.
+/// The content of a signed call.
 enum Asked {
-    /// Whether the address is ours.
+    /// Slack verifies the address of the webhook.
     Challenge(String),
-    /// To take this.
+    /// An event, a tap or a command.
     Take(Delivery),
-    /// Something, in a form that Slack does not use.
+    /// Not in a format that Slack uses.
     Nonsense,
 }
 
 impl Slack {
-    /// Answers a call of Slack: with success only after what it brings is stored.
+    /// Handles a call; returns success only after its content is stored.
     pub(super) async fn called(&self, signature: &Signature, call: &Call, inbox: &Inbox) -> Reply {
         if call.body.len() > MAX_BODY {
             return Reply::text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long\n");
         }
         if !signature.is_genuine(&call.headers, &call.body, inbox.now()) {
-            tracing::warn!(channel = super::CHANNEL, "refused a call that Slack did not sign, or not now");
+            tracing::warn!(channel = super::CHANNEL, "refused a call with a wrong or outdated signature");
             return Reply::refused();
         }
         match parse(call) {
@@ -38,7 +38,7 @@ impl Slack {
             Asked::Take(delivery) => match self.take(&delivery, inbox).await {
                 Ok(()) => Reply::done(),
                 Err(reason) => {
-                    tracing::error!(channel = super::CHANNEL, %reason, "an update was not taken; it will come again");
+                    tracing::error!(channel = super::CHANNEL, %reason, "cannot store an update; Slack will send it again");
                     Reply::failed()
                 }
             },
@@ -46,7 +46,7 @@ impl Slack {
                 tracing::warn!(
                     channel = super::CHANNEL,
                     bytes = call.body.len(),
-                    "a signed call makes no sense"
+                    "refused a signed call that cannot be parsed"
                 );
                 Reply::malformed()
             }
@@ -65,7 +65,7 @@ fn json(body: &[u8]) -> Asked {
             Asked::Challenge(challenge)
         }
         Ok(callback) if callback.kind == "event_callback" => Asked::Take(Delivery::Event(Box::new(callback))),
-        // Such as the news that too much happened in an hour.
+        // Such as the notice that the app exceeded the hourly limit of events.
         Ok(callback) if !callback.kind.is_empty() => Asked::Take(Delivery::Other),
         _ => Asked::Nonsense,
     }

@@ -1,4 +1,4 @@
-//! Files to send: Slack gives an address, takes the content there, and shares it when it is told to.
+//! Sends files: requests an upload address from Slack, uploads the content, and shares the file.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::{Slack, blocks};
 use crate::{Document, Fault, Place, Post, Sent};
 
-/// The longest file that is sent.
+/// Maximum size of a file to send, in bytes.
 pub(super) const LONGEST: u64 = 64 << 20;
 
-/// What Slack says about a file that is about to come.
+/// Slack's answer to a request for an upload address.
 #[derive(Deserialize)]
 struct Expected {
     upload_url: String,
@@ -17,7 +17,7 @@ struct Expected {
 }
 
 impl Slack {
-    /// Sends a file with its caption. What it returns is the file's id: Slack does not say which message it is in.
+    /// Sends a file with its caption. Returns the file's id, because Slack does not report the message's id.
     pub(super) async fn share(&self, place: &Place, post: &Post, file: &Document) -> Result<Sent, Fault> {
         let length = file.text.len().to_string();
         let fields = [("filename", file.name.as_str()), ("length", &length)];
@@ -40,7 +40,7 @@ impl Slack {
     }
 }
 
-/// Until a file is shared nobody sees it, so that all of it may be done again.
+/// Before it is shared, a file is invisible, so all steps up to then can be retried.
 fn unseen(trouble: impl Into<Fault>) -> Fault {
     match trouble.into() {
         Fault::Uncertain(reason) => Fault::Unreachable(reason),

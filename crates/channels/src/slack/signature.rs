@@ -1,4 +1,4 @@
-//! Whether a call is Slack's: its signature over the body as it was sent, and how old it is.
+//! Verifies Slack's calls: their signature over the raw body, and their age.
 
 use http::HeaderMap;
 use protocol::Millis;
@@ -6,10 +6,11 @@ use ring::hmac;
 
 use crate::settings::Secret;
 
-/// A call that was signed longer ago, or further in the future, may be one that somebody has recorded.
+/// Maximum difference between a call's timestamp and the clock, in milliseconds, as protection against replayed
+/// calls.
 const MAX_AGE: u64 = 5 * 60 * 1_000;
 
-/// Knows Slack's calls.
+/// Verifies signatures.
 #[derive(Debug)]
 pub(super) struct Signature(hmac::Key);
 
@@ -18,8 +19,7 @@ impl Signature {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret.reveal().as_bytes()))
     }
 
-    /// Whether the headers prove that the body is Slack's, and fresh. The comparison takes the same time wherever
-    /// the first difference is.
+    /// True if the headers prove that the body is from Slack and recent. The comparison takes constant time.
     pub(super) fn is_genuine(&self, headers: &HeaderMap, body: &[u8], now: Millis) -> bool {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let Some(moment) = header("x-slack-request-timestamp") else { return false };
@@ -38,7 +38,7 @@ impl Signature {
     }
 }
 
-/// Hexadecimal digits as bytes.
+/// Decodes hexadecimal digits.
 fn bytes(digits: &str) -> Option<Vec<u8>> {
     let values = digits.chars().map(|digit| digit.to_digit(16)).collect::<Option<Vec<u32>>>()?;
     let byte = |pair: &[u32]| match pair {
@@ -52,7 +52,7 @@ fn bytes(digits: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// The example in Slack's documentation of signatures.
+    /// The example of Slack's documentation.
     const SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
     const BODY: &str = "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V\
         &channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=\
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forged_old_or_incomplete_is_not() {
+    fn a_forged_old_or_incomplete_call_is_not_genuine() {
         let now = MOMENT * 1_000;
         assert!(!is_genuine("1531420618", TAG, "other", now));
         assert!(!is_genuine("1531420619", TAG, BODY, now));

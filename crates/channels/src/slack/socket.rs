@@ -1,7 +1,7 @@
-//! Socket Mode: we connect to Slack, so that no address of ours has to be public.
+//! Socket Mode: Baton connects to Slack, so it needs no public address.
 //!
-//! Slack closes connections every few hours, usually after a warning. A new one is made before the old one is let go,
-//! so that nothing falls in between; and what was not acknowledged Slack delivers again.
+//! Slack closes connections every few hours, usually after a warning. The new connection is open before the old one
+//! is closed, so that no event is lost in between; Slack also redelivers what was not acknowledged.
 
 mod line;
 
@@ -23,28 +23,28 @@ use super::{
 use crate::{Fault, Inbox, settings::Secret, webhook::MAX_BODY};
 use line::Line;
 
-/// How long a connection is kept after another has taken its place, for what is still on its way.
+/// Time for which a replaced connection stays open for frames that are still on their way.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// A connection that lasted this long was a good one: the next is made at once.
+/// A connection that lasted this long was healthy, so the next one is opened at once.
 const STEADY: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// How often something went wrong, and so how long to wait before it is tried again.
+/// Counts failures and computes the pause before the next attempt.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
     failures: u32,
 }
 
 impl Patience {
-    /// Waits after a failure, longer each time; the first is forgiven at once. Fails if waiting would not help.
+    /// Pauses after a failure, longer each time; not at all after the first. Fails if a retry is useless.
     pub(super) async fn wait(&mut self, what: &str, trouble: Trouble) -> Result<(), Fault> {
         if trouble.is_hopeless() {
             return Err(trouble.fault);
         }
         let asked = if let Fault::Busy { after } = trouble.fault { after } else { Duration::ZERO };
         let pause = self.pause().max(asked);
-        tracing::warn!(channel = CHANNEL, what, reason = %trouble.fault, ?pause, "Slack did not answer as it should");
+        tracing::warn!(channel = CHANNEL, what, reason = %trouble.fault, ?pause, "a call to Slack failed; retrying");
         sleep(pause).await;
         Ok(())
     }
@@ -58,13 +58,13 @@ impl Patience {
     }
 }
 
-/// Where to connect; good for one connection.
+/// The address of a new connection, valid once.
 #[derive(Deserialize)]
 struct Opened {
     url: String,
 }
 
-/// Receives until there is no use in going on.
+/// Receives until a fault makes it useless.
 pub(super) async fn listen(slack: &Slack, token: &Secret, inbox: &Inbox) -> Fault {
     let wanted = Notify::new();
     let mut lines = FuturesUnordered::new();
@@ -73,7 +73,7 @@ pub(super) async fn listen(slack: &Slack, token: &Secret, inbox: &Inbox) -> Faul
     loop {
         let line = tokio::select! {
             line = dial(slack, token, &mut patience) => line,
-            // The old connection is attended to until there is a new one.
+            // The old connection is served until a new one is open.
             never = drain(&mut lines) => match never {},
         };
         let line = match line {
@@ -99,7 +99,7 @@ pub(super) async fn listen(slack: &Slack, token: &Secret, inbox: &Inbox) -> Faul
     }
 }
 
-/// Drives the connections, and never returns.
+/// Drives the connections. Never returns.
 async fn drain<F: Future<Output = ()>>(lines: &mut FuturesUnordered<F>) -> std::convert::Infallible {
     loop {
         if lines.next().await.is_none() {
@@ -108,7 +108,7 @@ async fn drain<F: Future<Output = ()>>(lines: &mut FuturesUnordered<F>) -> std::
     }
 }
 
-/// Makes a connection, and waits until Slack has said hello.
+/// Opens a connection and waits for Slack's hello.
 async fn dial(slack: &Slack, token: &Secret, patience: &mut Patience) -> Result<Line, Fault> {
     loop {
         let opened = slack.web.call_as::<Opened>(token, "apps.connections.open", &[]).await;
@@ -126,12 +126,12 @@ async fn dial(slack: &Slack, token: &Secret, patience: &mut Patience) -> Result<
     }
 }
 
-/// Attends to a connection until it ends, or until another has taken its place. It asks for another once.
+/// Serves a connection until it ends or is replaced. Requests a replacement once.
 async fn attend(slack: &Slack, mut line: Line, retired: CancellationToken, wanted: &Notify, inbox: &Inbox) {
     let mut has_asked = false;
     let reason = tokio::select! {
         reason = serve(slack, &mut line, wanted, &mut has_asked, inbox) => reason,
-        () = async { retired.cancelled().await; sleep(FAREWELL).await } => "another has taken its place".to_owned(),
+        () = async { retired.cancelled().await; sleep(FAREWELL).await } => "a new connection replaced it".to_owned(),
     };
     tracing::debug!(channel = CHANNEL, reason, "a connection ended");
     if !has_asked && !retired.is_cancelled() {
@@ -140,7 +140,7 @@ async fn attend(slack: &Slack, mut line: Line, retired: CancellationToken, wante
     line.close().await;
 }
 
-/// Takes what comes, and acknowledges each thing once it is stored. Returns why there is nothing more.
+/// Receives frames and acknowledges each after it is stored. Returns the reason when the connection ends.
 async fn serve(
     slack: &Slack,
     line: &mut Line,
@@ -154,7 +154,7 @@ async fn serve(
             Err(reason) => return reason,
         };
         let Ok(frame) = serde_json::from_str::<Frame>(&text) else {
-            tracing::warn!(channel = CHANNEL, bytes = text.len(), "ignored a frame that makes no sense");
+            tracing::warn!(channel = CHANNEL, bytes = text.len(), "ignored a frame that cannot be parsed");
             continue;
         };
         if frame.kind == "disconnect" && !*has_asked {
@@ -172,7 +172,7 @@ async fn serve(
     }
 }
 
-/// Whether Slack may forget what was in a frame: it is stored, or never could be.
+/// Stores a frame. Returns true if it can be acknowledged: it is stored, or it never can be.
 async fn is_taken(slack: &Slack, frame: Frame, length: usize, inbox: &Inbox) -> bool {
     if length > MAX_BODY {
         tracing::warn!(channel = CHANNEL, bytes = length, "refused a frame that is too long");
@@ -181,14 +181,14 @@ async fn is_taken(slack: &Slack, frame: Frame, length: usize, inbox: &Inbox) -> 
     let delivery = match Delivery::parse(&frame.kind, frame.payload) {
         Ok(delivery) => delivery,
         Err(error) => {
-            tracing::warn!(channel = CHANNEL, kind = frame.kind, %error, "refused a frame that makes no sense");
+            tracing::warn!(channel = CHANNEL, kind = frame.kind, %error, "refused a frame that cannot be parsed");
             return true;
         }
     };
     match slack.take(&delivery, inbox).await {
         Ok(()) => true,
         Err(reason) => {
-            tracing::error!(channel = CHANNEL, %reason, "an update was not taken; it will come again");
+            tracing::error!(channel = CHANNEL, %reason, "cannot store an update; Slack will send it again");
             false
         }
     }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn patience_grows_and_has_an_end() {
+    async fn pauses_grow_up_to_a_limit() {
         let mut patience = Patience::default();
         let pauses: Vec<u64> = (0..10).map(|_| patience.pause().as_secs()).collect();
         assert_eq!(pauses, [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wrong_token_is_not_waited_for() {
+    async fn a_wrong_token_is_not_retried() {
         let wrong = Trouble::named("invalid_auth", None, Duration::ZERO);
         let fault = Patience::default().wait("x", wrong).await.unwrap_err();
         assert!(fault.to_string().contains("invalid_auth"), "{fault}");

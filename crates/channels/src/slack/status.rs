@@ -1,4 +1,4 @@
-//! The status that Slack shows in a thread while work goes on.
+//! The status that Slack shows in a thread while the agent works.
 
 use std::{
     collections::HashMap,
@@ -14,14 +14,14 @@ use serde_json::Value;
 use super::{CHANNEL, web::Web};
 use crate::{Content, Fault, Place, Update};
 
-/// Slack takes a status away after two minutes, and whenever something is said in its thread.
+/// Slack removes a status after two minutes, and whenever a message appears in its thread.
 pub(super) const REFRESH: Duration = Duration::from_secs(20);
 
-/// So many are remembered at a time; one that is not goes by itself.
+/// Limit of remembered statuses; others expire by themselves.
 const REMEMBERED: usize = 10_000;
 const LENGTH: usize = 100;
 
-/// The app cannot do this, or the server does not have it: nothing that another try would change.
+/// Errors that mean that the app or the server cannot show a status at all.
 const NEVER: [&str; 6] = [
     "unknown_method",
     "missing_scope",
@@ -31,17 +31,17 @@ const NEVER: [&str; 6] = [
     "feature_not_enabled",
 ];
 
-/// What is shown where.
+/// The statuses shown by this process.
 #[derive(Debug, Default)]
 pub(super) struct Statuses {
     is_off: AtomicBool,
-    /// The thread in which a place's status is shown. A direct message that is not in a thread has none: it is shown
-    /// below the message itself.
+    /// The thread in which a place's status is shown. For a direct message outside of a thread, this is the message
+    /// itself.
     shown: Mutex<HashMap<Place, String>>,
 }
 
 impl Statuses {
-    /// Shows that work goes on.
+    /// Shows a status.
     pub(super) async fn show(
         &self,
         web: &Web,
@@ -54,20 +54,20 @@ impl Statuses {
         if let Some(previous) = previous.filter(|previous| previous != thread) {
             self.set(web, &place.chat, &previous, "").await?;
         }
-        // An empty status would take the old one away.
+        // An empty status would remove the old one.
         let words = if words.trim().is_empty() { "is working…" } else { words };
         let words: String = words.chars().take(LENGTH).collect();
         self.set(web, &place.chat, thread, &words).await
     }
 
-    /// Stops showing it.
+    /// Removes the status.
     pub(super) async fn clear(&self, web: &Web, place: &Place) -> Result<(), Fault> {
         let Some(thread) = self.lock().remove(place) else { return Ok(()) };
         self.set(web, &place.chat, &thread, "").await
     }
 
-    /// Slack's stop button names the thread in which the status is; if that is only the message below which it is
-    /// shown, the place is the chat.
+    /// Slack's stop button names the thread of the status. If that is only the message of a direct chat, the place
+    /// is the chat.
     pub(super) fn correct(&self, update: &mut Update) {
         let chat = Place { thread: None, ..update.place.clone() };
         if update.content == Content::Stopped && self.lock().get(&chat) == update.place.thread.as_ref() {
@@ -96,7 +96,7 @@ impl Statuses {
             Err(trouble) if trouble.is(&NEVER) => {
                 if !self.is_off.swap(true, Ordering::Relaxed) {
                     let reason = trouble.fault;
-                    tracing::warn!(channel = CHANNEL, %reason, "it cannot be shown that work goes on");
+                    tracing::warn!(channel = CHANNEL, %reason, "cannot show the status of a thread; progress is not shown");
                 }
                 Ok(())
             }

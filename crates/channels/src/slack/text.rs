@@ -1,8 +1,8 @@
-//! Slack's way to write a message, undone: what the person typed, in plain words.
+//! Converts Slack's message format back to plain text.
 
 use std::borrow::Cow;
 
-/// The plain words of a message, without the mention of `me`.
+/// The plain text of a message, without mentions of `me`.
 pub(super) fn plain(text: &str, me: Option<&str>) -> String {
     let text = me.map_or(Cow::Borrowed(text), |me| without_mention(text, me));
     let mut plain = String::with_capacity(text.len());
@@ -17,12 +17,12 @@ pub(super) fn plain(text: &str, me: Option<&str>) -> String {
     plain.trim().to_owned()
 }
 
-/// Whether a message names somebody.
+/// True if a message mentions the user.
 pub(super) fn mentions(text: &str, who: &str) -> bool {
     text.contains(&format!("<@{who}>")) || text.contains(&format!("<@{who}|"))
 }
 
-/// Cuts off every mention of `me`, and what separates the first from what is said.
+/// Removes every mention of `me`, and the punctuation after one at the beginning.
 fn without_mention<'a>(text: &'a str, me: &str) -> Cow<'a, str> {
     if !mentions(text, me) {
         return Cow::Borrowed(text);
@@ -51,7 +51,7 @@ fn without_mention<'a>(text: &'a str, me: &str) -> Cow<'a, str> {
     Cow::Owned(kept)
 }
 
-/// What stands between `<` and `>`, for people.
+/// The readable form of a reference between `<` and `>`.
 fn reference(inside: &str) -> String {
     let (target, label) =
         inside.split_once('|').map_or((inside, None), |(target, label)| (target, Some(label)));
@@ -71,7 +71,7 @@ fn link(target: &str, label: Option<&str>) -> String {
     let address = target.strip_prefix("mailto:").unwrap_or(target);
     let bare = address.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/');
     match label {
-        // Slack makes a link of everything that looks like one; then the label is what was typed.
+        // Slack turns everything that looks like a link into one; the label is then what the user typed.
         Some(label) if label.trim_end_matches('/') == bare => {
             if address == target && label.contains('/') {
                 address.to_owned()
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_slack_wrote_into_a_message_is_undone() {
+    fn slacks_markup_becomes_plain_text() {
         let cases = [
             ("a &lt; b &amp;&amp; c &gt; d", "a < b && c > d"),
             ("&amp;lt; stays", "&lt; stays"),

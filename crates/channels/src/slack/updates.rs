@@ -1,4 +1,4 @@
-//! What Slack delivers, as updates.
+//! Converts Slack's deliveries to updates.
 
 use protocol::Millis;
 
@@ -8,14 +8,14 @@ use super::{
 };
 use crate::{Attachment, Content, Place, Sender, Update};
 
-/// Who we are in this workspace.
+/// The app's own user in this workspace.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Identity {
-    /// As people mention us.
+    /// The user id in mentions of the app.
     pub user: Option<String>,
 }
 
-/// What somebody did, if it concerns us.
+/// Converts a delivery; `None` if it does not concern the app.
 pub(super) fn update(delivery: &Delivery, me: &Identity, now: Millis) -> Option<Update> {
     match delivery {
         Delivery::Event(callback) => event(callback, me),
@@ -42,8 +42,8 @@ fn event(callback: &Callback, me: &Identity) -> Option<Update> {
     }
 }
 
-/// Something a person said. The same message may come as `message` and as `app_mention`, each with an id of its own;
-/// its channel and time say that it is one.
+/// Converts a message. Slack may report one message as `message` and as `app_mention` with different event ids; the
+/// alias of channel and time marks them as one.
 fn message(callback: &Callback, me: &Identity) -> Option<Update> {
     let event = &callback.event;
     let is_by_person = event.bot_id.is_none() && event.user != me.user;
@@ -56,8 +56,8 @@ fn message(callback: &Callback, me: &Identity) -> Option<Update> {
     let is_direct = event.channel_type.as_deref().map_or_else(|| chat.starts_with('D'), |kind| kind == "im");
     let is_mentioned =
         event.kind == "app_mention" || me.user.as_deref().is_some_and(|me| text::mentions(words, me));
-    // In a channel every conversation has a thread. One that nobody has begun with us does not concern us, and what
-    // stands outside of threads and does not name us cannot be part of any.
+    // In a channel every conversation has a thread. A message outside of threads that does not mention the app
+    // cannot belong to one; the lane ignores threads that have no session.
     if !is_direct && !is_mentioned && event.thread_ts.is_none() {
         return None;
     }
@@ -78,7 +78,7 @@ fn message(callback: &Callback, me: &Identity) -> Option<Update> {
     })
 }
 
-/// Somebody pressed a button.
+/// Converts a tap on a button.
 fn tap(interaction: &Interaction, now: Millis) -> Option<Update> {
     if interaction.kind != "block_actions" {
         return None;
@@ -99,8 +99,8 @@ fn tap(interaction: &Interaction, now: Millis) -> Option<Update> {
         .filter(|update| !update.sender.id.is_empty())
 }
 
-/// Somebody wrote `/baton` and something behind it. Slack does not let people write other commands that it does not
-/// know, and has no threads for this one: it speaks to the chat as a whole.
+/// Converts `/baton` with its text. Slack accepts no unregistered commands, and slash commands have no thread, so
+/// this one addresses the chat as a whole.
 fn command(words: &Command, now: Millis) -> Option<Update> {
     let chat = words.channel_id.as_deref()?;
     let user = words.user_id.clone().filter(|id| !id.is_empty())?;
@@ -139,7 +139,7 @@ fn name(known: &[&Option<String>], otherwise: &str) -> String {
     known.iter().find_map(|name| (*name).clone()).unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// A file that can be fetched. Some are only hinted at, for instance those that were deleted.
+/// A file that can be downloaded. Slack only mentions some, for instance deleted ones.
 fn attachment(file: &File) -> Option<Attachment> {
     let reference = file.url_private_download.clone().or_else(|| file.url_private.clone())?;
     Some(Attachment {
@@ -150,7 +150,7 @@ fn attachment(file: &File) -> Option<Attachment> {
     })
 }
 
-/// `1700000000.123456`, which is seconds and what makes them unique, in milliseconds.
+/// Converts a timestamp such as `1700000000.123456` to milliseconds.
 fn millis(ts: &str) -> Option<Millis> {
     let (seconds, rest) = ts.split_once('.').unwrap_or((ts, ""));
     let thousandths = format!("{rest:0<3}");

@@ -1,4 +1,4 @@
-//! Calls of Slack's Web API. Everything is sent as a form: the only encoding that all methods take.
+//! Calls to Slack's Web API. All bodies are forms, the only encoding that every method accepts.
 
 use http::{StatusCode, header::CONTENT_TYPE};
 use reqwest::{Client, Response, Url};
@@ -24,8 +24,8 @@ impl Web {
     pub(super) fn new(settings: &settings::Slack) -> Result<Self, Fault> {
         let client = calls::client(&settings.api)?;
         let api = format!("{}/", settings.api.trim_end_matches('/'));
-        let api = Url::parse(&api)
-            .map_err(|error| Fault::Refused(format!("the address of the interface: {error}")))?;
+        let api =
+            Url::parse(&api).map_err(|error| Fault::Refused(format!("invalid API address: {error}")))?;
         Ok(Self { client, api, token: settings.bot_token.clone() })
     }
 
@@ -57,24 +57,24 @@ impl Web {
         serde_json::from_value(answer).map_err(|error| strange(method, &error).into())
     }
 
-    /// Puts the content of a file where Slack said that it belongs. The address itself says who we are.
+    /// Uploads the content of a file to the address from Slack. The address itself authorises the call.
     pub(super) async fn put(&self, address: &str, content: String) -> Result<(), Fault> {
         let response = self.client.post(address).body(content).send().await.map_err(calls::fault)?;
         let (status, headers) = (response.status(), response.headers().clone());
         if status.is_success() {
             return Ok(());
         }
-        Err(calls::refusal(status, &headers, format!("the upload of a file ended with {status}")))
+        Err(calls::refusal(status, &headers, format!("the upload of a file failed with {status}")))
     }
 
-    /// Fetches a file. The token goes to Slack and to nobody else, whatever a message says where its file is.
+    /// Downloads a file. Sends the token only to Slack's hosts, whatever address a message gives.
     pub(super) async fn get(&self, address: &str, limit: u64) -> Result<bytes::Bytes, Fault> {
-        let url =
-            Url::parse(address).map_err(|error| Fault::Refused(format!("the file's address: {error}")))?;
+        let url = Url::parse(address)
+            .map_err(|error| Fault::Refused(format!("invalid address of a file: {error}")))?;
         if !self.is_trusted(&url) {
             let host = url.host_str().unwrap_or_default();
             return Err(Fault::Refused(format!(
-                "the file is at {host}, which is not Slack; it was not fetched"
+                "the file is at {host}, which is not Slack, so it was not downloaded"
             )));
         }
         let call = self.client.get(url).bearer_auth(self.token.reveal());
@@ -82,17 +82,17 @@ impl Web {
         let (status, headers) = (response.status(), response.headers().clone());
         match status {
             status if status.is_success() => calls::body(response, limit).await,
-            // Who has no right to a file is sent to a page to sign in.
+            // Without the right scope, Slack redirects to its sign-in page.
             status if status.is_redirection() => {
-                Err(Fault::Refused("the file may not be read; give the app the scope files:read".to_owned()))
+                Err(Fault::Refused("the app may not read the file; give it the scope files:read".to_owned()))
             }
             status => {
-                Err(calls::refusal(status, &headers, format!("the file could not be fetched: {status}")))
+                Err(calls::refusal(status, &headers, format!("the download of a file failed with {status}")))
             }
         }
     }
 
-    /// Whether the token may be sent there: to the interface itself, and to Slack's own hosts.
+    /// True for hosts that may receive the token: the API's own, and Slack's.
     fn is_trusted(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
         url.origin() == self.api.origin()
@@ -100,7 +100,7 @@ impl Web {
     }
 }
 
-/// Reads an answer, which says itself whether it is a success.
+/// Reads an answer, whose body tells success from failure.
 async fn read(response: Response, method: &str) -> Result<Value, Trouble> {
     let (status, headers) = (response.status(), response.headers().clone());
     let body = calls::body(response, MAX_ANSWER).await?;
@@ -121,13 +121,13 @@ async fn read(response: Response, method: &str) -> Result<Value, Trouble> {
             Err(Trouble::named("unknown_method", None, std::time::Duration::ZERO))
         }
         status if status.is_success() => parsed.map_err(|error| strange(method, &error).into()),
-        status => Err(calls::refusal(status, &headers, format!("{method} ended with {status}")).into()),
+        status => Err(calls::refusal(status, &headers, format!("{method} failed with {status}")).into()),
     }
 }
 
-/// An answer that cannot be read; whatever was asked may have been done.
+/// The fault of an unreadable answer: Slack may have carried out the call.
 fn strange(method: &str, error: &serde_json::Error) -> Fault {
-    Fault::Uncertain(format!("the answer of {method} makes no sense: {error}"))
+    Fault::Uncertain(format!("the answer of {method} cannot be parsed: {error}"))
 }
 
 #[cfg(test)]
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_goes_to_slack_and_to_nobody_else() {
+    fn the_token_is_only_sent_to_slack() {
         let web = web("http://127.0.0.1:4000/api");
         let is_trusted = |address: &str| web.is_trusted(&Url::parse(address).unwrap());
         assert!(is_trusted("http://127.0.0.1:4000/files/F1"));

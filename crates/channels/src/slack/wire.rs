@@ -1,5 +1,5 @@
-//! What Slack sends, as far as it matters here. Everything may be missing: other people's servers are partial, and
-//! Slack itself leaves out and adds fields as it likes.
+//! Slack's types, limited to the fields that are used. Every field may be missing: compatible servers are
+//! incomplete, and Slack adds and removes fields.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -10,14 +10,14 @@ use serde_json::Value;
 pub(super) struct Frame {
     #[serde(rename = "type")]
     pub kind: String,
-    /// What is acknowledged; `hello` and `disconnect` have none.
+    /// The id to acknowledge; `hello` and `disconnect` have none.
     pub envelope_id: Option<String>,
     pub payload: Value,
-    /// Why a connection will be closed.
+    /// Slack's reason for closing the connection.
     pub reason: Option<String>,
 }
 
-/// The body of a call of the Events API, and the payload of an `events_api` frame.
+/// The body of an Events API call, and the payload of an `events_api` frame.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Callback {
@@ -25,11 +25,11 @@ pub(super) struct Callback {
     pub kind: String,
     pub event_id: Option<String>,
     pub event: Event,
-    /// What is said back when the address is set up.
+    /// Returned to Slack when the address is verified.
     pub challenge: Option<String>,
 }
 
-/// An event of a kind that matters here, or of any other.
+/// An event of any kind.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Event {
@@ -49,7 +49,7 @@ pub(super) struct Event {
     pub files: Vec<File>,
 }
 
-/// A file that came with a message.
+/// A file attached to a message.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct File {
@@ -61,7 +61,7 @@ pub(super) struct File {
     pub url_private_download: Option<String>,
 }
 
-/// Somebody did something with a message of ours.
+/// A user's interaction with a message of the app.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Interaction {
@@ -75,7 +75,7 @@ pub(super) struct Interaction {
     pub trigger_id: Option<String>,
 }
 
-/// A person, as interactions describe them.
+/// The user, as interactions describe them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Person {
@@ -84,14 +84,14 @@ pub(super) struct Person {
     pub name: Option<String>,
 }
 
-/// Something with an id.
+/// An object with an id.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Named {
     pub id: Option<String>,
 }
 
-/// A message, or where it is.
+/// A message, or its address.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Message {
@@ -101,7 +101,7 @@ pub(super) struct Message {
     pub thread_ts: Option<String>,
 }
 
-/// A button that was pressed.
+/// A tapped button.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Action {
@@ -109,7 +109,7 @@ pub(super) struct Action {
     pub action_ts: Option<String>,
 }
 
-/// `/baton` and what was written behind it.
+/// The slash command `/baton` with its text.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Command {
@@ -121,18 +121,18 @@ pub(super) struct Command {
     pub trigger_id: Option<String>,
 }
 
-/// Something that was delivered.
+/// Something that Slack delivered.
 #[derive(Debug)]
 pub(super) enum Delivery {
     Event(Box<Callback>),
     Interaction(Box<Interaction>),
     Command(Box<Command>),
-    /// Of a kind that does not concern us.
+    /// Of a kind that is ignored.
     Other,
 }
 
 impl Delivery {
-    /// What the payload of a frame of this kind means.
+    /// Parses the payload of a frame of this kind.
     pub(super) fn parse(kind: &str, payload: Value) -> Result<Self, serde_json::Error> {
         fn boxed<T: DeserializeOwned>(payload: Value) -> Result<Box<T>, serde_json::Error> {
             serde_json::from_value(payload).map(Box::new)

@@ -1,4 +1,4 @@
-//! Calls to Telegram's interface. The token is part of every address, so no address may ever be told.
+//! Calls to the Bot API. Every address contains the token, so no address may appear in an error or a log.
 
 use std::time::Duration;
 
@@ -17,15 +17,14 @@ use crate::{
     settings::{self, Secret},
 };
 
-/// How long the transfer of a file may take.
+/// Timeout of a file transfer.
 const TRANSFER_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Why a call did not succeed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// Telegram said no, with a code, in its own words.
+    /// Telegram refused the call.
     No { code: u16, words: String, parameters: Parameters },
-    /// There was no answer, or none of Telegram's.
+    /// There was no answer, or one that is not Telegram's.
     Fault(Fault),
 }
 
@@ -53,21 +52,20 @@ impl From<Trouble> for Fault {
 }
 
 impl Trouble {
-    /// Whether Telegram said no with this code and these words among others.
+    /// True if Telegram refused with this code and a text that contains `part`.
     pub(super) fn is(&self, expected: u16, part: &str) -> bool {
         matches!(self, Self::No { code, words, .. } if *code == expected && words.contains(part))
     }
 }
 
-/// What a method is told.
+/// The body of a call.
 #[derive(Debug)]
 pub(super) enum Body {
     Json(Value),
-    /// With a file.
     Form(Form),
 }
 
-/// A bot's access to the interface.
+/// A bot's access to the Bot API.
 #[derive(Debug)]
 pub(super) struct Api {
     http: reqwest::Client,
@@ -81,19 +79,18 @@ impl Api {
         let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, ':' | '_' | '-');
         if token.is_empty() || !token.chars().all(is_plain) {
             return Err(Fault::Refused(
-                "the token of the Telegram bot is empty or has characters that no token has".to_owned(),
+                "the token of the Telegram bot is empty or has invalid characters".to_owned(),
             ));
         }
         let address = settings.api.trim_end_matches('/').to_owned();
         Ok(Self { http: calls::client(&address)?, address, token: settings.token.clone() })
     }
 
-    /// Calls a method.
     pub(super) async fn call<T: DeserializeOwned>(&self, method: &str, body: &Value) -> Result<T, Trouble> {
         self.finish(self.http.post(self.method(method)).json(body)).await
     }
 
-    /// Calls a method that may take longer than others.
+    /// Calls a method with its own timeout.
     pub(super) async fn wait<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -115,7 +112,7 @@ impl Api {
         }
     }
 
-    /// Fetches a file, if it is not longer than `limit` bytes.
+    /// Downloads a file of at most `limit` bytes.
     pub(super) async fn fetch(&self, path: &str, limit: u64) -> Result<Bytes, Fault> {
         let address = format!("{}/file/bot{}/{path}", self.address, self.token.reveal());
         let answer = self.http.get(address).timeout(TRANSFER_TIMEOUT).send().await.map_err(calls::fault)?;
@@ -124,7 +121,7 @@ impl Api {
             return Err(calls::refusal(
                 status,
                 answer.headers(),
-                format!("a file: HTTP {}", status.as_u16()),
+                format!("the download of a file failed with HTTP {}", status.as_u16()),
             ));
         }
         calls::body(answer, limit).await
@@ -138,7 +135,7 @@ impl Api {
         let answer = call.send().await.map_err(calls::fault)?;
         let result = self.read(answer).await?;
         serde_json::from_value(result).map_err(|error| {
-            Trouble::Fault(Fault::Uncertain(format!("an answer that cannot be understood: {error}")))
+            Trouble::Fault(Fault::Uncertain(format!("Telegram's answer cannot be parsed: {error}")))
         })
     }
 
@@ -152,15 +149,15 @@ impl Api {
                 words: self.words(&answer.description, status),
                 parameters: answer.parameters,
             }),
-            // Not Telegram, but something between us.
+            // The answer comes from a proxy, not from Telegram.
             _ if !status.is_success() => {
                 Err(calls::refusal(status, &headers, format!("HTTP {}", status.as_u16())).into())
             }
-            _ => Err(Fault::Uncertain("an answer that is not Telegram's".to_owned()).into()),
+            _ => Err(Fault::Uncertain("the answer is not from the Bot API".to_owned()).into()),
         }
     }
 
-    /// The reason for a refusal, in which the token must not be repeated.
+    /// Telegram's reason for a refusal, with the token removed.
     fn words(&self, description: &str, status: StatusCode) -> String {
         if description.is_empty() {
             return format!("HTTP {}", status.as_u16());

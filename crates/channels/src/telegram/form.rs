@@ -1,10 +1,10 @@
-//! A form with a file in it, as `multipart/form-data`.
+//! A form with a file, as `multipart/form-data`.
 
 use std::fmt::Write as _;
 
 use crate::Document;
 
-/// A form that is being filled in.
+/// A form under construction.
 #[derive(Debug)]
 pub(super) struct Form {
     boundary: String,
@@ -13,16 +13,14 @@ pub(super) struct Form {
 
 impl Form {
     pub(super) fn new() -> Self {
-        // Nobody can put into a text what is drawn after it was written.
+        // A random boundary cannot occur in a text that was written before.
         Self { boundary: format!("baton-{:032x}", rand::random::<u128>()), body: String::new() }
     }
 
-    /// Adds a field.
     pub(super) fn field(&mut self, name: &str, value: &str) {
         self.part(&format!("name=\"{name}\""), "text/plain; charset=utf-8", value);
     }
 
-    /// Adds a file.
     pub(super) fn file(&mut self, name: &str, file: &Document) {
         let plain =
             |text: &str| text.replace(|it: char| it.is_control() || matches!(it, '"' | '\\' | '/'), "_");
@@ -39,7 +37,7 @@ impl Form {
         );
     }
 
-    /// The media type and the body.
+    /// Returns the media type and the body.
     pub(super) fn finish(self) -> (String, String) {
         let Self { boundary, body } = self;
         (format!("multipart/form-data; boundary={boundary}"), format!("{body}--{boundary}--\r\n"))

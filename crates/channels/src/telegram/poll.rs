@@ -1,4 +1,4 @@
-//! Long polls. The offset of a poll tells Telegram what it may forget, so it is moved after what came is stored.
+//! Long polling. The offset of a poll acknowledges all earlier updates, so it only advances after they are stored.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use tokio::time::{Instant, sleep};
 use super::{CHANNEL, Telegram, api::Trouble, read::Bot, wire};
 use crate::{Fault, Inbox, Place, Update};
 
-/// What Telegram is to tell. Edits are not: what was said has been acted upon.
+/// Kinds of updates to receive. Edits are not among them, because the original message has already been acted upon.
 pub(super) const KINDS: [&str; 2] = ["message", "callback_query"];
 
-/// How many updates are fetched at once, at most.
+/// Maximum number of updates of one poll.
 const BATCH: u32 = 100;
 
-/// How long things take.
+/// Timing of the polls.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// How long Telegram waits for something to tell.
+    /// Time for which Telegram waits for an update.
     pub poll: Duration,
-    /// How much longer an answer may take. After that the poll is taken for dead and made anew.
+    /// Additional time for the answer. After that the connection is considered dead, and a new poll begins.
     pub grace: Duration,
-    /// A server that does not wait is not asked again before this.
+    /// Minimum time between polls, for a server that answers at once.
     pub idle: Duration,
-    /// How long to wait after the first failure, and at most.
+    /// Pause after the first failure, and maximum pause.
     pub least: Duration,
     pub most: Duration,
-    /// How long to wait while somebody else fetches the updates.
+    /// Pause while another client receives the updates.
     pub conflict: Duration,
 }
 
@@ -44,17 +44,17 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// How long to wait after something went wrong so many times; the fault, if there is no use in going on.
+    /// The pause before the next attempt; the fault if another attempt is useless.
     pub(super) fn after(&self, trouble: &Trouble, tries: &mut u32) -> Result<Duration, Fault> {
         let pause = match trouble {
             Trouble::No { code: 401 | 404, words, .. } => {
                 return Err(Fault::Refused(format!(
-                    "Telegram does not know the bot; its token is wrong or was revoked: {words}"
+                    "Telegram rejects the bot's token, which is wrong or was revoked: {words}"
                 )));
             }
             Trouble::No { code: 409, words, .. } => {
                 tracing::warn!(
-                    "somebody else fetches this bot's updates (another gateway, or a webhook); stop it: {words}"
+                    "another client receives this bot's updates (another gateway, or a webhook); stop it: {words}"
                 );
                 return Ok(self.conflict);
             }
@@ -64,17 +64,13 @@ impl Pace {
         let growing = self.least.saturating_mul(1 << (*tries).min(10)).min(self.most);
         *tries += 1;
         let pause = pause.unwrap_or(growing);
-        tracing::warn!(
-            ?trouble,
-            ?pause,
-            "updates of Telegram could not be fetched or stored; this is tried again"
-        );
+        tracing::warn!(?trouble, ?pause, "cannot receive or store updates of Telegram; retrying");
         Ok(pause)
     }
 }
 
 impl Telegram {
-    /// Fetches updates, until there is no use in it.
+    /// Polls until a fault makes it useless.
     pub(super) async fn poll(&self, bot: &Bot, inbox: &Inbox) -> Fault {
         let mut tries = 0;
         loop {
@@ -93,9 +89,9 @@ impl Telegram {
         }
     }
 
-    /// Fetches updates once, and stores them. Says how long to wait before the next time.
+    /// Polls once and stores the updates. Returns the pause before the next poll.
     async fn fetch(&self, bot: &Bot, inbox: &Inbox) -> Result<Duration, Trouble> {
-        // Another bot's updates are counted differently.
+        // Update numbers are counted per bot.
         let bookmark = format!("{CHANNEL}/{}", bot.id);
         let lost = |error: crate::ledger::Error| Trouble::Fault(Fault::Unreachable(error.to_string()));
         let offset = inbox.bookmark(&bookmark).await.map_err(lost)?;
@@ -121,7 +117,7 @@ impl Telegram {
     }
 }
 
-/// Says which group has become which other, if that is what an update tells. It is told in both.
+/// The old and the new place, if an update reports that a group has a new id. Telegram reports it in both groups.
 pub(super) fn moved(update: &Value) -> Option<(Place, Place)> {
     let message = update.get("message")?;
     let chat = |id: i64| Place { channel: CHANNEL.to_owned(), chat: id.to_string(), thread: None };
@@ -133,12 +129,12 @@ pub(super) fn moved(update: &Value) -> Option<(Place, Place)> {
     other("migrate_from_chat_id").map(|from| (chat(from), chat(here)))
 }
 
-/// What an update means. One that cannot be understood will not be understood next time, and is left out.
+/// Parses an update. One that cannot be parsed is skipped, because it would fail again.
 pub(super) fn read(bot: &Bot, update: Value, inbox: &Inbox) -> Option<Update> {
     match serde_json::from_value::<wire::Update>(update) {
         Ok(update) => bot.read(update, inbox.now()),
         Err(error) => {
-            tracing::warn!(%error, "Telegram sent an update that cannot be understood");
+            tracing::warn!(%error, "skipping an update of Telegram that cannot be parsed");
             None
         }
     }

@@ -1,11 +1,11 @@
-//! What people do in Telegram, in our words.
+//! Converts Telegram's updates.
 
 use protocol::Millis;
 
 use super::{CHANNEL, wire};
 use crate::{Attachment, Content, Place, Sender, Update};
 
-/// The bot, as Telegram knows it.
+/// The bot's own user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bot {
     pub id: i64,
@@ -13,7 +13,7 @@ pub(super) struct Bot {
 }
 
 impl Bot {
-    /// What an update means. None if it is not for us.
+    /// Converts an update; `None` if it is not meant for this bot.
     pub(super) fn read(&self, update: wire::Update, now: Millis) -> Option<Update> {
         let id = format!("{}/{}", self.id, update.update_id);
         if let Some(query) = update.callback_query {
@@ -48,14 +48,14 @@ impl Bot {
         })
     }
 
-    /// Whether a message answers one of the bot's.
+    /// True if a message replies to one of the bot's messages.
     fn is_answered(&self, message: &wire::Message) -> bool {
         let Some(answered) = &message.reply_to_message else { return false };
         answered.forum_topic_created.is_none()
             && answered.from.as_ref().is_some_and(|from| from.id == self.id)
     }
 
-    /// Words without the bot's name before or after them, and whether it is named at all.
+    /// The text without a mention of the bot at its beginning or end; true if the bot is mentioned at all.
     fn without_mention(&self, said: &str) -> (String, bool) {
         let said = said.trim();
         let name = format!("@{}", self.username.to_ascii_lowercase());
@@ -73,7 +73,7 @@ impl Bot {
     }
 }
 
-/// Whether a name stands in a text by itself.
+/// True if a name occurs in a text as a whole word.
 fn is_named(text: &str, name: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     lower.match_indices(name).any(|(at, _)| {
@@ -92,9 +92,9 @@ fn is_word(character: char) -> bool {
 
 /// A command at the beginning of a text.
 struct Command {
-    /// For which bot, if it says so.
+    /// The bot it is addressed to, if it names one.
     bot: Option<String>,
-    /// The text without that.
+    /// The text without the bot's name.
     text: String,
 }
 
@@ -104,7 +104,7 @@ impl Command {
     }
 }
 
-/// Reads `/name@bot words`. A path such as `/usr/bin` is no command.
+/// Parses `/name@bot words`. A path such as `/usr/bin` is not a command.
 fn command(said: &str) -> Option<Command> {
     let said = said.trim();
     let end = said.find(char::is_whitespace).unwrap_or(said.len());
@@ -130,7 +130,7 @@ fn tapped(id: String, query: wire::CallbackQuery, now: Millis) -> Option<Update>
         is_direct: message.chat.kind == "private",
         is_addressed: true,
         message: Some(message.message_id.to_string()),
-        // Telegram tells when the message was sent, and not when its button was chosen.
+        // Telegram reports when the message was sent, not when its button was tapped.
         sent: now,
         content: Content::Tapped { token: query.data?, receipt: Some(query.id) },
     })
@@ -154,7 +154,7 @@ fn sender(user: &wire::User) -> Sender {
     Sender { id: user.id.to_string(), name: name.trim().to_owned() }
 }
 
-/// What came with a message. Of a picture only the largest size counts.
+/// The files of a message; of a photo only its largest size.
 fn files(message: &wire::Message) -> Vec<Attachment> {
     let photo = message.photo.iter().max_by_key(|it| (it.width * it.height, it.file_size));
     let files = [
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// What a message in a group means to `@baton_bot`, whose number is 42.
+    /// Reads a message in a group as the bot `@baton_bot` with the id 42.
     fn read(fields: Value) -> Option<Update> {
         let mut message = json!({
             "message_id": 3, "date": 5, "chat": {"id": -7, "type": "supergroup"},
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mention_is_cut_off_where_it_is_a_form_of_address() {
+    fn a_mention_at_either_end_is_removed() {
         assert_eq!(said("@baton_bot, hello"), Some(("hello".into(), true)));
         assert_eq!(said("hello @BATON_BOT"), Some(("hello".into(), true)));
         assert_eq!(said("ask @baton_bot about it"), Some(("ask @baton_bot about it".into(), true)));
@@ -222,18 +222,18 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_the_bot_is_meant_for_it() {
+    fn a_reply_to_the_bot_is_addressed_to_it() {
         let is_addressed = |answered: Value| {
             read(json!({"text": "yes", "reply_to_message": answered})).unwrap().is_addressed
         };
         assert!(is_addressed(json!({"from": {"id": 42, "is_bot": true}})));
         assert!(!is_addressed(json!({"from": {"id": 43}})));
-        // Whatever is said in a topic that the bot opened looks like an answer to it.
+        // Telegram reports every message in a topic as a reply to the message that opened the topic.
         assert!(!is_addressed(json!({"from": {"id": 42}, "forum_topic_created": {"name": "work"}})));
     }
 
     #[test]
-    fn only_a_topic_is_a_place_of_its_own() {
+    fn only_a_topic_is_a_separate_place() {
         let thread = |fields: Value| read(fields).unwrap().place.thread;
         assert_eq!(
             thread(json!({"text": "a", "message_thread_id": 5, "is_topic_message": true})),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_said_is_ignored() {
+    fn updates_without_a_users_message_are_ignored() {
         for nothing in [
             json!({"text": "hello", "from": {"id": 2, "is_bot": true}}),
             json!({"text": "hello", "from": null}),

@@ -1,4 +1,4 @@
-//! What is said, in Telegram's form.
+//! Builds the bodies of calls to Telegram.
 
 use serde_json::{Map, Value, json};
 
@@ -9,30 +9,29 @@ use crate::{
     split::{self, Limit, Unit},
 };
 
-/// How long a message may be, without its tags.
+/// Maximum length of a message without its tags.
 pub(super) const TEXT: Limit = Limit { length: 4_096, unit: Unit::Utf16 };
 
-/// How long the words that come with a file may be.
+/// Maximum length of a file's caption.
 const CAPTION: Limit = Limit { length: 1_024, unit: Unit::Utf16 };
 
-/// How long the words may be that are shown to somebody who chose a button.
+/// Maximum length of the text that confirms a tap.
 const TOAST: usize = 200;
 
-/// A row of buttons has at most so many, with so many characters in all, so that they can be read on a telephone.
+/// Maximum number of buttons in a row and of their characters in total, so that they are readable on a phone.
 const ROW: usize = 3;
 const ROW_WIDTH: usize = 30;
 const LABEL: usize = 60;
 
-/// Which form words are given.
+/// The format of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dress {
-    /// As Telegram's HTML.
     Html,
-    /// As they are. This cannot fail.
+    /// Plain text, which Telegram always accepts.
     Plain,
 }
 
-/// The words of a message; beside a file they are its caption.
+/// The text of a message; with a file it is the caption.
 fn words(post: &Post, dress: Dress) -> Map<String, Value> {
     let mut body = Map::new();
     let (key, text) = match &post.file {
@@ -46,13 +45,13 @@ fn words(post: &Post, dress: Dress) -> Map<String, Value> {
         body.insert(key.to_owned(), text.into());
     }
     if post.file.is_none() {
-        // What an agent links to is not worth a picture that is larger than its answer.
+        // The preview of a link would be larger than most answers.
         body.insert("link_preview_options".to_owned(), json!({"is_disabled": true}));
     }
     body
 }
 
-/// What every method for a place wants to know.
+/// The fields that address a place.
 fn at(place: &Place) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("chat_id".to_owned(), number(&place.chat));
@@ -67,7 +66,7 @@ fn number(id: &str) -> Value {
     id.parse::<i64>().map_or_else(|_| id.into(), Value::from)
 }
 
-/// What is said, with a file if there is one.
+/// The body that sends a post, with its file if it has one.
 pub(super) fn message(place: &Place, post: &Post, dress: Dress) -> Body {
     let mut body = at(place);
     body.extend(words(post, dress));
@@ -79,7 +78,7 @@ pub(super) fn message(place: &Place, post: &Post, dress: Dress) -> Body {
     }
 }
 
-/// What is said instead. Buttons that are not there any more go away.
+/// The body that edits a message. Buttons that the new post lacks are removed.
 pub(super) fn edit(place: &Place, sent: &Sent, post: &Post, dress: Dress) -> Body {
     let mut body = Map::new();
     body.insert("chat_id".to_owned(), number(&place.chat));
@@ -116,15 +115,14 @@ pub(super) fn receipt(receipt: &str, words: Option<&str>) -> Value {
     body
 }
 
-/// The message that is answered, if it is still there.
+/// The reply fields. If the original message was deleted, the post is sent without a reply.
 fn reply(post: &Post) -> Option<(String, Value)> {
     let message = post.reply_to.as_deref()?;
     let reply = json!({"message_id": number(message), "allow_sending_without_reply": true});
     Some(("reply_parameters".to_owned(), reply))
 }
 
-/// Cuts text into pieces that fit when they are rendered. What is shown can be longer than what was written: a table
-/// is filled with spaces.
+/// Splits text into pieces that fit when rendered. Rendering can make a text longer: a table is padded with spaces.
 pub(super) fn pieces(text: &str) -> Vec<String> {
     let mut limit = TEXT;
     loop {
@@ -137,7 +135,7 @@ pub(super) fn pieces(text: &str) -> Vec<String> {
     }
 }
 
-/// How long a text is when its tags and entities are gone.
+/// Length of a text without tags and entities.
 fn shown(markdown: &str) -> usize {
     let html = markup::render(markdown, &Html);
     let mut is_tag = false;
@@ -153,7 +151,7 @@ fn shown(markdown: &str) -> usize {
     TEXT.measure(&visible)
 }
 
-/// What fits beside a file, which has the rest.
+/// The beginning of a text as a file's caption; the file has the rest.
 fn caption(text: &str) -> String {
     if CAPTION.measure(text) <= CAPTION.length {
         return text.to_owned();
@@ -162,7 +160,7 @@ fn caption(text: &str) -> String {
     split::pieces(text, limit).first().map(|piece| format!("{piece}…")).unwrap_or_default()
 }
 
-/// Rows of buttons, short ones side by side.
+/// Rows of buttons, with short ones side by side.
 fn keyboard(buttons: &[Button]) -> Option<(String, Value)> {
     let mut rows: Vec<Vec<Value>> = Vec::new();
     let mut width = 0;
@@ -213,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_when_it_is_shown_is_cut_smaller() {
+    fn a_text_that_grows_when_rendered_is_split_smaller() {
         let row = format!("|{}|\n", "a|".repeat(15));
         let table = format!("{row}{}\n{}", "|-".repeat(16) + "|", row.repeat(120));
         assert!(TEXT.measure(&table) < TEXT.length, "{}", table.len());
@@ -222,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_measured_without_tags() {
+    fn rendered_length_excludes_tags() {
         assert_eq!(shown("**a** < `b` & 😀"), "a < b & ..".len());
     }
 

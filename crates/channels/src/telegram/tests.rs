@@ -1,4 +1,4 @@
-//! The adapter against a server that is as strict as Telegram's.
+//! Tests of the adapter with a server that is as strict as Telegram's.
 
 mod receive;
 mod send;
@@ -21,10 +21,10 @@ use crate::{
     settings::{Secret, TelegramWebhook},
 };
 
-/// How long a test waits for what has to come.
+/// Timeout of everything that a test waits for.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A test does not wait for anything longer than it has to.
+/// Short pauses, so that a test does not wait longer than necessary.
 const PACE: Pace = Pace {
     poll: Duration::from_secs(50),
     grace: Duration::from_secs(15),
@@ -64,7 +64,7 @@ impl World {
         Telegram { pace: self.pace, ..Telegram::new(&self.settings).unwrap() }
     }
 
-    /// Starts a gateway that does nothing but receive.
+    /// Starts a gateway that only receives.
     fn receive(&self) -> Gateway {
         let path = self.directory.path().join("channels.db");
         let ledger = Arc::new(Ledger::open(&path, Arc::new(|| 1_000_000)).unwrap());
@@ -79,7 +79,7 @@ impl World {
         self.fake.say(ada(text))
     }
 
-    /// Waits until a method was called so often.
+    /// Waits until a method was called `times` times.
     async fn called(&self, method: &str, times: usize) {
         let enough = |count: &usize| *count >= times;
         let stage = self.fake.stage();
@@ -108,7 +108,7 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// The updates of the place in which something happens next.
+    /// The updates of the next place with news.
     async fn next(&mut self) -> Vec<Update> {
         let place = timeout(PATIENCE, self.news.recv()).await.unwrap().unwrap();
         self.stored(&place).await
@@ -119,12 +119,12 @@ impl Gateway {
         kept.into_iter().map(|kept| kept.update).collect()
     }
 
-    /// Why it gave up.
+    /// Waits for the fault that ended receiving.
     async fn fault(self) -> Fault {
         timeout(PATIENCE, self.task).await.unwrap().unwrap()
     }
 
-    /// Stops it, as if it had been killed.
+    /// Stops the gateway as if it had been killed.
     async fn stop(self) {
         self.task.abort();
         let _ = self.task.await;

@@ -1,4 +1,4 @@
-//! Updates that Telegram brings. It repeats what is not answered with success.
+//! Receives updates by webhook. Telegram repeats a call that is not answered with success.
 
 use http::{Method, StatusCode};
 use ring::hmac;
@@ -16,14 +16,14 @@ use crate::{
 
 const HEADER: &str = "x-telegram-bot-api-secret-token";
 
-/// No update of Telegram is nearly as long.
+/// Maximum length of an update; Telegram's own are far shorter.
 const MAX_UPDATE: usize = 256 << 10;
 
-/// Where Telegram is told to call, and how we know that it is Telegram.
+/// The registered webhook and its secret.
 pub(super) struct Hook {
     url: String,
     secret: Secret,
-    /// Two texts are the same if their codes are, and those can be compared without telling where they differ.
+    /// Compares secrets by their HMACs, so that the timing does not reveal where they differ.
     key: hmac::Key,
 }
 
@@ -33,14 +33,14 @@ impl Hook {
         let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-');
         if secret.is_empty() || secret.len() > 256 || !secret.chars().all(is_plain) {
             return Err(Fault::Refused(
-                "the secret of the Telegram webhook has to be 1 to 256 letters, digits, _ and -".to_owned(),
+                "the secret of the Telegram webhook must be 1 to 256 letters, digits, _ and -".to_owned(),
             ));
         }
         let key = hmac::Key::new(hmac::HMAC_SHA256, &rand::random::<[u8; 32]>());
         Ok(Self { url: settings.url.clone(), secret: settings.secret.clone(), key })
     }
 
-    /// What Telegram has to know. Over more than one connection updates could overtake each other.
+    /// The body that registers the webhook. With more than one connection, updates could overtake each other.
     pub(super) fn registration(&self) -> Value {
         json!({
             "url": self.url,
@@ -58,29 +58,32 @@ impl Hook {
 }
 
 impl Telegram {
-    /// Answers a call: yes only when the update is stored.
+    /// Handles a call; returns success only after the update is stored.
     pub(super) async fn called(&self, call: Call, inbox: &Inbox) -> Reply {
         let Some(hook) = &self.hook else { return Reply::absent() };
         if call.method != Method::POST {
             return Reply::text(StatusCode::METHOD_NOT_ALLOWED, "only POST\n");
         }
         if !hook.is_genuine(&call) {
-            tracing::warn!("a call of the Telegram webhook without the right secret was refused");
+            tracing::warn!("refused a call to the Telegram webhook with a wrong secret");
             return Reply::refused();
         }
         if call.body.len() > MAX_UPDATE {
-            tracing::warn!(length = call.body.len(), "a call of the Telegram webhook was too long");
-            return Reply::text(StatusCode::PAYLOAD_TOO_LARGE, "no update is as long as this\n");
+            tracing::warn!(
+                length = call.body.len(),
+                "refused a call to the Telegram webhook that is too long"
+            );
+            return Reply::text(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than any update\n");
         }
         let update = serde_json::from_slice::<Value>(&call.body).unwrap_or_default();
         if update.get("update_id").and_then(Value::as_i64).is_none() {
-            tracing::warn!("a call of the Telegram webhook had no update in it");
+            tracing::warn!("refused a call to the Telegram webhook without an update");
             return Reply::malformed();
         }
         if let Some((from, to)) = poll::moved(&update)
             && let Err(error) = inbox.moved(&from, &to).await
         {
-            tracing::error!(%error, "a group that has become another one could not be noted; it will be told again");
+            tracing::error!(%error, "cannot store the new id of a group; Telegram will send it again");
             return Reply::failed();
         }
         let Ok(bot) = self.bot().await else { return Reply::failed() };

@@ -1,12 +1,12 @@
-//! What Telegram sends, as far as it matters here. Whatever is missing or unknown is no mistake: the interface grows,
-//! and servers that stand in for it know only a part of it.
+//! Telegram's types, limited to the fields that are used. Missing and unknown fields are accepted: the API grows,
+//! and compatible servers implement only a part of it.
 
 #![expect(clippy::struct_field_names, reason = "the names are Telegram's")]
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Every answer.
+/// The envelope of every answer.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Answer {
@@ -17,7 +17,7 @@ pub(super) struct Answer {
     pub parameters: Parameters,
 }
 
-/// What would help, when something went wrong.
+/// Hints about an error.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct Parameters {
@@ -56,7 +56,7 @@ pub(super) struct Chat {
 #[serde(default)]
 pub(super) struct Message {
     pub message_id: i64,
-    /// Only if `is_topic_message`; else it names a thread of replies, which is no place of its own.
+    /// A topic if `is_topic_message` is set; otherwise a thread of replies, which is not a separate place.
     pub message_thread_id: Option<i64>,
     pub is_topic_message: bool,
     pub from: Option<User>,
@@ -65,7 +65,7 @@ pub(super) struct Message {
     pub text: Option<String>,
     pub caption: Option<String>,
     pub reply_to_message: Option<Box<Message>>,
-    /// Whatever is said in a topic is told as a reply to the message that opened it.
+    /// Set on the message that opened a topic, to which all messages in the topic are formal replies.
     pub forum_topic_created: Option<Value>,
     pub photo: Vec<File>,
     pub document: Option<File>,
@@ -84,7 +84,7 @@ pub(super) struct CallbackQuery {
     pub data: Option<String>,
 }
 
-/// A file, or one size of a picture.
+/// A file, or one size of a photo.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct File {

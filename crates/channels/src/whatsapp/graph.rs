@@ -1,4 +1,4 @@
-//! Calls to the Graph API, and what its refusals mean.
+//! Calls to the Graph API, and the mapping of its errors to faults.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use serde_json::Value;
 use super::wire::Trouble;
 use crate::{Document, Fault, calls, settings::Secret};
 
-/// More than 24 hours have passed since the person wrote.
+/// More than 24 hours have passed since the user wrote.
 pub(super) const TOO_LATE: i64 = 131_047;
 
-/// The token is not one, or not any more.
+/// The access token is invalid or has expired.
 const WRONG_TOKEN: i64 = 190;
 
-/// How long a file may be on its way.
+/// Timeout of a file transfer.
 const FILE_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What files are fetched from wants to know who asks.
+/// The file server requires a user agent.
 const AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
 
-/// The Graph API, for one token.
+/// The Graph API with one token.
 #[derive(Debug)]
 pub(super) struct Graph {
     http: reqwest::Client,
@@ -31,7 +31,7 @@ pub(super) struct Graph {
     token: Secret,
 }
 
-/// What is told about a file.
+/// The description of a file.
 #[derive(Debug, Deserialize)]
 struct Media {
     url: String,
@@ -52,7 +52,8 @@ impl Graph {
         Ok(Self { http, api, token })
     }
 
-    /// Whether the token is good. That it may not look at the number is no fault: that is another right than to speak.
+    /// Checks the token. It is not a fault if the token may not read the number, because sending needs a different
+    /// right.
     pub(super) async fn check(&self, number: &str) -> Result<(), Fault> {
         let call = self.http.get(self.url(&[number])).bearer_auth(self.token.reveal());
         let answer = call.send().await.map_err(calls::fault)?;
@@ -66,22 +67,22 @@ impl Graph {
             Fault::Refused(reason)
                 if !matches!(code, Ok(WRONG_TOKEN)) && status != StatusCode::UNAUTHORIZED =>
             {
-                tracing::warn!(reason, "WhatsApp does not show the number; it is used all the same");
+                tracing::warn!(reason, "the token may not read the phone number; using it anyway");
                 Ok(())
             }
             fault => Err(fault),
         }
     }
 
-    /// Asks for something that people may see at once.
+    /// Makes a call with a visible effect: after a lost connection its fault stays uncertain, so that it is not repeated.
     pub(super) async fn post(&self, path: &[&str], body: &Value) -> Result<Value, Fault> {
         let answer = self.call(self.http.post(self.url(path)).json(body)).await?;
         let answer = calls::body(answer, calls::MAX_ANSWER).await?;
-        // It is done, whatever it says.
+        // The call was carried out, whatever the body says.
         Ok(serde_json::from_slice(&answer).unwrap_or_default())
     }
 
-    /// Leaves a file there; its id, with which it can be sent.
+    /// Uploads a file and returns its id.
     pub(super) async fn upload(&self, number: &str, file: &Document) -> Result<String, Fault> {
         let form = form(file);
         let call = self.http.post(self.url(&[number, "media"])).timeout(FILE_TIMEOUT);
@@ -91,31 +92,33 @@ impl Graph {
         let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         let id = answer.get("id").and_then(Value::as_str);
         id.map(ToOwned::to_owned)
-            .ok_or_else(|| Fault::Refused("a file was uploaded and has no id".to_owned()))
+            .ok_or_else(|| Fault::Refused("WhatsApp's answer to an upload has no id".to_owned()))
     }
 
-    /// Fetches a file that somebody sent.
+    /// Downloads a file that a user sent.
     pub(super) async fn download(&self, id: &str, limit: u64) -> Result<Bytes, Fault> {
         let answer = self.call(self.http.get(self.url(&[id]))).await.map_err(harmless)?;
         let answer = calls::body(answer, calls::MAX_ANSWER).await.map_err(harmless)?;
-        let media: Media = serde_json::from_slice(&answer)
-            .map_err(|error| Fault::Refused(format!("what is told about a file cannot be read: {error}")))?;
+        let media: Media = serde_json::from_slice(&answer).map_err(|error| {
+            Fault::Refused(format!("the description of a file cannot be parsed: {error}"))
+        })?;
         let size = media.file_size.as_u64().or_else(|| media.file_size.as_str()?.parse().ok());
         if size.is_some_and(|size| size > limit) {
-            return Err(Fault::Refused(format!("longer than {limit} bytes")));
+            return Err(Fault::Refused(format!("the file is longer than {limit} bytes")));
         }
         let call = self.http.get(self.trusted(&media.url)?).timeout(FILE_TIMEOUT);
         let answer = self.call(call.header(header::USER_AGENT, AGENT)).await.map_err(harmless)?;
         calls::body(answer, limit).await.map_err(harmless)
     }
 
-    /// An address that may be told the token.
+    /// Returns the address if it may receive the token.
     fn trusted(&self, address: &str) -> Result<Url, Fault> {
-        let url = Url::parse(address).map_err(|_| Fault::Refused("a file has no address".to_owned()))?;
+        let url =
+            Url::parse(address).map_err(|_| Fault::Refused("the address of a file is invalid".to_owned()))?;
         if url.scheme() == "https" || url.origin() == self.api.origin() {
             return Ok(url);
         }
-        Err(Fault::Refused("a file is at an address that is not to be trusted with the token".to_owned()))
+        Err(Fault::Refused("the address of a file is not HTTPS, so it may not receive the token".to_owned()))
     }
 
     fn url(&self, path: &[&str]) -> Url {
@@ -132,36 +135,36 @@ impl Graph {
         if status.is_success() {
             return Ok(answer);
         }
-        // What it says is worth reading, but not worth failing for.
+        // The body only adds details to the error, so failing to read it is not an error.
         let body = calls::body(answer, calls::MAX_ANSWER).await.unwrap_or_default();
         Err(refusal(status, &headers, &body, &self.token))
     }
 }
 
-/// What a refusal means. Nobody is told the token, which some refusals repeat.
+/// Maps an error to a fault. Removes the token, which some errors repeat.
 fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], token: &Secret) -> Fault {
     let Trouble { code, message, error_data } =
         serde_json::from_slice::<Refusal>(body).map(|refusal| refusal.error).unwrap_or_default();
     let said = error_data.and_then(|data| data.details).unwrap_or(message).replace(token.reveal(), "…");
     let reason = format!("{said} (HTTP {}, code {code})", status.as_u16());
-    // It hardly ever says for how long.
+    // The header with the pause is rarely present.
     let says = headers.contains_key(header::RETRY_AFTER).then(|| calls::retry_after(headers));
     let wait = |seconds| Fault::Busy { after: says.unwrap_or(Duration::from_secs(seconds)) };
     match code {
-        TOO_LATE => Fault::Closed("more than 24 hours have passed since they did".to_owned()),
-        // One person gets a message every six seconds; bursts are borrowed from the time after them.
+        TOO_LATE => Fault::Closed("the last message is more than 24 hours old".to_owned()),
+        // A user can receive one message every six seconds; a burst uses up later slots.
         131_056 => wait(6),
-        // The number, or the app, was too fast for a moment.
+        // The number or the app exceeded its rate limit.
         130_429 => wait(2),
-        // The account has used up what it may ask in an hour.
+        // The account exceeded its hourly limit.
         4 | 80_007 => wait(60),
         WRONG_TOKEN => Fault::Refused(format!("the access token is wrong or has expired: {reason}")),
-        131_026 => Fault::Refused(format!("the person cannot receive this on WhatsApp: {reason}")),
+        131_026 => Fault::Refused(format!("the user cannot receive this on WhatsApp: {reason}")),
         _ => calls::refusal(status, headers, reason),
     }
 }
 
-/// What a failure means if nobody would have seen a success: it can be asked for again.
+/// Makes a fault retryable, for calls without a visible effect.
 fn harmless(fault: Fault) -> Fault {
     match fault {
         Fault::Uncertain(reason) => Fault::Unreachable(reason),
@@ -175,7 +178,7 @@ struct Form {
     body: String,
 }
 
-/// Only few kinds of files are taken, and of those that are text, only the plainest.
+/// WhatsApp accepts few file types, and only plain text among the text types.
 const FILE_KIND: &str = "text/plain";
 
 fn form(file: &Document) -> Form {
@@ -221,7 +224,7 @@ mod tests {
         assert!(matches!(meaning(400, 100), Fault::Refused(_)));
         assert!(matches!(meaning(500, 131_000), Fault::Uncertain(_)));
         assert!(matches!(meaning(503, 2), Fault::Unreachable(_)));
-        assert!(meaning(400, 131_047).to_string().contains("has to write first"));
+        assert!(meaning(400, 131_047).to_string().contains("only after the user has written"));
     }
 
     #[test]
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_still_a_refusal() {
+    fn an_answer_without_json_is_still_a_fault() {
         let fault = refusal(StatusCode::BAD_GATEWAY, &HeaderMap::new(), b"<html>", &Secret::new("t"));
         assert!(matches!(fault, Fault::Uncertain(_)), "{fault}");
     }

@@ -1,7 +1,7 @@
-//! Posts as WhatsApp wants them.
+//! Converts posts to WhatsApp's messages.
 //!
-//! What can be chosen is shown as buttons if it fits on them, and else as a list, which takes longer labels, more of
-//! them, and as much text as any message: so a post always is one message.
+//! Choices become buttons if they fit, and otherwise a list, which allows longer labels, more of them, and a text
+//! of full length: so a post always fits into one message.
 
 use std::borrow::Cow;
 
@@ -10,23 +10,23 @@ use serde_json::{Value, json};
 use super::TEXT;
 use crate::{Button, Post, markup::mrkdwn};
 
-/// So many buttons a message may have, this long, under so much text.
+/// Limits of a message with buttons: their number, the length of a title, and the length of the text.
 const MAX_BUTTONS: usize = 3;
 const MAX_TITLE: usize = 20;
 const MAX_BUTTONS_TEXT: usize = 1_024;
 
-/// So many rows a list may have, this long.
+/// Limits of a list: the number of rows, and the lengths of a row's title and description.
 pub(super) const MAX_ROWS: usize = 10;
 const MAX_ROW: usize = 24;
 const MAX_DESCRIPTION: usize = 72;
 
-/// How long the words beside a file may be.
+/// Maximum length of a file's caption.
 const MAX_CAPTION: usize = 1_024;
 
-/// What opens a list.
+/// Label of the button that opens a list.
 const OPEN: &str = "Choose";
 
-/// What is sent: a text, a choice, or a file that was left there under an id.
+/// The message for a post: a text, a choice, or an uploaded file with its id.
 pub(super) fn message(to: &str, post: &Post, file: Option<&str>) -> Value {
     let text = words(&post.text);
     let (kind, content) = match file {
@@ -34,7 +34,7 @@ pub(super) fn message(to: &str, post: &Post, file: Option<&str>) -> Value {
         None if post.buttons.is_empty() => ("text", json!({ "body": text, "preview_url": false })),
         None => ("interactive", choice(&text, &post.buttons)),
     };
-    // Those who have chosen a username are not known by a number; their id has a dot after the country.
+    // Users with a username have no number; their id has a dot after the country code.
     let person = if to.contains('.') { "recipient" } else { "to" };
     let mut message = json!({
         "messaging_product": "whatsapp",
@@ -49,7 +49,8 @@ pub(super) fn message(to: &str, post: &Post, file: Option<&str>) -> Value {
     message
 }
 
-/// Markdown in WhatsApp's form, unless that is too long for a message, for instance because of a wide table.
+/// The text in WhatsApp's markup, or as it is if the markup makes it too long, for instance because of a wide
+/// table.
 fn words(markdown: &str) -> Cow<'_, str> {
     let text = mrkdwn::whatsapp(markdown);
     if TEXT.measure(&text) <= TEXT.length { text.into() } else { markdown.into() }
@@ -65,7 +66,7 @@ fn document(text: &str, post: &Post, id: &str) -> Value {
 }
 
 fn choice(text: &str, buttons: &[Button]) -> Value {
-    // There has to be a text.
+    // WhatsApp requires a text.
     let text = if text.trim().is_empty() { "…" } else { text };
     let (kind, action) = if fits_buttons(text, buttons) {
         let button = |button: &Button| json!({ "type": "reply", "reply": { "id": button.token, "title": title(button, MAX_TITLE) } });
@@ -77,7 +78,7 @@ fn choice(text: &str, buttons: &[Button]) -> Value {
     json!({ "type": kind, "body": { "text": text }, "action": action })
 }
 
-/// Whether everything that can be chosen is readable on buttons, which must not look alike.
+/// True if all choices fit on buttons, which must have different labels.
 fn fits_buttons(text: &str, buttons: &[Button]) -> bool {
     let mut labels: Vec<&str> = buttons.iter().map(|button| button.label.trim()).collect();
     labels.sort_unstable();
@@ -88,7 +89,7 @@ fn fits_buttons(text: &str, buttons: &[Button]) -> bool {
         && length(text) <= MAX_BUTTONS_TEXT
 }
 
-/// A long label is shown twice: its beginning, and below it as much as there is room for.
+/// A long label is shown twice: shortened as the title, and longer as the description.
 fn row(button: &Button) -> Value {
     let title = title(button, MAX_ROW);
     if title == button.label.trim() {
@@ -106,7 +107,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// It is not said what a character is; in this unit none is counted too small.
+/// WhatsApp does not define a character; no unit that it may use counts more than UTF-16.
 fn length(text: &str) -> usize {
     text.encode_utf16().count()
 }
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_with_a_username_is_spoken_to_by_their_id() {
+    fn a_user_with_a_username_is_addressed_by_id() {
         let message = message("DE.13491208655302741918", &Post::text("Hello."), None);
         assert_eq!(message["recipient"], "DE.13491208655302741918");
         assert_eq!(message["to"], Value::Null);
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_on_buttons_is_a_list() {
+    fn choices_that_do_not_fit_on_buttons_become_a_list() {
         let long = "a rather long label that does not fit";
         for asked in [
             ask("Which?", &["1", "2", "3", "4"]),

@@ -1,4 +1,4 @@
-//! The adapter against a service that is as strict as the real one.
+//! Tests of the adapter with a service that is as strict as the real one.
 
 mod bad_input;
 mod receiving;
@@ -26,7 +26,7 @@ use crate::{
     webhook::{Call, MAX_BODY},
 };
 
-/// The service, the adapter, and what it stored.
+/// The service, the adapter and its ledger.
 struct World {
     service: Arc<Service>,
     adapter: Arc<WhatsApp>,
@@ -36,11 +36,11 @@ struct World {
     _directory: TempDir,
 }
 
-/// What is behind the address that the service calls.
+/// The webhook listener that the service calls.
 struct Gate {
     adapter: Arc<WhatsApp>,
     inbox: Inbox,
-    /// So many calls go wrong before one is attended to.
+    /// Number of calls that fail first.
     troubles: AtomicUsize,
 }
 
@@ -53,8 +53,8 @@ impl World {
         let service = Service::start(options).await.unwrap();
         let adapter = Arc::new(adapter(&service.api(), service.options()));
         let directory = tempfile::tempdir().unwrap();
-        // A little behind, because the service tells seconds: what was received in the second of a failure is taken for
-        // something that came after it.
+        // A little behind, because the service reports seconds: an update received in the second of a failure
+        // counts as later than the failure.
         let clock = Arc::new(|| jiff::Timestamp::now().as_millisecond() - 2_000);
         let ledger = Arc::new(Ledger::open(&directory.path().join("channels.db"), clock).unwrap());
         let (inbox, news) = Inbox::new(Arc::clone(&ledger));
@@ -67,13 +67,13 @@ impl World {
         Self { service, adapter, inbox, ledger, news, _directory: directory }
     }
 
-    /// What is stored for a person.
+    /// Stored updates of a user.
     async fn updates(&self, person: &str) -> Vec<Update> {
         let kept = self.ledger.open_updates(&updates::place(person)).await.unwrap();
         kept.into_iter().map(|kept| kept.update).collect()
     }
 
-    /// Waits until the service was told that so many updates are stored.
+    /// Waits until the service has seen `count` acknowledged updates.
     async fn acknowledged(&self, count: usize) {
         self.until("acknowledgement", |state| state.acknowledged >= count).await;
     }
@@ -102,7 +102,7 @@ fn configured(api: &str, options: &Options) -> settings::WhatsApp {
     }
 }
 
-/// A gateway's listener; its address.
+/// Starts the webhook listener and returns its address.
 async fn listen(gate: Arc<Gate>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/whatsapp", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Messages of people as updates.
+//! Converts users' messages to updates.
 
 use crate::{
     Attachment, Content, Place, Sender, Update,
@@ -8,8 +8,7 @@ use crate::{
     },
 };
 
-/// What people did, as far as it is something that an agent can be told. In the order in which it was done, which is
-/// not always the order in which it is told.
+/// Converts the messages of a delivery and sorts them by time, because WhatsApp may deliver them out of order.
 pub(super) fn updates(delivery: &Delivery) -> Vec<Update> {
     let mut updates: Vec<Update> =
         delivery.messages.iter().filter_map(|message| update(message, &delivery.contacts)).collect();
@@ -17,20 +16,24 @@ pub(super) fn updates(delivery: &Delivery) -> Vec<Update> {
     updates
 }
 
-/// The place in which somebody is talked to.
+/// The place of a user's chat.
 pub(super) fn place(chat: &str) -> Place {
     Place { channel: CHANNEL.to_owned(), chat: chat.to_owned(), thread: None }
 }
 
 fn update(message: &Message, contacts: &[Contact]) -> Option<Update> {
-    // What is said in a group is not said to the agent alone, and others would read the answer.
+    // In a group, other members would read the answer.
     if message.group_id.is_some() {
-        tracing::debug!(message = message.id, "a message to a group is ignored");
+        tracing::debug!(message = message.id, "ignored a message to a group");
         return None;
     }
     let person = message.from.as_ref().or(message.from_user_id.as_ref())?;
     let Some(content) = content(message) else {
-        tracing::debug!(message = message.id, kind = message.kind, "a message of this kind is ignored");
+        tracing::debug!(
+            message = message.id,
+            kind = message.kind,
+            "ignored a message of an unsupported kind"
+        );
         return None;
     };
     Some(Update {
@@ -46,7 +49,7 @@ fn update(message: &Message, contacts: &[Contact]) -> Option<Update> {
     })
 }
 
-/// What somebody calls themselves.
+/// A user's display name, or else their id.
 fn name(person: &str, contacts: &[Contact]) -> String {
     let is_person = |id: &Option<String>| id.as_deref() == Some(person);
     let contact = contacts.iter().find(|contact| is_person(&contact.wa_id) || is_person(&contact.user_id));
@@ -80,7 +83,7 @@ fn tapped(token: String) -> Content {
 fn file(message: &Message) -> Option<Content> {
     let media: Media = message.content()?;
     let mime = media.mime_type.as_deref().unwrap_or("application/octet-stream");
-    // Voice comes as `audio/ogg; codecs=opus`.
+    // Voice messages come as `audio/ogg; codecs=opus`.
     let mime = mime.split(';').next().unwrap_or_default().trim().to_owned();
     let name = media.filename.filter(|name| !name.trim().is_empty());
     let name = name.unwrap_or_else(|| format!("{}.{}", message.kind, extension(&mime)));
@@ -88,7 +91,7 @@ fn file(message: &Message) -> Option<Content> {
     Some(Content::Said { text: media.caption.unwrap_or_default(), files: vec![file] })
 }
 
-/// How a file's name ends that has none.
+/// The file extension for a media type.
 fn extension(mime: &str) -> &str {
     match mime {
         "image/jpeg" => "jpg",
@@ -144,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_can_be_told_is_told_in_words() {
+    fn locations_and_contacts_become_text() {
         assert_eq!(words("text", &json!({ "body": "/new" })), "/new");
         let office = json!({ "latitude": 52.5, "longitude": 13.4, "name": "Office", "address": "Street 1" });
         assert_eq!(words("location", &office), "📍 Office, Street 1, 52.5, 13.4");
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_done_first_comes_first_and_everybody_has_a_name() {
+    fn updates_are_sorted_and_every_user_has_a_name() {
         let said = |id: &str, at: Value| json!({ "id": id, "from": "1", "timestamp": at, "type": "text", "text": { "body": id } });
         let mut nobody = said("d", json!(5));
         nobody["from"] = Value::Null;

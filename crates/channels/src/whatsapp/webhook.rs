@@ -1,4 +1,4 @@
-//! Calls that WhatsApp makes to us: one when the webhook is set up, and then one for whatever happens.
+//! WhatsApp's calls to the webhook: one to verify its address, then one for each event.
 
 use http::{HeaderMap, Method, StatusCode};
 use reqwest::Url;
@@ -14,10 +14,10 @@ use crate::{
     webhook::{Call, Reply},
 };
 
-/// Where the signature of the body is.
+/// Header with the signature of the body.
 const SIGNATURE: &str = "x-hub-signature-256";
 
-/// What is sent back when the webhook is set up is far shorter.
+/// Maximum length of the challenge; WhatsApp's own is far shorter.
 const MAX_CHALLENGE: usize = 1_024;
 
 impl WhatsApp {
@@ -26,14 +26,14 @@ impl WhatsApp {
             Method::GET => self.verify(&call.query),
             Method::POST if self.is_genuine(&call.headers, &call.body) => self.take(&call.body, inbox).await,
             Method::POST => {
-                tracing::warn!("a call to the webhook of WhatsApp is not signed with the app's secret");
+                tracing::warn!("refused a call to the WhatsApp webhook with a wrong signature");
                 Reply::refused()
             }
             _ => Reply::absent(),
         }
     }
 
-    /// The webhook is being set up: whoever knows the word is answered with what they sent.
+    /// Answers the registration of the webhook: returns the challenge if the verify token is right.
     fn verify(&self, query: &str) -> Reply {
         let value = |name: &str| {
             let url = Url::parse(&format!("http://webhook/?{query}")).ok()?;
@@ -44,11 +44,11 @@ impl WhatsApp {
         let challenge = value("hub.challenge").filter(|challenge| challenge.len() <= MAX_CHALLENGE);
         match challenge {
             Some(challenge) if is_known && value("hub.mode").as_deref() == Some("subscribe") => {
-                tracing::info!("the webhook of WhatsApp is set up");
+                tracing::info!("the WhatsApp webhook is registered");
                 Reply::text(StatusCode::OK, challenge)
             }
             _ => {
-                tracing::warn!("somebody tried to set up the webhook of WhatsApp with a wrong verify token");
+                tracing::warn!("refused a registration of the WhatsApp webhook with a wrong verify token");
                 Reply::refused()
             }
         }
@@ -60,11 +60,11 @@ impl WhatsApp {
         signature.is_some_and(|signature| hmac::verify(&self.secret, body, &signature).is_ok())
     }
 
-    /// Stores everything that people did to our number before it says yes. If something cannot be stored nothing of it
-    /// is, and it comes again.
+    /// Stores all updates for this number and then returns success. If one cannot be stored, none is, and WhatsApp
+    /// sends them again.
     async fn take(&self, body: &[u8], inbox: &Inbox) -> Reply {
         let Ok(body) = serde_json::from_slice::<Body>(body) else {
-            tracing::warn!("a call to the webhook of WhatsApp is signed but cannot be read");
+            tracing::warn!("refused a signed call to the WhatsApp webhook that cannot be parsed");
             return Reply::malformed();
         };
         let deliveries: Vec<Delivery> =
@@ -73,14 +73,14 @@ impl WhatsApp {
             Ok(true) => Reply::done(),
             Ok(false) => Reply::failed(),
             Err(error) => {
-                tracing::error!(%error, "a call of WhatsApp could not be stored; it will come again");
+                tracing::error!(%error, "cannot store a call of WhatsApp; it will be sent again");
                 Reply::failed()
             }
         }
     }
 }
 
-/// Returns whether everything is stored.
+/// Returns true if everything is stored.
 async fn store(deliveries: &[Delivery], inbox: &Inbox) -> Result<bool, ledger::Error> {
     inbox.accept_all(deliveries.iter().flat_map(updates).collect()).await?;
     let mut is_stored = true;
@@ -90,8 +90,8 @@ async fn store(deliveries: &[Delivery], inbox: &Inbox) -> Result<bool, ledger::E
     Ok(is_stored)
 }
 
-/// What we said may fail long after it was taken: then it is logged, and if all that is missing is a word of the person,
-/// it is said again when they write. Returns whether that is noted.
+/// Handles the report that a sent message was not delivered: logs it, and if the user only has to write first,
+/// holds the post until then. Returns false if WhatsApp has to repeat the report.
 async fn attend(status: &Status, inbox: &Inbox) -> Result<bool, ledger::Error> {
     if status.became != "failed" {
         return Ok(true);
@@ -100,7 +100,7 @@ async fn attend(status: &Status, inbox: &Inbox) -> Result<bool, ledger::Error> {
         tracing::warn!(
             message = status.id,
             code = trouble.code,
-            "a message was not delivered: {}",
+            "WhatsApp did not deliver a message: {}",
             trouble.message
         );
     }

@@ -1,12 +1,12 @@
-//! What WhatsApp calls us with: only what is used, and nearly all of it may be missing.
+//! WhatsApp's webhook types, limited to the fields that are used; nearly all of them may be missing.
 //!
-//! What cannot be read is left out, and the rest is taken: a call that is refused comes back for a week.
+//! Elements that cannot be parsed are skipped, and the rest is used: WhatsApp repeats a refused call for a week.
 
 use protocol::Millis;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// One call.
+/// The body of one webhook call.
 #[derive(Debug, Deserialize)]
 pub(super) struct Body {
     #[serde(default, deserialize_with = "readable")]
@@ -21,13 +21,13 @@ struct Entry {
 
 #[derive(Debug, Deserialize)]
 struct Change {
-    /// What it is about; much else can be subscribed to.
+    /// The subscribed field; the app may be subscribed to others.
     field: Option<String>,
     #[serde(default)]
     value: Value,
 }
 
-/// What happened to one of the numbers.
+/// Events of one phone number.
 #[derive(Debug, Deserialize)]
 pub(super) struct Delivery {
     #[serde(default)]
@@ -46,7 +46,7 @@ pub(super) struct Metadata {
     pub(super) phone_number_id: String,
 }
 
-/// Somebody who wrote. Those who have chosen a username are known by an id instead of their number.
+/// A sender. A user with a username has an id instead of a number.
 #[derive(Debug, Deserialize)]
 pub(super) struct Contact {
     pub(super) wa_id: Option<String>,
@@ -59,7 +59,7 @@ pub(super) struct Profile {
     pub(super) name: Option<String>,
 }
 
-/// What somebody sent.
+/// A received message.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message {
     pub(super) id: String,
@@ -68,14 +68,14 @@ pub(super) struct Message {
     pub(super) group_id: Option<String>,
     #[serde(default, deserialize_with = "seconds")]
     pub(super) timestamp: Millis,
-    /// The name of the field that has the content.
+    /// The name of the field with the content.
     #[serde(rename = "type", default)]
     pub(super) kind: String,
     #[serde(flatten)]
     fields: Map<String, Value>,
 }
 
-/// What became of something that we said.
+/// The delivery status of a sent message.
 #[derive(Debug, Deserialize)]
 pub(super) struct Status {
     pub(super) id: String,
@@ -89,7 +89,7 @@ pub(super) struct Status {
     pub(super) errors: Vec<Trouble>,
 }
 
-/// What went wrong, in webhooks and in answers alike.
+/// An error, in webhooks and in answers.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Trouble {
     #[serde(default)]
@@ -159,7 +159,7 @@ pub(super) struct Phone {
 }
 
 impl Body {
-    /// What is told about messages.
+    /// The changes that concern messages.
     pub(super) fn deliveries(self) -> impl Iterator<Item = Delivery> {
         let changes = self.entry.into_iter().flat_map(|entry| entry.changes);
         changes
@@ -169,19 +169,19 @@ impl Body {
 }
 
 impl Message {
-    /// The content, if it is what its kind promises.
+    /// The content, if it matches the message's kind.
     pub(super) fn content<T: DeserializeOwned>(&self) -> Option<T> {
         T::deserialize(self.fields.get(&self.kind)?).ok()
     }
 }
 
-/// Those elements of a list that can be read.
+/// Parses a list and skips elements that cannot be parsed.
 fn readable<'de, T: DeserializeOwned, D: Deserializer<'de>>(input: D) -> Result<Vec<T>, D::Error> {
     let elements = Option::<Vec<Value>>::deserialize(input)?.unwrap_or_default();
     Ok(elements.into_iter().filter_map(|element| serde_json::from_value(element).ok()).collect())
 }
 
-/// Seconds since 1970, as text or as a number; the beginning of time if it is neither.
+/// Parses seconds since 1970, as text or as a number; 0 if the value is neither.
 fn seconds<'de, D: Deserializer<'de>>(input: D) -> Result<Millis, D::Error> {
     let seconds = match Value::deserialize(input)? {
         Value::String(text) => text.parse().ok(),

@@ -1,34 +1,32 @@
-//! What the agent asks, and what became of it.
+//! Texts of permission requests and questions, and of their outcomes.
 
 use protocol::request::{PermissionReply, PermissionRequest, Question, QuestionOption, QuestionRequest};
 
 use super::{code, excerpt};
 
-/// What is shown of the target of a permission.
+/// Maximum length of a permission's target, in characters.
 const TARGET: usize = 600;
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision<'a> {
-    /// Somebody answered, in these words.
+    /// A user answered.
     Said {
-        /// Who.
+        /// Name of the user.
         by: &'a str,
-        /// What.
         answer: &'a str,
     },
-    /// Somebody dismissed it.
+    /// A user dismissed it.
     Dismissed {
-        /// Who.
+        /// Name of the user.
         by: &'a str,
     },
-    /// It was answered somewhere else, or is not needed any more.
+    /// It was answered in another client, or the turn that asked has ended.
     Elsewhere,
-    /// Nobody answered in time.
     Expired,
 }
 
-/// Asks for a permission. `directory` and `child` say where, as far as that is known.
+/// Asks for a permission. `directory` is that of the session, `child` the title of the subagent that asks.
 pub(crate) fn permission(
     request: &PermissionRequest,
     directory: Option<&str>,
@@ -55,7 +53,7 @@ fn asked_by(child: &str) -> String {
     format!("asked by the subagent “{}”", excerpt(child, 80))
 }
 
-/// What a permission is about: the command where there is one, else the patterns.
+/// The target of a permission: the command, path or address if there is one, else the patterns.
 fn target(request: &PermissionRequest) -> String {
     let command = ["command", "filepath", "filePath", "path", "url"]
         .iter()
@@ -64,7 +62,7 @@ fn target(request: &PermissionRequest) -> String {
     command.map_or_else(|| request.patterns.join("\n"), str::to_owned)
 }
 
-/// What became of a permission.
+/// The text that replaces a permission request when it is closed.
 pub(crate) fn permission_outcome(request: &PermissionRequest, decision: Decision<'_>) -> String {
     let target = excerpt(&target(request), 120);
     let about = if target.is_empty() { String::new() } else { format!(" {}", code(&target)) };
@@ -72,12 +70,12 @@ pub(crate) fn permission_outcome(request: &PermissionRequest, decision: Decision
     match decision {
         Decision::Said { by, answer } => format!("🔐 {about}: {answer} ({by})."),
         Decision::Dismissed { by } => format!("🔐 {about}: denied ({by})."),
-        Decision::Elsewhere => format!("🔐 {about}: settled elsewhere."),
-        Decision::Expired => format!("🔐 {about}: denied, because nobody answered in time."),
+        Decision::Elsewhere => format!("🔐 {about}: no longer needs an answer."),
+        Decision::Expired => format!("🔐 {about}: denied, because no answer came in time."),
     }
 }
 
-/// How a reply to a permission is told.
+/// The outcome of a permission reply as a phrase.
 pub(crate) fn replied(reply: PermissionReply) -> &'static str {
     match reply {
         PermissionReply::Once => "allowed once",
@@ -130,24 +128,24 @@ fn choice(number: usize, option: &QuestionOption) -> String {
     format!("{number}. {} – {}", option.label, excerpt(description, 200))
 }
 
-/// Whether words of one's own are an answer.
+/// True if the user may answer in their own words.
 pub(crate) fn is_free(question: &Question) -> bool {
     question.custom != Some(false) || question.options.is_empty()
 }
 
-/// What became of one question of a request.
+/// The text that replaces a question when it is closed.
 pub(crate) fn question_outcome(request: &QuestionRequest, index: usize, decision: Decision<'_>) -> String {
     let question = request.questions.get(index).map(|question| excerpt(&question.question, 200));
     let question = question.unwrap_or_default();
     match decision {
         Decision::Said { by, answer } => format!("❓ {question}\n✅ {answer} ({by})"),
         Decision::Dismissed { by } => format!("❓ {question}\nDismissed ({by})."),
-        Decision::Elsewhere => format!("❓ {question}\nSettled elsewhere."),
-        Decision::Expired => format!("❓ {question}\nDismissed, because nobody answered in time."),
+        Decision::Elsewhere => format!("❓ {question}\nNo longer needs an answer."),
+        Decision::Expired => format!("❓ {question}\nDismissed, because no answer came in time."),
     }
 }
 
-/// The beginning of a text, with its lines.
+/// The beginning of a text, with its line breaks.
 fn clip(text: &str, most: usize) -> String {
     let mut clipped: String = text.trim().chars().take(most).collect();
     if clipped.len() < text.trim().len() {

@@ -1,4 +1,4 @@
-//! How an answer ended.
+//! Texts about the end of a turn, and about failures.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use protocol::{EndReason, MessageError};
 
 use super::lasting;
 
-/// An answer as it is said: its text, and why it is not all there, if it is not.
+/// The text of a finished turn: its answer, and a note if the answer is incomplete.
 pub(crate) fn outcome(outcome: &Outcome, timeout: Duration) -> String {
     let text = outcome.text.trim();
     match (note(outcome, timeout), text.is_empty()) {
@@ -35,9 +35,11 @@ fn note(outcome: &Outcome, timeout: Duration) -> Option<String> {
         Ending::TimedOut => {
             format!("Stopped, because it took longer than {}.", lasting(timeout))
         }
-        Ending::Lost(_) => "I lost the server before the answer was complete. It may still be working; \
+        Ending::Lost(_) => {
+            "I lost the connection to the server before the answer was complete. The agent may still work; \
                             /last shows the answer when it is there."
-            .to_owned(),
+                .to_owned()
+        }
     })
 }
 
@@ -57,25 +59,25 @@ fn failed(error: &MessageError) -> String {
     }
 }
 
-/// The server could not be asked; said about a command.
+/// Answer to a command when the server fails.
 pub(crate) fn unreachable(error: &client::Error) -> String {
     match error {
         error if error.is_transient() => {
             "The server cannot be reached right now. Try again in a moment.".to_owned()
         }
-        error => format!("The server would not do that: {}", reason(error)),
+        error => format!("The server refused that: {}", reason(error)),
     }
 }
 
-/// A message was tried and given up.
+/// Answer to a message that was given up.
 pub(crate) fn failure(error: &client::Error, attempts: u32) -> String {
     match error {
         error if error.is_transient() => {
             format!(
-                "The server could not be reached, {attempts} times in a row. Your message was set aside; send it again later."
+                "The server could not be reached in {attempts} attempts. Your message was set aside; send it again later."
             )
         }
-        error => format!("The server would not take your message: {}", reason(error)),
+        error => format!("The server refused your message: {}", reason(error)),
     }
 }
 

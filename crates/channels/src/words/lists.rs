@@ -1,4 +1,4 @@
-//! What is there: sessions, models, agents, and what goes on.
+//! Texts of `/sessions`, `/model`, `/agent` and `/status`.
 
 use std::time::Duration;
 
@@ -6,40 +6,41 @@ use protocol::{Millis, Session, SessionId, agent::Agent, message::ModelRef, sess
 
 use super::{code, excerpt, lasting};
 
-/// So many lines of a list are shown.
+/// Maximum number of lines of a list.
 pub(crate) const SHOWN: usize = 20;
 
-/// What goes on in a place.
+/// Data for the text of `/status`.
 #[derive(Debug, Default)]
 pub(crate) struct Situation<'a> {
-    /// Since when something runs.
+    /// Time since the running turn began.
     pub(crate) working: Option<Duration>,
-    /// What was done last.
+    /// Title of the last tool call.
     pub(crate) tool: Option<&'a str>,
-    /// When the model is asked again, which time that is, and why it has to be.
+    /// If the model call is being retried: the remaining wait, the attempt, and the error.
     pub(crate) retry: Option<(Duration, u32, &'a str)>,
-    /// How many messages wait.
+    /// Number of queued messages.
     pub(crate) waiting: usize,
-    /// How many requests wait for a person.
+    /// Number of open requests.
     pub(crate) asks: usize,
-    /// What is talked about.
     pub(crate) session: Option<&'a Session>,
-    /// Why nothing is known about it.
+    /// The reason why the session could not be read.
     pub(crate) trouble: Option<&'a str>,
-    /// The model that was chosen here.
+    /// Model chosen in this place.
     pub(crate) model: Option<&'a ModelRef>,
-    /// The agent that was chosen here.
+    /// Agent chosen in this place.
     pub(crate) agent: Option<&'a str>,
-    /// How many todos are done, of how many.
+    /// Finished todos and all todos.
     pub(crate) todos: Option<(usize, usize)>,
 }
 
-/// What goes on.
+/// The text of `/status`.
 pub(crate) fn status(situation: &Situation<'_>) -> String {
     let mut lines = vec![match situation.working {
-        Some(time) if situation.asks > 0 => format!("⏸ Waits for you, {} after it began.", lasting(time)),
+        Some(time) if situation.asks > 0 => {
+            format!("⏸ Waiting for an answer, {} after it began.", lasting(time))
+        }
         Some(time) => format!("⏳ Working for {}.", lasting(time)),
-        None if situation.asks > 0 => "⏸ Waits for you.".to_owned(),
+        None if situation.asks > 0 => "⏸ Waiting for an answer.".to_owned(),
         None => "💤 Nothing is running.".to_owned(),
     }];
     if let Some((wait, attempt, message)) = situation.retry {
@@ -47,8 +48,8 @@ pub(crate) fn status(situation: &Situation<'_>) -> String {
     }
     lines.extend(situation.tool.map(|title| format!("Last: 🔧 {title}")));
     lines.extend(situation.todos.map(|(done, all)| format!("Todos: {done} of {all} done")));
-    lines.extend(counted(situation.waiting, "message waits", "messages wait"));
-    lines.extend(counted(situation.asks, "request waits for your answer", "requests wait for your answer"));
+    lines.extend(counted(situation.waiting, "message is queued", "messages are queued"));
+    lines.extend(counted(situation.asks, "request waits for an answer", "requests wait for an answer"));
     lines.push(match (situation.session, situation.trouble) {
         (Some(it), _) => format!("Session: {} ({})", excerpt(&it.title, 60), code(it.id.as_str())),
         (None, Some(trouble)) => trouble.to_owned(),
@@ -64,7 +65,7 @@ pub(crate) fn status(situation: &Situation<'_>) -> String {
     lines.join("\n")
 }
 
-/// The model has to be asked again.
+/// Says that a model call failed and is retried.
 pub(crate) fn retry(wait: Duration, attempt: u32, message: &str) -> String {
     format!(
         "🔁 {}. Trying again in {} (attempt {attempt})",
@@ -86,7 +87,7 @@ fn tokens(tokens: &Tokens) -> String {
     format!("Tokens: {input} in, {} out", tokens.output + tokens.reasoning)
 }
 
-/// The sessions that can be talked about, in the order in which `/use` counts them.
+/// The text of `/sessions`, numbered as `/use` expects.
 pub(crate) fn sessions(sessions: &[Session], current: Option<&SessionId>, now: Millis) -> String {
     if sessions.is_empty() {
         return "There are no sessions yet. Write something to begin one.".to_owned();
@@ -97,21 +98,21 @@ pub(crate) fn sessions(sessions: &[Session], current: Option<&SessionId>, now: M
         let age = lasting(Duration::from_millis(age));
         format!("{number}. {} ({age} ago){mark}", excerpt(&session.title, 60))
     });
-    format!("{}\n\n/use and a number goes on with one of them.", lines.collect::<Vec<_>>().join("\n"))
+    format!("{}\n\n/use and a number continues one of them.", lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// The models that can be chosen.
+/// The text of `/model`.
 pub(crate) fn models(models: &[ModelRef], chosen: Option<&ModelRef>) -> String {
     let names: Vec<String> = models.iter().map(|it| format!("{}/{}", it.provider_id, it.model_id)).collect();
     let chosen = chosen.map(|it| format!("{}/{}", it.provider_id, it.model_id));
     let current = chosen.map_or_else(
         || "The server chooses the model.".to_owned(),
-        |name| format!("Chosen: {}. /model default takes that back.", code(&name)),
+        |name| format!("Chosen: {}. /model default resets it.", code(&name)),
     );
-    format!("{current}\n\n{}\n\n/model and a name chooses one.", list(&names))
+    format!("{current}\n\n{}\n\n/model and a name selects one.", list(&names))
 }
 
-/// The agents that can be chosen.
+/// The text of `/agent`.
 pub(crate) fn agents(agents: &[Agent], chosen: Option<&str>) -> String {
     let names: Vec<String> = agents
         .iter()
@@ -122,9 +123,9 @@ pub(crate) fn agents(agents: &[Agent], chosen: Option<&str>) -> String {
         .collect();
     let current = chosen.map_or_else(
         || "The server chooses the agent.".to_owned(),
-        |name| format!("Chosen: {name}. /agent default takes that back."),
+        |name| format!("Chosen: {name}. /agent default resets it."),
     );
-    format!("{current}\n\n{}\n\n/agent and a name chooses one.", list(&names))
+    format!("{current}\n\n{}\n\n/agent and a name selects one.", list(&names))
 }
 
 fn list(names: &[String]) -> String {

@@ -1,4 +1,4 @@
-//! How it reads.
+//! The texts as users read them.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ fn a_question_reads_like_this() {
 }
 
 #[test]
-fn a_permission_says_what_where_and_for_whom() {
+fn a_permission_shows_target_directory_and_subagent() {
     let request = permission_of(&json!({ "command": "git push\n--force" }), &["git push *"]);
     insta::assert_snapshot!(permission(&request, Some("/home/ada/project"), Some("Release"), true), @r"
     🔐 **The agent asks for permission: bash**
@@ -76,11 +76,14 @@ fn a_permission_says_what_where_and_for_whom() {
 }
 
 #[test]
-fn what_became_of_a_request_is_short() {
+fn the_outcome_of_a_request_is_short() {
     let request = permission_of(&json!({ "command": "git push" }), &[]);
     let said = Decision::Said { by: "Ada", answer: "allowed once" };
     assert_eq!(permission_outcome(&request, said), "🔐 bash `git push`: allowed once (Ada).");
-    assert_eq!(permission_outcome(&request, Decision::Elsewhere), "🔐 bash `git push`: settled elsewhere.");
+    assert_eq!(
+        permission_outcome(&request, Decision::Elsewhere),
+        "🔐 bash `git push`: no longer needs an answer."
+    );
     let request = question_of(&json!([{ "question": "Which?", "header": "", "options": [] }]));
     let said = Decision::Said { by: "Ada", answer: "Blue" };
     assert_eq!(question_outcome(&request, 0, said), "❓ Which?\n✅ Blue (Ada)");
@@ -119,7 +122,7 @@ fn every_ending_has_its_words() {
     The provider demo does not accept the server's key. No key.
     Something went wrong; the server did not say what.
     Stopped, because it took longer than 5 min.
-    I lost the server before the answer was complete. It may still be working; /last shows the answer when it is there.
+    I lost the connection to the server before the answer was complete. The agent may still work; /last shows the answer when it is there.
     ");
     let half = ended("Half.", Ending::Ended(EndReason::Aborted));
     assert_eq!(outcome(&half, timeout), "Half.\n\nStopped.");
@@ -128,7 +131,7 @@ fn every_ending_has_its_words() {
 }
 
 #[test]
-fn times_sizes_and_excerpts_are_for_people() {
+fn times_sizes_and_excerpts_are_readable() {
     let times = [5, 65, 3_700, 200_000].map(|seconds| lasting(Duration::from_secs(seconds)));
     assert_eq!(times, ["5 s", "1 min", "1 h 1 min", "2 days"]);
     assert_eq!([12, 4_096, 20_000_000].map(size), ["12 bytes", "4 kB", "20.0 MB"]);
@@ -137,6 +140,6 @@ fn times_sizes_and_excerpts_are_for_people() {
 }
 
 #[test]
-fn every_command_that_is_named_in_the_help_fits_into_a_message() {
+fn the_help_fits_into_a_message() {
     assert!(help().encode_utf16().count() < 1_024);
 }

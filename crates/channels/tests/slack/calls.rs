@@ -1,4 +1,4 @@
-//! Listening by the Events API.
+//! Receiving by the Events API.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ async fn room() -> Room {
     .await
 }
 
-/// A listener that hands calls to the adapter; the first `stumbles` it cannot take.
+/// A listener that passes calls to the adapter, except for the first `stumbles`.
 async fn called(mut room: Room, stumbles: usize) -> Room {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/slack", listener.local_addr().unwrap());
@@ -65,7 +65,7 @@ async fn answer(slack: &Slack, inbox: &Inbox, method: Method, headers: HeaderMap
     (status, [("content-type", mime)], body).into_response()
 }
 
-/// A call that somebody makes by hand.
+/// Makes a call with the given timestamp and signature.
 async fn call(room: &Room, body: &str, moment: i64, tag: &str) -> Reply {
     let mut headers = HeaderMap::new();
     headers.insert("content-type", "application/json".parse().unwrap());
@@ -105,7 +105,7 @@ async fn messages_buttons_and_commands_come_by_signed_calls() {
 }
 
 #[tokio::test]
-async fn what_was_not_taken_comes_again_and_is_taken_once() {
+async fn a_refused_call_is_repeated_and_stored_once() {
     let mut room = called(room().await, 3).await;
     room.say("D1", None, "again and again");
     let update = room.next().await;
@@ -137,7 +137,7 @@ async fn a_forged_or_old_call_is_refused_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_or_is_too_long_is_refused() {
+async fn a_malformed_or_too_long_call_is_refused() {
     let mut room = room().await;
     for body in ["", "nonsense", "[]", "{}", "{\"type\": 5}"] {
         assert_eq!(signed(&room, body).await, Reply::malformed(), "{body}");
@@ -149,7 +149,7 @@ async fn what_makes_no_sense_or_is_too_long_is_refused() {
 }
 
 #[tokio::test]
-async fn while_slack_cannot_say_who_we_are_nothing_is_acknowledged() {
+async fn without_an_identity_nothing_is_acknowledged() {
     let mut room = room().await;
     let fault = testkit::platforms::stage::Fault::Unavailable;
     room.fake.stage().plan(&testkit::platforms::stage::Planned {
@@ -163,7 +163,7 @@ async fn while_slack_cannot_say_who_we_are_nothing_is_acknowledged() {
 }
 
 #[tokio::test]
-async fn with_socket_mode_nobody_may_call() {
+async fn with_socket_mode_the_webhook_is_absent() {
     let room = Room::new(Options::default()).await;
     assert_eq!(signed(&room, &message().to_string()).await, Reply::absent());
 }

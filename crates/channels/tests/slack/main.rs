@@ -1,4 +1,4 @@
-//! The adapter for Slack against a strict fake of it.
+//! Tests of the Slack adapter with a strict fake.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 

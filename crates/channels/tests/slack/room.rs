@@ -1,4 +1,4 @@
-//! A fake Slack, an adapter for it, and an inbox.
+//! A fake Slack, its adapter, and an inbox.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use testkit::platforms::{
 use tokio::{sync::mpsc, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long anything may take before a test gives up.
+/// Timeout of everything that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Room {
@@ -25,12 +25,12 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// An adapter that listens by Socket Mode, once it is told to.
+    /// An adapter for Socket Mode that is not receiving yet.
     pub(crate) async fn new(options: Options) -> Self {
         Self::with(options, json!({"appToken": "xapp-fake"})).await
     }
 
-    /// An adapter with these settings on top of the usual ones.
+    /// An adapter with additional settings.
     pub(crate) async fn with(options: Options, settings: Value) -> Self {
         let fake = Fake::start(options).await.unwrap();
         let mut all = json!({"botToken": "xoxb-fake", "api": fake.api()});
@@ -45,7 +45,7 @@ impl Room {
         Self { fake, slack, inbox, ledger, places, tasks: Vec::new(), _directory: directory }
     }
 
-    /// Listens from now on.
+    /// Starts receiving.
     pub(crate) async fn listening(mut self) -> Self {
         let (slack, inbox) = (self.slack.clone(), self.inbox.clone());
         self.keep(tokio::spawn(async move {
@@ -60,7 +60,7 @@ impl Room {
         self.tasks.push(AbortOnDropHandle::new(task));
     }
 
-    /// Why it ends at once.
+    /// Waits for the fault that ends receiving at once.
     pub(crate) async fn ends(&self) -> Fault {
         timeout(PATIENCE, self.slack.receive(&self.inbox)).await.expect("it should end")
     }
@@ -70,7 +70,7 @@ impl Room {
         self.fake.stage().until(what, |state| is_so(&fake, state).then_some(())).await.unwrap();
     }
 
-    /// A person says something in a direct message, or, if there are others, in a channel.
+    /// Sends a message as a user, in a direct message or in a channel with others.
     pub(crate) fn say(&self, chat: &str, thread: Option<&str>, text: &str) -> String {
         self.fake.say(Said {
             chat: chat.to_owned(),
@@ -83,24 +83,24 @@ impl Room {
         })
     }
 
-    /// The newest update, as soon as something was stored.
+    /// Waits for the newest update.
     pub(crate) async fn next(&mut self) -> Update {
         let place = timeout(PATIENCE, self.places.recv()).await.expect("an update should come").unwrap();
         self.ledger.open_updates(&place).await.unwrap().pop().unwrap().update
     }
 
-    /// Whether something was stored that nobody has looked at.
+    /// True if a place has news that the test has not read.
     pub(crate) fn has_more(&mut self) -> bool {
         self.places.try_recv().is_ok()
     }
 
-    /// Ends the test: no rule was broken.
+    /// Ends the test: the fake saw no violation.
     pub(crate) fn is_fine(&self) {
         assert_eq!(self.fake.stage().state().problems, Vec::<String>::new());
     }
 }
 
-/// What was said.
+/// The text of an update.
 pub(crate) fn said(update: &Update) -> &str {
     match &update.content {
         Content::Said { text, .. } => text,

@@ -1,4 +1,4 @@
-//! Speaking.
+//! Sending posts, files and statuses to a fake Slack.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn buttons(count: usize) -> Vec<Button> {
 }
 
 #[tokio::test]
-async fn a_post_is_said_changed_and_taken_back() {
+async fn a_post_is_sent_edited_and_deleted() {
     let room = room().await;
     let chat = place("D1", None);
     let post =
@@ -36,13 +36,13 @@ async fn a_post_is_said_changed_and_taken_back() {
     assert_eq!((shown.text.as_str(), shown.buttons.len(), shown.before.len()), ("Allowed.", 0, 1));
     room.slack.remove(&chat, &sent).await.unwrap();
     assert!(room.fake.stage().state().messages[0].is_removed);
-    // Twice is no fault: it is gone.
+    // Deleting a message again is not a fault.
     room.slack.remove(&chat, &sent).await.unwrap();
     room.is_fine();
 }
 
 #[tokio::test]
-async fn what_is_longer_than_a_message_is_cut_so_that_slack_takes_every_piece() {
+async fn a_long_text_is_split_so_that_slack_accepts_every_piece() {
     let room = room().await;
     let text = format!("Look:\n```html\n{}```\nDone.", "<p>a & b</p>\n".repeat(800));
     let pieces = room.slack.split(&text);
@@ -79,7 +79,7 @@ async fn a_file_goes_into_the_thread_with_its_caption() {
 }
 
 #[tokio::test]
-async fn a_fault_says_whether_it_may_be_tried_again() {
+async fn a_fault_tells_whether_a_retry_is_safe() {
     let room = room().await;
     let mut faults = Vec::new();
     for fault in [Wrong::Busy { after: 7 }, Wrong::Unavailable, Wrong::Broken, Wrong::Cut] {
@@ -90,13 +90,13 @@ async fn a_fault_says_whether_it_may_be_tried_again() {
     assert!(matches!(faults[1], Fault::Unreachable(_)), "{faults:?}");
     assert!(matches!(faults[2], Fault::Uncertain(_)), "{faults:?}");
     assert!(matches!(faults[3], Fault::Uncertain(_)), "{faults:?}");
-    // Only what was cut was done.
+    // Only the call whose connection was cut was carried out.
     assert_eq!(room.fake.stage().state().messages.len(), 1);
     assert!(!format!("{faults:?}").contains("xoxb"));
 }
 
 #[tokio::test]
-async fn nobody_there_is_certain() {
+async fn an_unreachable_service_is_a_certain_failure() {
     let mut settings = json!({"botToken": "xoxb-fake", "appToken": "xapp-fake"});
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     settings["api"] = json!(format!("http://{free}/api"));
@@ -106,7 +106,7 @@ async fn nobody_there_is_certain() {
 }
 
 #[tokio::test]
-async fn slacks_pace_and_refusals_are_told() {
+async fn slacks_rate_limits_and_refusals_become_faults() {
     let options = Options { is_paced: true, outside: vec!["C2".to_owned()], ..Options::default() };
     let room = Room::new(options).await;
     room.fake.invite("C1");
@@ -119,7 +119,7 @@ async fn slacks_pace_and_refusals_are_told() {
 }
 
 #[tokio::test]
-async fn work_is_shown_in_the_thread_or_below_the_message() {
+async fn the_status_is_shown_in_the_thread_or_below_the_message() {
     let room = Room::new(Options::default()).await.listening().await;
     let (root, message) = (room.say("C1", None, "@baton go"), room.say("D1", None, "go"));
     let (thread, chat) = (place("C1", Some(&root)), place("D1", None));
@@ -127,7 +127,7 @@ async fn work_is_shown_in_the_thread_or_below_the_message() {
     room.slack.typing(&chat, Some(&message), "is reading…").await.unwrap();
     assert_eq!(room.fake.status("C1", &root), "is thinking…");
     assert_eq!(room.fake.status("D1", &message), "is reading…");
-    // A later message takes the status with it.
+    // A later message moves the status.
     let later = room.say("D1", None, "and this");
     room.slack.typing(&chat, Some(&later), "is reading…").await.unwrap();
     assert_eq!(

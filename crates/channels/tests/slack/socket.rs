@@ -1,4 +1,4 @@
-//! Listening by Socket Mode.
+//! Receiving by Socket Mode.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use testkit::platforms::{
 use crate::room::{Room, place, said};
 
 #[tokio::test]
-async fn what_people_say_is_stored_and_then_acknowledged() {
+async fn messages_are_stored_before_they_are_acknowledged() {
     let mut room = Room::new(Options::default()).await.listening().await;
     room.say("D1", None, "a < b & see https://example.com");
     let update = room.next().await;
@@ -24,7 +24,7 @@ async fn what_people_say_is_stored_and_then_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_mention_that_slack_tells_twice_is_one_update_in_its_own_thread() {
+async fn a_mention_reported_twice_is_one_update_in_its_own_thread() {
     let mut room = Room::new(Options::default()).await.listening().await;
     let ts = room.say("C1", None, "@baton fix it");
     let update = room.next().await;
@@ -41,7 +41,7 @@ async fn a_mention_that_slack_tells_twice_is_one_update_in_its_own_thread() {
 }
 
 #[tokio::test]
-async fn what_is_delivered_twice_is_taken_once() {
+async fn a_repeated_delivery_is_stored_once() {
     let mut room = Room::new(Options::default()).await.listening().await;
     room.say("D1", None, "once");
     let update = room.next().await;
@@ -52,10 +52,10 @@ async fn what_is_delivered_twice_is_taken_once() {
 }
 
 #[tokio::test]
-async fn a_warning_brings_a_new_connection_before_the_old_one_goes() {
+async fn a_warning_opens_a_new_connection_before_the_old_one_closes() {
     let mut room = Room::new(Options::default()).await.listening().await;
     room.fake.disconnect();
-    // The fake closes the old connection once there is a new one, and not before.
+    // The fake closes the old connection only after there is a new one.
     room.until("another connection", |_, state| state.calls["apps.connections.open"] == 2).await;
     room.say("D1", None, "in between");
     assert_eq!(said(&room.next().await), "in between");
@@ -66,7 +66,7 @@ async fn a_warning_brings_a_new_connection_before_the_old_one_goes() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_made_anew_and_nothing_is_lost() {
+async fn a_broken_connection_is_replaced_and_nothing_is_lost() {
     let mut room = Room::new(Options::default()).await.listening().await;
     room.fake.stage().plan(&Planned {
         method: "apps.connections.open".to_owned(),
@@ -82,7 +82,7 @@ async fn a_connection_that_breaks_is_made_anew_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_frame_that_makes_no_sense_does_no_harm() {
+async fn a_malformed_frame_does_no_harm() {
     let mut room = Room::new(Options::default()).await.listening().await;
     room.fake.event(&json!({"type": "message", "channel": 5, "text": ["x"]}));
     room.fake.event(&json!("nothing"));
@@ -97,7 +97,7 @@ async fn a_frame_that_makes_no_sense_does_no_harm() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_ends_it_with_words_that_help_and_without_the_token() {
+async fn a_wrong_token_ends_receiving_with_advice_and_without_the_token() {
     for settings in
         [json!({"botToken": "xoxb-wrong", "appToken": "xapp-fake"}), json!({"appToken": "xapp-wrong"})]
     {
@@ -110,7 +110,7 @@ async fn a_wrong_token_ends_it_with_words_that_help_and_without_the_token() {
 }
 
 #[tokio::test]
-async fn a_bots_token_is_no_apps_token() {
+async fn a_bot_token_is_refused_as_app_token() {
     let room = Room::with(Options::default(), json!({"appToken": "xoxb-fake"})).await;
     let fault = room.ends().await.to_string();
     assert!(fault.contains("not_allowed_token_type") && fault.contains("xapp-"), "{fault}");
@@ -137,7 +137,7 @@ async fn buttons_commands_and_slacks_own_stop_arrive() {
     let command = room.next().await;
     assert_eq!((command.place.clone(), said(&command)), (place("C1", None), "what is new?"));
     room.fake.stop("C1", Some(&ts));
-    // The newest in the thread, which is the stop.
+    // The newest update in the thread is the stop.
     assert_eq!(room.next().await.content, Content::Stopped);
     let names: BTreeSet<String> = [&thread, &command.place].iter().map(ToString::to_string).collect();
     assert_eq!(names.len(), 2);
@@ -167,7 +167,7 @@ async fn files_are_fetched_with_the_token_and_only_from_slack() {
     assert_eq!(room.slack.download(&file, 5).await.unwrap(), "hello");
     let fault = room.slack.download(&file, 4).await.unwrap_err();
     assert!(matches!(fault, Fault::Refused(_)), "{fault}");
-    // Somebody else's server, to which the token must not go; it would be asked, and say so.
+    // Another server, which must not receive the token; it would record the call.
     let elsewhere = Room::new(Options::default()).await;
     file.reference = format!("{}/api/auth.test", elsewhere.fake.url());
     let fault = room.slack.download(&file, 100).await.unwrap_err();

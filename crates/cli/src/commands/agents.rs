@@ -1,4 +1,4 @@
-//! `baton agents`: which other people's agents there are, their versions, and whether somebody is logged in.
+//! `baton agents`: lists external agents with their versions and logins.
 
 mod login;
 
@@ -6,6 +6,11 @@ use std::{path::Path, time::Duration};
 
 use futures::future::join_all;
 use owo_colors::OwoColorize;
+use project::{
+    external::{self, Candidate},
+    settings::site,
+    trust::{self, Standing},
+};
 use protocol::agent::Abilities;
 use serde::Serialize;
 use store::files::{Environment, load};
@@ -17,52 +22,46 @@ use crate::{
     args::Agents,
     environment,
     exit::{Exit, Failure},
-    terminal,
-    wiring::{
-        self,
-        external::{self, Candidate, site},
-        trust::{self, Standing},
-    },
+    terminal, wiring,
 };
 
-/// How long a program may take to say its version.
+/// Timeout for a program to print its version.
 const VERSION: Duration = Duration::from_secs(5);
 
-/// How much of what a program says is taken for its version, in characters.
+/// Longest version that is shown, in characters.
 const LONGEST_VERSION: usize = 40;
 
-/// What is known about an agent.
+/// One agent of the list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {
     id: String,
     name: String,
-    /// Whether there is such a program, or a server in its place.
+    /// True if the program, or a server in its place, exists.
     found: bool,
-    /// Whether it may be used.
+    /// False if the configuration switches the agent off.
     enabled: bool,
-    /// Where it is, or where it was looked for.
+    /// Path or address of the agent; for a missing program, the name that was searched for.
     place: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// What shows that somebody is logged in: the name of a variable or of a file.
+    /// Evidence of a login: the name of a variable or of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     login: Option<String>,
-    /// Absent where nobody can tell.
+    /// None if there is no way to tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     logged_in: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
-    /// What works with it.
     abilities: Abilities,
 }
 
-/// Lists them.
+/// Prints the list.
 pub(crate) async fn agents(options: Agents) -> Result<Exit, Failure> {
     let here = std::env::current_dir()
-        .map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))?;
+        .map_err(|error| Failure::usage(format!("cannot use the current directory: {error}")))?;
     let environment = Environment::capture();
-    let unusable = |message: String| Failure::usage(format!("the configuration cannot be used\n{message}"));
+    let unusable = |message: String| Failure::usage(format!("invalid configuration\n{message}"));
     let (places, site) = (wiring::places_in(None)?, site(here.clone()).await);
     let guard = Standing::read(&places.data, &site, [].iter()).guard;
     let loaded = load(&environment, &site, &guard).map_err(|error| unusable(error.to_string()))?;
@@ -73,8 +72,7 @@ pub(crate) async fn agents(options: Agents) -> Result<Exit, Failure> {
         external::candidates(&environment, &loaded.config).map_err(|invalid| unusable(invalid.message))?;
     let rows = join_all(candidates.iter().map(|candidate| row(&environment, &here, candidate))).await;
     let shown = if options.json { json(&rows)? } else { table(&rows) };
-    terminal::write(&shown)
-        .map_err(|error| Failure::error(format!("the list cannot be printed: {error}")))?;
+    terminal::write(&shown).map_err(|error| Failure::error(format!("cannot print the list: {error}")))?;
     Ok(Exit::Completed)
 }
 
@@ -105,22 +103,22 @@ async fn row(environment: &Environment, here: &Path, candidate: &Candidate) -> R
     row
 }
 
-/// What to do about an agent that cannot be used.
+/// Advice for an agent that cannot be used.
 fn hint(candidate: &Candidate, row: &Row) -> Option<String> {
     if !row.enabled {
-        return Some("it is switched off in the configuration".to_owned());
+        return Some("the configuration switches it off".to_owned());
     }
     if !row.found {
         return Some(format!("`{}` is not on PATH", row.place));
     }
     if candidate.written.url.is_some() && row.version.is_none() {
-        return Some("no server answers there".to_owned());
+        return Some("no server answers at this address".to_owned());
     }
     let known = candidate.known.filter(|_| row.logged_in == Some(false))?;
-    Some(format!("no login was found: {}", known.hint))
+    Some(format!("no login found: {}", known.hint))
 }
 
-/// The version that a program tells of itself, if it does so in time.
+/// Runs the program with `--version` and returns its version; none after the timeout.
 async fn version(here: &Path, candidate: &Candidate) -> Option<String> {
     let program = candidate.command.first()?;
     let mut spec = Spec::new(program, here, VERSION).args(["--version"]).hide(environment::PASSWORDS);
@@ -137,7 +135,7 @@ async fn remote_version(url: &str) -> Option<String> {
     number(&health.version)
 }
 
-/// The first word that looks like a version. What a program prints may hold anything, so only such words are shown.
+/// The first word that looks like a version. Only such words are shown, because a program may print anything.
 fn number(text: &str) -> Option<String> {
     let plain = |it: char| it.is_ascii_alphanumeric() || "._-+".contains(it);
     let looks = |word: &&str| {
@@ -149,11 +147,10 @@ fn number(text: &str) -> Option<String> {
 
 fn json(rows: &[Row]) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(rows);
-    text.map(|text| text + "\n")
-        .map_err(|error| Failure::error(format!("the list cannot be written: {error}")))
+    text.map(|text| text + "\n").map_err(|error| Failure::error(format!("cannot encode the list: {error}")))
 }
 
-/// The list for people: those that are there first, then the names of the others.
+/// The list as text: found agents first, then the names of the missing ones.
 fn table(rows: &[Row]) -> String {
     let (there, missing): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.found);
     let width = |of: fn(&Row) -> usize| there.iter().map(|row| of(row)).max().unwrap_or(0);
@@ -161,7 +158,7 @@ fn table(rows: &[Row]) -> String {
     let versions = width(|row| shown_version(row).len());
     let mut lines: Vec<String> = there.iter().flat_map(|row| entry(row, ids, versions)).collect();
     if there.is_empty() {
-        lines.push("No agent was found. The native one needs none.".to_owned());
+        lines.push("No external agent found. The built-in agent needs none.".to_owned());
     }
     if !missing.is_empty() {
         let names: Vec<String> = missing.iter().map(|row| format!("{} ({})", row.id, row.place)).collect();
@@ -170,7 +167,7 @@ fn table(rows: &[Row]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// One agent, in one line or more.
+/// The lines of one agent.
 fn entry(row: &Row, ids: usize, versions: usize) -> Vec<String> {
     let state = match row.logged_in {
         _ if !row.enabled => "off".yellow().to_string(),
@@ -189,7 +186,7 @@ fn entry(row: &Row, ids: usize, versions: usize) -> Vec<String> {
     [line].into_iter().chain(lacks).chain(hint).collect()
 }
 
-/// The names of what does not work.
+/// Names of the abilities that the agent lacks.
 fn lacks(abilities: Abilities) -> Vec<String> {
     let named = serde_json::to_value(abilities).unwrap_or_default();
     let all = named.as_object().into_iter().flatten();
@@ -205,14 +202,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_work_is_named() {
+    fn missing_abilities_are_named() {
         let some = Abilities { steer: true, resume: true, continuation: true, ..Abilities::LEAST };
         let lacks = lacks(some);
         assert!(lacks.contains(&"children".to_owned()) && !lacks.contains(&"steer".to_owned()), "{lacks:?}");
     }
 
     #[test]
-    fn a_version_is_found_in_what_programs_print() {
+    fn a_version_is_found_in_program_output() {
         for (text, version) in [
             ("2.1.197 (Claude Code)\n", Some("2.1.197")),
             ("codex-cli 0.166.0", Some("0.166.0")),

@@ -1,4 +1,4 @@
-//! `baton channels`: sessions in chats, for a server that runs already; and who may talk there.
+//! `baton channels`: the chat gateway for a running server, and the management of its users.
 
 use std::{path::Path, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::{
     terminal, wiring,
 };
 
-/// Runs the gateway, or does what a person does by hand beside it.
+/// Runs the gateway or one of the management commands.
 pub(crate) async fn channels(options: Channels) -> Result<Exit, Failure> {
     let places = wiring::places_in(options.data_dir.as_deref())?;
     match &options.action {
@@ -40,8 +40,8 @@ async fn run(options: &Channels, places: &Places) -> Result<Exit, Failure> {
         options.attach.clone().or_else(|| settings.server.clone()).or_else(|| wiring::address(places));
     let address = address.ok_or_else(|| {
         Failure::usage("there is no server to talk to")
-            .hint("`baton serve` starts one; `baton serve --channels` runs both in one")
-            .hint("--attach URL, or `channels.server` in the configuration, names another")
+            .hint("start one with `baton serve`, or both in one process with `baton serve --channels`")
+            .hint("or name a server with --attach URL or `channels.server` in the configuration")
     })?;
     let gateway = open(&settings, &address, places).await?;
     tell(&gateway, &address);
@@ -55,63 +55,63 @@ async fn run(options: &Channels, places: &Places) -> Result<Exit, Failure> {
     Ok(Exit::Completed)
 }
 
-/// What a service refuses it would refuse again: a token has to be set right.
+/// A service that refuses the token refuses it again, so the user has to correct the configuration.
 fn unusable(error: gateway::Error) -> Failure {
     match error {
         gateway::Error::Channel { fault: Fault::Refused(_), .. } => {
-            Failure::usage(error.to_string()).hint("docs/channels.md says how")
+            Failure::usage(error.to_string()).hint("docs/channels.md explains the setup")
         }
         error => Failure::error(error.to_string()),
     }
 }
 
-/// A gateway for the server at an address, ready to run.
+/// Opens a gateway for the server at `address`.
 pub(crate) async fn open(settings: &Settings, address: &str, places: &Places) -> Result<Gateway, Failure> {
     let client = client(settings, address)?;
     let gateway = Gateway::open(settings, client, &places.data, clock()).await;
-    let gateway =
-        gateway.map_err(|error| Failure::usage(error.to_string()).hint("docs/channels.md says how"))?;
+    let gateway = gateway
+        .map_err(|error| Failure::usage(error.to_string()).hint("docs/channels.md explains the setup"))?;
     if let Some(code) = gateway.first_code().await.map_err(|error| Failure::error(error.to_string()))? {
         terminal::note(&format!(
-            "Nobody may talk to the agent yet. Send `/pair {code}` to the bot within the hour to let yourself in."
+            "No chat user is paired yet. To pair yourself, send `/pair {code}` to the bot within the hour."
         ));
     }
     Ok(gateway)
 }
 
-/// That there is nothing to attend to.
+/// Error for a configuration without channels.
 pub(crate) fn nothing() -> Failure {
     Failure::usage("no channel is configured")
-        .hint("`channels` in baton.json names them; docs/channels.md says how")
+        .hint("add one under `channels` in baton.json; docs/channels.md explains the setup")
 }
 
-/// Runs a gateway beside something else, which it does not end.
+/// Runs a gateway beside the server. Its failure is logged and does not end the server.
 pub(crate) async fn attend(gateway: Gateway, stop: CancellationToken) {
     if let Err(error) = gateway.run(stop).await {
-        tracing::error!(%error, "chats are not attended to any more");
+        tracing::error!(%error, "the chat gateway stopped");
     }
 }
 
-/// Says on standard output what is attended to.
+/// Prints the channels and their webhook address to standard output.
 pub(crate) fn tell(gateway: &Gateway, address: &str) {
     let channels = gateway.channels().join(", ");
     let webhooks =
         gateway.address().map(|address| format!(", webhooks on http://{address}")).unwrap_or_default();
     let line = format!("baton channels: {channels} for {address}{webhooks}");
     if let Err(error) = terminal::line(&line) {
-        tracing::warn!(%error, "nobody was told which channels are attended to");
+        tracing::warn!(%error, "cannot print the list of channels");
     }
 }
 
-/// What the user's own configuration says about channels. A project is somebody else's text and has no say.
+/// The channel settings of the user's own configuration. Those of a project are ignored, because a project is
+/// not trusted to open chats.
 pub(crate) fn settings() -> Result<Option<Settings>, Failure> {
     let loaded =
         files::load_user(&Environment::capture()).map_err(|invalid| Failure::usage(invalid.to_string()))?;
     let Some(channels) = loaded.config.channels else { return Ok(None) };
     let settings = serde_json::from_value(channels.into_iter().collect());
-    let settings = settings.map_err(|error| {
-        Failure::usage(format!("`channels` in the configuration cannot be used: {error}"))
-    })?;
+    let settings = settings
+        .map_err(|error| Failure::usage(format!("invalid `channels` in the configuration: {error}")))?;
     Ok(Some(settings))
 }
 
@@ -127,7 +127,7 @@ fn client(settings: &Settings, address: &str) -> Result<Client, Failure> {
     let directory = match &settings.directory {
         Some(directory) => directory.clone(),
         None => std::env::current_dir()
-            .map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))?,
+            .map_err(|error| Failure::usage(format!("cannot use the current directory: {error}")))?,
     };
     let shown = directory.to_str().ok_or_else(|| Failure::usage("the directory's name is not UTF-8"))?;
     Ok(client.in_directory(shown))
@@ -141,7 +141,7 @@ fn clock() -> Clock {
 fn visit(data: &Path) -> Result<Ledger, Failure> {
     let path = ledger_path(data);
     std::fs::create_dir_all(data)
-        .map_err(|error| Failure::usage(format!("{} cannot be used: {error}", data.display())))?;
+        .map_err(|error| Failure::usage(format!("cannot use {}: {error}", data.display())))?;
     Ledger::visit(&path, clock()).map_err(|error| broken(&error))
 }
 
@@ -164,7 +164,7 @@ async fn pair(places: &Places, options: &Pair) -> Result<Exit, Failure> {
 async fn people(places: &Places) -> Result<Exit, Failure> {
     let people = visit(&places.data)?.people().await.map_err(|error| broken(&error))?;
     if people.is_empty() {
-        terminal::note("Nobody was let in with a code. `baton channels pair` makes one.");
+        terminal::note("No chat user was paired with a code. `baton channels pair` creates one.");
     }
     for (channel, person, roles) in people {
         let may = match roles {
@@ -179,10 +179,10 @@ async fn people(places: &Places) -> Result<Exit, Failure> {
 async fn unpair(places: &Places, options: &Unpair) -> Result<Exit, Failure> {
     let Unpair { channel, id } = options;
     if visit(&places.data)?.unpair(channel, id).await.map_err(|error| broken(&error))? {
-        say(&format!("{id} may not talk to the agent through {channel} any more"))
+        say(&format!("removed {id} from {channel}"))
     } else {
-        Err(Failure::usage(format!("{id} was not let in through {channel}")).hint(
-            "`baton channels people` lists who was; who is named in the configuration is removed there",
+        Err(Failure::usage(format!("{id} was not paired through {channel}")).hint(
+            "`baton channels people` lists paired users; remove users named in the configuration there",
         ))
     }
 }

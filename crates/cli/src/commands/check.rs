@@ -25,10 +25,10 @@ use crate::{
     terminal,
 };
 
-/// How long after the last idle `--until-idle` keeps watching: what comes too late comes soon.
+/// Time that `--until-idle` keeps watching after the last idle, because late events follow soon.
 const AFTERMATH: Duration = Duration::from_millis(500);
 
-/// Checks; the exit says whether there was a violation.
+/// Checks a server or a recording. Exits with an error if there was a violation.
 pub(crate) async fn check(options: Check) -> Result<Exit, Failure> {
     let mut paper = Paper { format: options.format, told: 0, failed: false };
     if options.target.starts_with("http://") || options.target.starts_with("https://") {
@@ -39,7 +39,7 @@ pub(crate) async fn check(options: Check) -> Result<Exit, Failure> {
     Ok(if paper.failed { Exit::Error } else { Exit::Completed })
 }
 
-/// Checks every stream of a recording on its own.
+/// Checks each stream of a recording separately.
 async fn read(file: &str, paper: &mut Paper) -> Result<(), Failure> {
     let bytes = if file == "-" {
         let mut bytes = Vec::new();
@@ -47,11 +47,11 @@ async fn read(file: &str, paper: &mut Paper) -> Result<(), Failure> {
     } else {
         tokio::fs::read(Path::new(file)).await
     };
-    let bytes = bytes.map_err(|error| Failure::usage(format!("{file} cannot be read: {error}")))?;
+    let bytes = bytes.map_err(|error| Failure::usage(format!("cannot read {file}: {error}")))?;
     let recording = Recording::parse(&bytes)
-        .map_err(|error| Failure::usage(format!("{file} is no recording of events: {}", chain(&error))))?;
+        .map_err(|error| Failure::usage(format!("{file} is not a recording of events: {}", chain(&error))))?;
     if recording.streams.is_empty() {
-        return Err(Failure::usage(format!("{file} has no events in it")));
+        return Err(Failure::usage(format!("{file} contains no events")));
     }
     for stream in recording.streams {
         let mut checker = Checker::new();
@@ -63,7 +63,7 @@ async fn read(file: &str, paper: &mut Paper) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks what a server says from now on.
+/// Checks the events that a server sends from now on.
 async fn watch(options: &Check, paper: &mut Paper) -> Result<(), Failure> {
     let mut signals = Signals::catch();
     let deadline = options.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
@@ -75,7 +75,7 @@ async fn watch(options: &Check, paper: &mut Paper) -> Result<(), Failure> {
             event = events.next() => match event {
                 Some(Ok(received)) => live.receive(&received, paper)?,
                 Some(Err(error)) if live.connections == 0 => {
-                    let hint = "is the server running, and is this its address?";
+                    let hint = "check that the server is running and that the address is right";
                     return Err(Failure::usage(chain(&error)).hint(hint));
                 }
                 Some(Err(error)) => paper.remark(&chain(&error)),
@@ -96,16 +96,16 @@ async fn passed(moment: Option<Instant>) {
     }
 }
 
-/// What is known about a server that is being watched.
+/// State of a live check.
 #[derive(Debug, Default)]
 struct Live {
     checker: Checker,
-    /// Sessions that are at work.
+    /// Sessions that are busy.
     busy: BTreeSet<SessionId>,
-    /// When the last of them became idle.
+    /// Time at which the last busy session became idle.
     over_since: Option<Instant>,
     connections: usize,
-    /// The server numbers its events, so a reconnect leaves no gap.
+    /// The server sends event ids, so a reconnect leaves no gap.
     has_cursors: bool,
 }
 
@@ -117,7 +117,7 @@ impl Live {
             EventBody::ServerConnected(_) => {
                 self.connections += 1;
                 if self.connections > 1 && !self.has_cursors {
-                    // What happened meanwhile is lost, and nobody can say whether it was in order.
+                    // Without cursors the events during the gap are lost, so the check starts anew.
                     paper.end("until the connection broke", mem::take(&mut self.checker), End::Cut)?;
                     self.busy.clear();
                 }
@@ -126,7 +126,7 @@ impl Live {
                 self.busy.insert(it.session_id.clone());
                 self.over_since = None;
             }
-            // The second half of the pair: the first alone would be wrong.
+            // Waits for `session.idle`, the second event of the pair; the first alone would be a violation.
             EventBody::SessionIdle(it) if self.busy.remove(&it.session_id) && self.busy.is_empty() => {
                 self.over_since = Some(Instant::now());
             }
@@ -136,11 +136,11 @@ impl Live {
     }
 }
 
-/// Where it is written down.
+/// Output of the findings.
 #[derive(Debug)]
 struct Paper {
     format: Format,
-    /// Findings of this stream that are written down already.
+    /// Findings of this stream that are already printed.
     told: usize,
     failed: bool,
 }
@@ -174,7 +174,7 @@ impl Paper {
 }
 
 fn line(text: &str) -> Result<(), Failure> {
-    terminal::line(text).map_err(|error| Failure::error(format!("the findings cannot be printed: {error}")))
+    terminal::line(text).map_err(|error| Failure::error(format!("cannot print the findings: {error}")))
 }
 
 fn shown(stream: &str, finding: &Finding) -> String {

@@ -1,15 +1,14 @@
-//! `baton openapi`: the document of everything the server answers.
+//! `baton openapi`: prints the OpenAPI document of the server.
 
 use crate::{
     exit::{Exit, Failure},
     terminal,
 };
 
-/// Prints it.
+/// Prints the document.
 pub(crate) fn openapi() -> Result<Exit, Failure> {
     let text = serde_json::to_string_pretty(&server::openapi::document());
-    let text = text.map_err(|error| Failure::error(format!("the document cannot be written: {error}")))?;
-    terminal::line(&text)
-        .map_err(|error| Failure::error(format!("the document cannot be printed: {error}")))?;
+    let text = text.map_err(|error| Failure::error(format!("cannot encode the document: {error}")))?;
+    terminal::line(&text).map_err(|error| Failure::error(format!("cannot print the document: {error}")))?;
     Ok(Exit::Completed)
 }

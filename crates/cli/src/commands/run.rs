@@ -1,4 +1,4 @@
-//! `baton run`: one turn in the current directory, watched from its prompt to its idle.
+//! `baton run`: runs one turn in the current directory and watches it from its prompt to its idle.
 
 mod answers;
 mod diff;
@@ -7,7 +7,7 @@ mod follow;
 mod host;
 mod screen;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, pin::pin, sync::Arc, time::Duration};
 
 use engine::{
     mint::Mint,
@@ -17,7 +17,7 @@ use futures::StreamExt;
 use protocol::{Event, EventBody, MessageError, MessageId, Session, message::ModelRef, prompt::PromptInput};
 use tokio::{
     io::AsyncReadExt,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 
 use crate::{
@@ -35,20 +35,22 @@ use follow::Follower;
 use host::{Choice, Events, Host};
 use screen::Screen;
 
-/// How long the last words of a turn may take to arrive once its session is known to be idle: the second half
-/// of the idle pair, or all of it from a server that does not replay what was missed.
+/// Timeout for the last events of a turn after its session is known to be idle: the second event of the idle
+/// pair, or both from a server that does not replay missed events.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Runs one turn; the exit says how it ended.
+/// Time without an end of standard input after which the user is told that the program waits for it.
+const INPUT_NOTICE: Duration = Duration::from_secs(3);
+
+/// Runs one turn. The exit code tells how it ended.
 pub(crate) async fn run(options: Run) -> Result<Exit, Failure> {
     let signals = Signals::catch();
     let here = std::env::current_dir().and_then(|here| here.canonicalize());
-    let here =
-        here.map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))?;
+    let here = here.map_err(|error| Failure::usage(format!("cannot use the current directory: {error}")))?;
     let message = Mint::new(Arc::new(SystemClock), Arc::new(SystemRandom)).id::<MessageId>();
     let prompt = PromptInput { message_id: Some(message.clone()), ..prompt(&options).await? };
     let (host, engine) = host(&options, &here).await?;
-    // Plugins say goodbye when the engine is closed, and may have something to ask then.
+    // Plugins run their shutdown hooks when the engine closes and may call the server then.
     let mut door = None;
     let ended = Box::pin(async {
         let place = Place::find(&options, &host, &here).await?;
@@ -65,7 +67,7 @@ pub(crate) async fn run(options: Run) -> Result<Exit, Failure> {
     ended
 }
 
-/// Where the turn runs: in a session that was chosen, or in a new one.
+/// Session and directory of the turn; without a session it gets a new one.
 struct Place {
     session: Option<Session>,
     directory: String,
@@ -81,7 +83,7 @@ impl Place {
     }
 }
 
-/// A server that was named, or our own engine, or the server that owns our data directory.
+/// The server named by `--attach`, an engine in this process, or the server that owns the data directory.
 async fn host(options: &Run, here: &Path) -> Result<(Host, Option<Engine>), Failure> {
     if let Some(address) = &options.attach {
         return Ok((Host::Remote(environment::client(address)?), None));
@@ -102,23 +104,22 @@ async fn host(options: &Run, here: &Path) -> Result<(Host, Option<Engine>), Fail
             Ok((Host::Remote(environment::client(&address)?), None))
         }
         Err(unavailable) => {
-            Err(Failure::from(unavailable).hint("--attach URL uses a server that runs already"))
+            Err(Failure::from(unavailable).hint("use --attach URL to connect to a running server"))
         }
     }
 }
 
+/// The prompt of the command line, followed by standard input if that is a pipe or a file.
 async fn prompt(options: &Run) -> Result<PromptInput, Failure> {
-    let text = match &options.prompt {
-        Some(text) if text != "-" => text.clone(),
-        None if !terminal::is_fed() => {
-            return Err(Failure::usage("there is no prompt").hint("baton run \"what is in this directory?\""));
-        }
-        _ => {
-            let mut text = String::new();
-            let read = tokio::io::stdin().read_to_string(&mut text).await;
-            read.map_err(|error| Failure::usage(format!("standard input cannot be read: {error}")))?;
-            text
-        }
+    let written = options.prompt.as_deref().filter(|text| *text != "-");
+    if options.prompt.is_none() && !terminal::is_fed() {
+        return Err(Failure::usage("there is no prompt").hint("baton run \"what is in this directory?\""));
+    }
+    let piped = if written.is_none() || terminal::is_fed() { piped().await? } else { String::new() };
+    let text = match written {
+        Some(written) if piped.trim().is_empty() => written.to_owned(),
+        Some(written) => format!("{written}\n\n{piped}"),
+        None => piped,
     };
     if text.trim().is_empty() {
         return Err(Failure::usage("the prompt is empty"));
@@ -127,13 +128,29 @@ async fn prompt(options: &Run) -> Result<PromptInput, Failure> {
     Ok(PromptInput { model, agent: options.agent.clone(), ..PromptInput::text(text) })
 }
 
+/// Reads standard input to its end. Says so if that takes long: the writer may have forgotten to close it.
+async fn piped() -> Result<String, Failure> {
+    let mut text = String::new();
+    let mut input = tokio::io::stdin();
+    let mut read = pin!(input.read_to_string(&mut text));
+    let read = match timeout(INPUT_NOTICE, &mut read).await {
+        Ok(read) => read,
+        Err(_) => {
+            terminal::note("reading standard input to its end; `< /dev/null` gives none");
+            read.await
+        }
+    };
+    read.map_err(|error| Failure::usage(format!("cannot read standard input: {error}")))?;
+    Ok(text)
+}
+
 fn model(name: &str) -> Result<ModelRef, Failure> {
     match name.split_once('/') {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
             Ok(ModelRef::new(provider, model))
         }
-        _ => Err(Failure::usage(format!("\"{name}\" is no model"))
-            .hint("a model is named with its provider, such as demo/baton")),
+        _ => Err(Failure::usage(format!("\"{name}\" is not a model"))
+            .hint("name a model with its provider, such as demo/baton")),
     }
 }
 
@@ -146,13 +163,19 @@ async fn take_turn(
     signals: Signals,
 ) -> Result<Exit, Failure> {
     let host = host.at(&directory);
-    // Before there is anything to see, so that the session's creation is seen, too.
+    // Subscribes before the session exists, so that the stream includes its creation.
     let mut events = host.events(&directory).await?;
-    let session = match session {
-        Some(session) => session,
-        None => host.create(&directory).await?,
+    let (session, is_new) = match session {
+        Some(session) => (session, false),
+        None => (host.create(&directory).await?, true),
     };
-    host.submit(&session.id, prompt).await?;
+    if let Err(refused) = host.submit(&session.id, prompt).await {
+        // `--continue` would pick the empty session. If it cannot be deleted, the refusal is still the news.
+        if is_new {
+            let _ = host.delete(&session.id).await;
+        }
+        return Err(refused);
+    }
     let turn = Turn {
         screen: Screen::new(options.format, &session.id),
         follower: Follower::new(session.id.clone(), message),
@@ -165,7 +188,7 @@ async fn take_turn(
     Box::pin(turn.watch(&mut events)).await
 }
 
-/// What is wrong in the directory rather than in a session: a plugin is not run, or fails.
+/// Error message about the directory instead of a session, such as a plugin that was skipped or failed.
 fn about_plugins(event: &Event) -> Option<&str> {
     match &event.body {
         EventBody::SessionError(it) if it.session_id.is_none() => {
@@ -175,16 +198,16 @@ fn about_plugins(event: &Event) -> Option<&str> {
     }
 }
 
-/// A turn that is being watched.
+/// State of the turn that is being watched.
 struct Turn {
     host: Host,
     follower: Follower,
     screen: Screen,
     answers: Answers,
     signals: Signals,
-    /// Somebody asked us to stop.
+    /// The user or the system asked to stop.
     stopping: bool,
-    /// When to stop waiting for the last words.
+    /// Deadline for the last events.
     last_words: Option<Instant>,
 }
 
@@ -220,7 +243,7 @@ impl Turn {
         }
     }
 
-    /// Shows an event, answers what it asks, and says whether the turn is over.
+    /// Shows an event and answers its request. Returns the exit code once the turn is over.
     async fn see(&mut self, event: &Event) -> Result<Option<Exit>, Failure> {
         if matches!(event.body, EventBody::ServerConnected(_) | EventBody::ServerResync(_)) {
             if self.host.is_idle(self.follower.session()).await? {
@@ -248,13 +271,13 @@ impl Turn {
         Ok(ended.map(|reason| self.end(reason.into())))
     }
 
-    /// True if whoever asked does not want to wait any longer.
+    /// Aborts the turn. Returns true on the second signal: the user does not want to wait.
     fn stop(&mut self, asked: Asked) -> bool {
         if std::mem::replace(&mut self.stopping, true) {
             return true;
         }
         let (host, session) = (self.host.clone(), self.follower.session().clone());
-        // Its idle is what we wait for, so nobody waits for the call itself.
+        // The loop waits for the session's idle, so it need not wait for this call.
         tokio::spawn(async move {
             let stopped = match asked {
                 Asked::Person => host.abort(&session).await,
@@ -270,15 +293,15 @@ impl Turn {
     fn end(&mut self, exit: Exit) -> Exit {
         self.screen.end();
         let said = match exit {
-            Exit::Blocked => "blocked: something the agent needs was refused",
+            Exit::Blocked => "blocked: a permission was denied or a question was skipped",
             Exit::Aborted => "aborted",
             Exit::Interrupted => "interrupted: the server was stopped",
-            Exit::Budget => "the budget is used up",
+            Exit::Budget => "stopped: the turn reached a budget limit",
             Exit::Completed | Exit::Error | Exit::Usage => return exit,
         };
         terminal::note(said);
         if exit == Exit::Blocked && self.answers.refuses_by_default() {
-            terminal::note("hint: --yes allows what is asked for; in a terminal you are asked");
+            terminal::note("hint: pass --yes to approve everything, or run in a terminal to be asked");
         }
         exit
     }

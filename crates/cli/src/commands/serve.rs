@@ -1,4 +1,4 @@
-//! `baton serve`: the server, from its first line to its last.
+//! `baton serve`: runs the server from start to shutdown.
 
 use std::{
     io,
@@ -33,18 +33,18 @@ use crate::{
     wiring::{self, Engine},
 };
 
-/// OpenCode's port, where clients look first.
+/// OpenCode's port, which clients try first.
 const PORT: u16 = 4096;
-/// Connections that may wait to be accepted.
+/// Bound on connections that wait to be accepted.
 const BACKLOG: u32 = 1_024;
-/// How long plugins may take to say goodbye, and the store to close, after everything else has ended.
+/// Timeout for plugins to shut down and the store to close after everything else has ended.
 const CLOSING: Duration = Duration::from_millis(1_500);
-/// Enough for every connection, and few enough that no tool the agent starts stumbles over the number.
+/// Limit of open files: enough for every connection, and low enough for tools that loop over all descriptors.
 const FILES: u64 = 8_192;
-/// OpenCode's SDK starts whatever is called this and waits for OpenCode's own line.
+/// OpenCode's SDK starts a program of this name and waits for OpenCode's own line on standard output.
 const OPENCODE: &str = "opencode";
 
-/// Serves until it is told to stop.
+/// Serves until a signal stops it.
 pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     let signals = Signals::catch();
     let policy = policy(&options)?;
@@ -57,11 +57,11 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     logging::start(&target, options.engine.log_level);
     let capacity = Capacity::of_files(raise_file_limit());
     let admission = Admission { capacity, own_user_only: policy.is_own_user_only() };
-    // The port is taken first, so that a second server gives way before it repairs what is not broken; it is
-    // opened last, so that clients rarely see a session in need of repair.
+    // Binds the port first, so that a second server fails before it repairs sessions that are not broken.
+    // Listens last, so that clients rarely see a session in need of repair.
     let (socket, host) = bind(&options, &policy).await?;
     let here = std::env::current_dir()
-        .map_err(|error| Failure::usage(format!("the current directory cannot be used: {error}")))?;
+        .map_err(|error| Failure::usage(format!("cannot use the current directory: {error}")))?;
     let engine = wiring::engine(&options.engine, &here).await?;
     let ready = async {
         let (listener, address) = listen(socket, &host)?;
@@ -81,13 +81,13 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     }
 }
 
-/// The gateway to chats, for the server itself.
+/// Opens the chat gateway for this server.
 async fn gateway(address: &str, places: &Places) -> Result<Gateway, Failure> {
     let settings = channels::settings()?.ok_or_else(channels::nothing)?;
     channels::open(&settings, settings.server.as_deref().unwrap_or(address), places).await
 }
 
-/// The open port, and who may use it.
+/// The listener and its access rules.
 struct Serving {
     listener: TcpListener,
     admission: Admission,
@@ -107,7 +107,7 @@ async fn run(
     engine.announce(address);
     tracing::info!(address, "listening");
     if let Err(error) = terminal::line(&format!("{} listening on {address}", name())) {
-        tracing::warn!(%error, "nobody was told where the server listens");
+        tracing::warn!(%error, "cannot print the address of the server");
     }
     if let Some(warning) = warning {
         tracing::warn!("{warning}");
@@ -121,9 +121,9 @@ async fn run(
     let stop = async move {
         signals.next().await;
         tracing::info!("stopping");
-        // What is not answered yet is kept, and answered after the next start.
+        // Messages without an answer stay in the ledger and are answered after the next start.
         chats.cancel();
-        // Whoever asks twice does not want to wait.
+        // A second signal ends the program at once.
         tokio::spawn(async move {
             signals.next().await;
             std::process::exit(Exit::Interrupted.code().into());
@@ -137,12 +137,12 @@ async fn run(
         let _ = timeout(CLOSING, chatting).await;
     }
     if timeout(CLOSING, engine.close()).await.is_err() {
-        tracing::warn!("the store was still busy; the next start puts it right");
+        tracing::warn!("the store did not close in time; the next start recovers it");
     }
     tracing::info!("stopped");
 }
 
-/// The routes in front of an engine, for those whom the policy lets in; and the terminals that clients open.
+/// Builds the router of an engine with the access policy, and the registry of terminals that clients open.
 pub(super) fn edge(engine: &Engine, policy: Policy) -> (Router, Terminals) {
     let app = App::new(engine.sessions.clone(), engine.facts.clone(), engine.instances.clone());
     let terminals = app.terminals.clone();
@@ -150,7 +150,7 @@ pub(super) fn edge(engine: &Engine, policy: Policy) -> (Router, Terminals) {
     (security::layer(metrics::with_store(router(app), engine.counted()), policy), terminals)
 }
 
-/// What the line on standard output begins with.
+/// First words of the line on standard output.
 fn name() -> &'static str {
     let called = std::env::args_os().next();
     let called = called.as_deref().map(Path::new).and_then(Path::file_name);
@@ -169,7 +169,7 @@ fn policy(options: &Serve) -> Result<Policy, Failure> {
     Ok(policy)
 }
 
-/// Takes the port without opening it; the host as it is shown.
+/// Binds the port without listening. Also returns the host as it is displayed.
 async fn bind(options: &Serve, policy: &Policy) -> Result<(TcpSocket, String), Failure> {
     let ip = resolve(&options.hostname).await?;
     policy.check_bind(ip).map_err(|error| {
@@ -179,7 +179,7 @@ async fn bind(options: &Serve, policy: &Policy) -> Result<(TcpSocket, String), F
     let host = if options.hostname.contains(':') { format!("[{ip}]") } else { options.hostname.clone() };
     let port = options.port.unwrap_or(PORT);
     let bound = match socket(SocketAddr::new(ip, port)) {
-        // Nobody asked for this port in particular.
+        // The default port is taken; the user did not ask for it, so any other will do.
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && options.port.is_none() => {
             socket(SocketAddr::new(ip, 0))
         }
@@ -193,16 +193,16 @@ async fn resolve(host: &str) -> Result<IpAddr, Failure> {
         return Ok(ip);
     }
     let unknown = |why: &str| {
-        Failure::usage(format!("\"{host}\" is no address of this machine: {why}"))
-            .hint("--hostname takes an address such as 127.0.0.1, or a name that leads to one")
+        Failure::usage(format!("cannot listen on \"{host}\": {why}"))
+            .hint("--hostname takes an address such as 127.0.0.1, or a name that resolves to one")
     };
     let mut found = lookup_host((host, 0)).await.map_err(|error| unknown(&error.to_string()))?;
-    found.next().map(|address| address.ip()).ok_or_else(|| unknown("it leads nowhere"))
+    found.next().map(|address| address.ip()).ok_or_else(|| unknown("the name resolves to no address"))
 }
 
 fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restart must not wait until the last connections of the previous server are forgotten.
+    // Lets a restart bind the port while connections of the previous server are still in TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     Ok(socket)
@@ -220,15 +220,15 @@ fn cannot_listen(address: &str, error: &io::Error) -> Failure {
         io::ErrorKind::AddrInUse => Failure::usage(format!("{address} is in use by another program"))
             .hint("--port 0 picks a free port"),
         io::ErrorKind::PermissionDenied => {
-            Failure::usage(format!("{address} may not be listened on: {error}"))
-                .hint("ports below 1024 are for the system; --port 0 picks a free one")
+            Failure::usage(format!("no permission to listen on {address}: {error}"))
+                .hint("ports below 1024 need privileges; --port 0 picks a free port")
         }
-        _ => Failure::usage(format!("{address} cannot be listened on: {error}")),
+        _ => Failure::usage(format!("cannot listen on {address}: {error}")),
     }
 }
 
-/// Raises the limit of open files, because every subscriber is a file to the kernel and the usual limit of 1024
-/// is lower than ours. Returns the limit that counts from now on; none if there is none.
+/// Raises the limit of open files, because every subscriber needs a descriptor and the usual limit of 1024 is
+/// too low. Returns the effective limit; `None` means unlimited.
 fn raise_file_limit() -> Option<u64> {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -241,7 +241,7 @@ fn raise_file_limit() -> Option<u64> {
     match setrlimit(Resource::Nofile, limit) {
         Ok(()) => Some(wanted),
         Err(error) => {
-            tracing::debug!(%error, "the limit of open files stays as it is");
+            tracing::debug!(%error, "cannot raise the limit of open files");
             Some(before)
         }
     }

@@ -1,21 +1,20 @@
-//! `baton trust`: whether a project's configuration may run programs and send secrets.
+//! `baton trust`: grants, revokes and shows the trust in a project's configuration.
 
 use std::path::{Path, PathBuf};
 
+use project::{
+    settings::site,
+    trust::{self, Standing},
+};
 use store::files::{Environment, Places, auth::AuthFile, load, trust::Trust as Trusted};
 
 use crate::{
     args::Trust,
     exit::{Exit, Failure},
-    terminal,
-    wiring::{
-        self,
-        external::site,
-        trust::{self, Standing},
-    },
+    terminal, wiring,
 };
 
-/// Trusts a directory, or no longer, or shows what is trusted. A server that runs notices it with the next prompt.
+/// Changes or shows the trust in a directory. A running server applies a change with the next prompt.
 pub(crate) async fn trust(options: &Trust) -> Result<Exit, Failure> {
     let places = wiring::places_in(options.data_dir.as_deref())?;
     let said = if options.list {
@@ -24,25 +23,24 @@ pub(crate) async fn trust(options: &Trust) -> Result<Exit, Failure> {
         let directory = directory(options)?;
         if options.status { status(&places, directory).await? } else { set(options, &places, &directory)? }
     };
-    terminal::write(&said)
-        .map_err(|error| Failure::error(format!("the answer cannot be printed: {error}")))?;
+    terminal::write(&said).map_err(|error| Failure::error(format!("cannot print the result: {error}")))?;
     Ok(Exit::Completed)
 }
 
 fn directory(options: &Trust) -> Result<PathBuf, Failure> {
     let directory = options.directory.as_deref().unwrap_or(Path::new("."));
     let shown = directory.display();
-    let unusable = |error| Failure::usage(format!("{shown} cannot be used: {error}"));
+    let unusable = |error| Failure::usage(format!("cannot use {shown}: {error}"));
     match directory.canonicalize() {
-        Ok(directory) if !directory.is_dir() => Err(Failure::usage(format!("{shown} is no directory"))),
-        // A directory that is gone can still be taken off the list.
+        Ok(directory) if !directory.is_dir() => Err(Failure::usage(format!("{shown} is not a directory"))),
+        // A directory that no longer exists can still be removed from the list.
         Err(_) if options.revoke => std::path::absolute(directory).map_err(unusable),
         directory => directory.map_err(unusable),
     }
 }
 
 fn unreadable(places: &Places, error: &std::io::Error) -> Failure {
-    Failure::error(format!("{} cannot be used: {error}", Trusted::file(&places.data).display()))
+    Failure::error(format!("cannot use {}: {error}", Trusted::file(&places.data).display()))
 }
 
 fn set(options: &Trust, places: &Places, directory: &Path) -> Result<String, Failure> {
@@ -52,13 +50,13 @@ fn set(options: &Trust, places: &Places, directory: &Path) -> Result<String, Fai
     let shown = directory.display();
     Ok(match (options.revoke, changed, list.covering(directory)) {
         (false, true, _) => {
-            format!("{shown} is trusted from now on: its configuration may run programs and send secrets\n")
+            format!("{shown} is now trusted: its configuration may run programs and send secrets\n")
         }
-        (false, false, _) => format!("{shown} was trusted already\n"),
+        (false, false, _) => format!("{shown} is already trusted\n"),
         (true, _, Some(above)) => {
             format!("{shown} is still trusted, because {} above it is trusted\n", above.display())
         }
-        (true, true, None) => format!("{shown} is not trusted any more\n"),
+        (true, true, None) => format!("{shown} is no longer trusted\n"),
         (true, false, None) => format!("{shown} was not trusted\n"),
     })
 }
@@ -73,15 +71,14 @@ fn lines(texts: impl IntoIterator<Item = String>) -> String {
     texts.into_iter().flat_map(|text| [text, "\n".to_owned()]).collect()
 }
 
-/// Whether a directory is trusted, and the parts of its configuration that do not count.
+/// Describes the trust in a directory and lists the withheld parts of its configuration.
 async fn status(places: &Places, directory: PathBuf) -> Result<String, Failure> {
     let environment = Environment::capture();
     let site = site(directory).await;
     let logins = AuthFile::new(&environment, &places.data).read().map(|auth| auth.entries);
     let standing = Standing::read(&places.data, &site, logins.unwrap_or_default().keys());
     let loaded = load(&environment, &site, &standing.guard);
-    let loaded =
-        loaded.map_err(|invalid| Failure::usage(format!("the configuration cannot be used\n{invalid}")))?;
+    let loaded = loaded.map_err(|invalid| Failure::usage(format!("invalid configuration\n{invalid}")))?;
     let shown = site.directory.display();
     let mut said = match &standing.by {
         Some(by) if *by == site.directory => format!("{shown} is trusted\n"),
@@ -89,8 +86,7 @@ async fn status(places: &Places, directory: PathBuf) -> Result<String, Failure> 
         None => format!("{shown} is not trusted\n"),
     };
     let withheld = loaded.withheld.iter();
-    said +=
-        &lines(withheld.map(|part| format!("does not count: {} ({}) in {}", part.key, part.kind, part.file)));
+    said += &lines(withheld.map(|part| format!("withheld: {} ({}) in {}", part.key, part.kind, part.file)));
     if let Some(warning) = trust::warning(&site.directory, &loaded.withheld) {
         terminal::note(&warning);
     }

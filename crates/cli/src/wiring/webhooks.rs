@@ -1,4 +1,4 @@
-//! Who is told outside, from the user's own configuration.
+//! The receivers of webhooks, from the user's own configuration.
 
 use ::plugins::webhooks::Receiver;
 use protocol::config::Config;
@@ -7,8 +7,8 @@ use tokio::task::spawn_blocking;
 
 use crate::exit::Failure;
 
-/// The receivers. One that makes no sense is a reason not to start: somebody relies on being told. Those that only a
-/// project has are left out, because a project is somebody else's text, and warned about.
+/// Returns the receivers that the user has configured. An invalid receiver is an error, because its owner relies on being
+/// notified. Webhooks in a project's configuration `here` are ignored with a warning: the user did not write them.
 pub(super) async fn receivers(environment: &Environment, here: &Config) -> Result<Vec<Receiver>, Failure> {
     let own = environment.clone();
     let user = spawn_blocking(move || files::load_user(&own)).await;
@@ -17,7 +17,7 @@ pub(super) async fn receivers(environment: &Environment, here: &Config) -> Resul
     for name in here.webhook.keys().filter(|name| !user.contains_key(*name)) {
         tracing::warn!(
             webhook = name,
-            "a webhook counts in the user's own configuration only; this one is not told"
+            "ignoring a webhook of the project: only the user's own configuration may have them"
         );
     }
     let receivers = user.iter().map(|(name, config)| Receiver::new(name, config));

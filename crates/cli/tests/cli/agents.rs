@@ -1,4 +1,4 @@
-//! `baton agents`, with programs that only say their version.
+//! `baton agents`, with programs that only print their version.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Ended, World, finish};
 
-/// A program of this name on the PATH of a world.
+/// Installs a program on the PATH of a world.
 fn install(world: &World, name: &str, script: &str) {
     let bin = world.path("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -27,7 +27,7 @@ fn named<'a>(rows: &'a Value, id: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn what_is_found_is_listed_with_its_version_and_login() {
+async fn found_agents_are_listed_with_version_and_login() {
     let world = World::new();
     install(&world, "claude", "echo '2.1.197 (Claude Code)'");
     install(&world, "codex", "echo 'codex-cli 0.166.0'");
@@ -57,7 +57,7 @@ async fn what_is_found_is_listed_with_its_version_and_login() {
         (&json!(true), &Value::Null, &json!(false))
     );
     assert!(gemini["hint"].as_str().unwrap().contains("GEMINI_API_KEY"));
-    assert_eq!(named(&rows, "acp:mine")["loggedIn"], Value::Null, "nobody knows how to tell");
+    assert_eq!(named(&rows, "acp:mine")["loggedIn"], Value::Null, "there is no way to detect the login");
     assert_eq!(named(&rows, "acp:gone")["hint"], "`/nowhere/gone` is not on PATH");
     let shown = agents(&world, &[], &[]).await.stdout;
     assert!(
@@ -68,7 +68,7 @@ async fn what_is_found_is_listed_with_its_version_and_login() {
 }
 
 #[tokio::test]
-async fn a_program_that_never_says_its_version_holds_up_nobody() {
+async fn a_program_that_never_prints_its_version_does_not_block_the_list() {
     let world = World::new();
     install(&world, "claude", "trap '' TERM; sleep 600 & wait");
     let begun = std::time::Instant::now();
@@ -82,10 +82,10 @@ async fn a_program_that_never_says_its_version_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_makes_no_sense_is_told() {
+async fn an_invalid_configuration_is_reported() {
     let world = World::new();
     for (config, words) in [
-        (json!({ "acp": { "mine": {} } }), "acp.mine: it has no `command`"),
+        (json!({ "acp": { "mine": {} } }), "acp.mine: no `command` is set"),
         (json!({ "agents": { "codex": { "permission_mode": "yolo" } } }), "permission_mode"),
     ] {
         fs::write(world.project().join("baton.json"), config.to_string()).unwrap();

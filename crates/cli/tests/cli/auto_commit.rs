@@ -1,4 +1,4 @@
-//! Commits of what turns have changed, seen from outside.
+//! Automatic commits of a turn's changes, seen from outside.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ async fn edit(world: &World, prompt: &str) {
 }
 
 #[tokio::test]
-async fn what_a_turn_has_changed_is_committed_when_the_program_ends() {
+async fn changes_of_a_turn_are_committed_when_the_program_ends() {
     let world = repository(r#"{ "auto_commit": true }"#).await;
     std::fs::write(world.project().join("mine.txt"), "mine\n").unwrap();
     git(&world, &["add", "mine.txt"]).await;
@@ -38,14 +38,14 @@ async fn what_a_turn_has_changed_is_committed_when_the_program_ends() {
     let trailer = git(&world, &["show", "--no-patch", "--format=%(trailers:key=Baton-Turn,valueonly)"]).await;
     assert!(trailer.starts_with("ses_") && trailer.contains("/msg_"), "{trailer}");
     assert_eq!(git(&world, &["status", "--porcelain"]).await, "A  mine.txt\n");
-    // A turn that changes nothing leaves nothing behind.
+    // A turn without changes makes no commit.
     let ended = world.run_with_data(&["run", "hi", "--model", "demo/simple"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(git(&world, &["rev-list", "--count", "HEAD"]).await, "2\n");
 }
 
 #[tokio::test]
-async fn nothing_is_committed_unless_somebody_wants_it() {
+async fn nothing_is_committed_by_default() {
     let world = repository("{}").await;
     edit(&world, "Add a line").await;
     assert_eq!(git(&world, &["rev-list", "--count", "HEAD"]).await, "1\n");

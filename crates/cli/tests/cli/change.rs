@@ -43,7 +43,7 @@ async fn a_change_during_a_turn_is_for_the_next_prompt_and_for_its_directory_onl
             EventBody::PartDelta(_) => deltas_after += 1,
             EventBody::ServerInstanceDisposed(_) => told = true,
             EventBody::SessionStatus(it) if it.status.is_idle() => {
-                assert_eq!(it.status, SessionStatus::idle(EndReason::Completed), "the turn went on");
+                assert_eq!(it.status, SessionStatus::idle(EndReason::Completed), "the turn continued");
             }
             EventBody::SessionIdle(_) => break,
             _ => {}

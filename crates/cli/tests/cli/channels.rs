@@ -1,4 +1,4 @@
-//! `baton channels`: what it says when it cannot start, and what a person does by hand beside it.
+//! `baton channels`: its errors at start, and its management commands.
 
 use serde_json::{Value, json};
 
@@ -10,13 +10,13 @@ fn configure(world: &World, channels: &Value) {
     std::fs::write(directory.join("baton.json"), json!({ "channels": channels }).to_string()).unwrap();
 }
 
-/// A bot whose service is not there.
+/// A bot whose service does not answer.
 fn bot() -> Value {
     json!({ "telegram": { "token": "123:hush", "api": "http://127.0.0.1:1" } })
 }
 
 #[tokio::test]
-async fn without_a_channel_or_with_a_mistake_it_says_what_to_do() {
+async fn a_missing_or_invalid_channel_is_an_error_with_a_hint() {
     let world = World::new();
     for args in [&["channels"][..], &["serve", "--port", "0", "--channels"]] {
         let ended = world.run_with_data(args).await;
@@ -41,7 +41,7 @@ async fn without_a_channel_or_with_a_mistake_it_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_project_has_no_say_in_channels_and_nobody_is_shown_them() {
+async fn channels_of_a_project_are_ignored_and_never_shown_to_clients() {
     let world = World::new();
     std::fs::write(world.project().join("baton.json"), json!({ "channels": bot() }).to_string()).unwrap();
     let ended = world.run_with_data(&["channels", "--attach", "http://127.0.0.1:1"]).await;
@@ -53,7 +53,7 @@ async fn a_project_has_no_say_in_channels_and_nobody_is_shown_them() {
 }
 
 #[tokio::test]
-async fn codes_are_made_and_people_shown_the_door_by_hand() {
+async fn pairing_codes_are_created_and_users_removed_by_commands() {
     let world = World::new();
     let pair = world.run_with_data(&["channels", "pair"]).await;
     assert_eq!((pair.code, pair.stdout.trim().len()), (Some(0), 8), "{pair:?}");
@@ -61,11 +61,11 @@ async fn codes_are_made_and_people_shown_the_door_by_hand() {
     assert_eq!((people.code, people.stdout.as_str()), (Some(0), ""), "{people:?}");
     let unpair = world.run_with_data(&["channels", "unpair", "telegram", "1"]).await;
     assert_eq!(unpair.code, Some(2), "{unpair:?}");
-    assert!(unpair.stderr.contains("was not let in"), "{unpair:?}");
+    assert!(unpair.stderr.contains("was not paired"), "{unpair:?}");
 }
 
 #[tokio::test]
-async fn a_second_gateway_gives_way() {
+async fn a_second_gateway_refuses_to_start() {
     let world = World::new();
     configure(&world, &bot());
     let mut first = world.with_data(&["serve", "--port", "0", "--channels"]);

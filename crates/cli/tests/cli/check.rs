@@ -1,4 +1,4 @@
-//! `baton check`.
+//! Tests of `baton check`.
 
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ async fn a_stream_can_be_piped_in() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_checked_is_not_passed() {
+async fn an_input_that_cannot_be_checked_does_not_pass() {
     let world = World::new();
     let nonsense = world.path("nonsense");
     std::fs::write(&nonsense, "{\"hello\": 1}\n").unwrap();
@@ -68,7 +68,7 @@ async fn batons_own_stream_passes_live() {
     let session = server.calls.session().await.unwrap();
     let watching = world.command(&["check", &server.url, "--until-idle", "--timeout", "30"]);
     let watching = tokio::spawn(async move { finish(watching, "").await });
-    // It is watching once the server has a subscriber.
+    // The check has begun once the server has a subscriber.
     while !server.metrics().await.contains("baton_subscribers 1\n") {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }

@@ -1,11 +1,11 @@
-//! Configuration files, and what comes of them.
+//! Configuration files and their effects.
 
 use std::fs;
 
 use crate::world::World;
 
 #[tokio::test]
-async fn all_that_is_wrong_with_a_configuration_is_told_with_file_and_line() {
+async fn every_mistake_in_a_configuration_is_reported_with_file_and_line() {
     let world = World::new();
     let file = world.project().join("opencode.json");
     fs::write(&file, "{\n  \"model\": 1,\n  \"modle\": \"demo/simple\"\n}\n").unwrap();

@@ -9,7 +9,7 @@ use testkit::watch::Watch;
 
 use crate::world::{Server, World};
 
-/// Needs a permission for a command that leaves this file.
+/// A scenario that asks permission for a command, which creates the file `LEFT`.
 const ASKING: &str = "permission";
 const LEFT: &str = "demo-permission.txt";
 
@@ -33,7 +33,7 @@ impl Other {
         fs::write(path, text).unwrap();
     }
 
-    /// A path of the server, asked about this directory.
+    /// A path of the server with this directory as its query.
     pub(crate) fn about(&self, path: &str) -> String {
         format!("{path}?directory={}", self.path.display())
     }
@@ -45,7 +45,7 @@ impl Other {
     }
 }
 
-/// Says something and waits for the answer: the agent and the model that gave it.
+/// Sends a prompt and waits for the answer. Returns the agent and the model that gave it.
 pub(crate) async fn said(server: &Server, session: &str, more: Value) -> anyhow::Result<(String, String)> {
     let mut prompt = json!({ "parts": [{ "type": "text", "text": "hello" }] });
     prompt.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -102,8 +102,8 @@ async fn each_directory_has_its_own_agents_models_permissions_commands_and_skill
     for session in [&here, &there] {
         said(&server, session, model(ASKING)).await.unwrap();
     }
-    assert!(world.project().join(LEFT).exists(), "it is allowed here");
-    assert!(!other.path.join(LEFT).exists(), "and denied there");
+    assert!(world.project().join(LEFT).exists(), "allowed in this project");
+    assert!(!other.path.join(LEFT).exists(), "denied in the other");
     server.stop().await;
 }
 
@@ -128,7 +128,7 @@ async fn a_change_of_the_configuration_is_for_the_next_prompt_and_leaves_a_turn_
                     &json!({ "model": "demo/simple", "agent": { "new": {} } }).to_string(),
                 );
                 let agents = server.calls.get(&other.about("/agent")).await.unwrap();
-                assert!(names(&agents).contains(&"new"), "it is read again while the turn runs");
+                assert!(names(&agents).contains(&"new"), "the configuration is reloaded during the turn");
             }
             EventBody::PartDelta(_) => deltas_after += 1,
             EventBody::SessionStatus(it) if it.status.is_idle() => {
@@ -138,8 +138,8 @@ async fn a_change_of_the_configuration_is_for_the_next_prompt_and_leaves_a_turn_
             _ => {}
         }
     }
-    assert!(changed && deltas_after > 0, "the turn went on: {deltas_after}");
-    // The session's own model is what it used last, unless the agent has one.
+    assert!(changed && deltas_after > 0, "the turn continued: {deltas_after}");
+    // A session keeps the model it used last, unless the agent has one.
     let fresh = other.session(&server).await;
     assert_eq!(said(&server, &fresh, json!({})).await.unwrap().1, "simple");
     assert_eq!(said(&server, &session, json!({ "agent": "new" })).await.unwrap().0, "new");
@@ -150,7 +150,7 @@ async fn a_change_of_the_configuration_is_for_the_next_prompt_and_leaves_a_turn_
 }
 
 #[tokio::test]
-async fn what_was_allowed_for_good_stays_allowed_when_the_configuration_changes() {
+async fn permanent_approvals_survive_a_change_of_the_configuration() {
     let world = World::new();
     let other = Other::new(&world, &json!({ "permission": { "bash": "ask" } }));
     let server = world.serve().await;
@@ -169,7 +169,7 @@ async fn what_was_allowed_for_good_stays_allowed_when_the_configuration_changes(
     }
     fs::remove_file(other.path.join(LEFT)).unwrap();
     other.write("opencode.json", r#"{ "permission": { "bash": "ask" }, "username": "ada" }"#);
-    // Would wait for an answer that nobody gives.
+    // Without the approval this would wait for an answer for ever.
     said(&server, &session, model(ASKING)).await.unwrap();
     assert!(other.path.join(LEFT).exists());
     assert_eq!(server.calls.get(&other.about("/config")).await.unwrap()["username"], "ada");
@@ -177,7 +177,7 @@ async fn what_was_allowed_for_good_stays_allowed_when_the_configuration_changes(
 }
 
 #[tokio::test]
-async fn a_broken_configuration_is_told_where_it_applies_and_nowhere_else() {
+async fn an_invalid_configuration_is_reported_only_in_its_directory() {
     let world = World::new();
     let other = Other::new(&world, &json!({ "model": "demo/simple" }));
     let server = world.serve().await;
@@ -197,7 +197,7 @@ async fn a_broken_configuration_is_told_where_it_applies_and_nowhere_else() {
     }
     assert_eq!(said(&server, &here, json!({})).await.unwrap().1, "baton");
     let messages = server.calls.get(&format!("/session/{there}/message")).await.unwrap();
-    assert_eq!(messages.as_array().unwrap().len(), 2, "what was said before can still be read");
+    assert_eq!(messages.as_array().unwrap().len(), 2, "earlier messages can still be read");
     other.write("opencode.json", "{}");
     assert_eq!(said(&server, &there, json!({})).await.unwrap().1, "simple", "as it did before");
     server.stop().await;
@@ -216,7 +216,7 @@ async fn run_uses_the_configuration_of_the_sessions_directory() {
 }
 
 #[tokio::test]
-async fn to_dispose_of_a_directory_is_to_read_it_again_and_to_tell_clients() {
+async fn disposing_of_a_directory_reloads_it_and_notifies_clients() {
     let world = World::new();
     let other = Other::new(&world, &json!({ "model": "demo/slow:30@5" }));
     let server = world.serve().await;
@@ -240,7 +240,7 @@ async fn to_dispose_of_a_directory_is_to_read_it_again_and_to_tell_clients() {
                 told += 1;
             }
             EventBody::SessionStatus(it) if it.status.is_idle() => {
-                assert_eq!(it.status, SessionStatus::idle(EndReason::Completed), "the turn went on");
+                assert_eq!(it.status, SessionStatus::idle(EndReason::Completed), "the turn continued");
             }
             EventBody::SessionIdle(_) => break,
             _ => {}

@@ -1,4 +1,4 @@
-//! What the program says about itself.
+//! Help, version and usage errors.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,7 @@ async fn the_openapi_document_is_json_with_the_servers_routes() {
 }
 
 #[tokio::test]
-async fn a_command_line_that_makes_no_sense_is_a_usage_error() {
+async fn an_invalid_command_line_is_a_usage_error() {
     let world = World::new();
     for args in [&["fly"][..], &["serve", "--port", "many"], &["run", "x", "--yes", "--deny"]] {
         let ended = world.run(args).await;

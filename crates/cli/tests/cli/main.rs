@@ -1,11 +1,11 @@
-//! The real program, from outside: what it prints, what it answers and how it ends.
+//! The real program from outside: its output, its responses and its exit codes.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that cannot go on should say so and stop"
+    reason = "a test that cannot continue should fail at once"
 )]
 
 mod agents;

@@ -51,7 +51,7 @@ async fn a_configured_server_is_connected_listed_and_ended_with_the_program() {
     assert_eq!(mentioning(&script), 0, "it went with the program");
 }
 
-/// A busy machine may take longer than the program waits.
+/// Waits until the server is connected. On a busy machine that may take longer than `/mcp` waits.
 async fn until_connected(calls: &testkit::calls::Calls) -> Value {
     loop {
         let status = calls.get("/mcp").await.unwrap();

@@ -1,4 +1,4 @@
-//! Providers that people configure: who is asked, with which key, and who never sees it.
+//! Configured providers: which one is called, with which key, and which programs never see the key.
 
 use std::{
     fs,
@@ -17,14 +17,14 @@ use crate::world::{Server, World, finish};
 const KEY: &str = "sk-fake-0123456789";
 const ANSWER: &str = "Hello from the fake.";
 
-/// One call: its head as it came, and its body.
+/// One call: its raw head and its body.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) head: String,
     body: Value,
 }
 
-/// A server of the kind that many imitate.
+/// A fake server compatible with `OpenAI`.
 pub(crate) struct Fake {
     pub(crate) url: String,
     calls: Arc<Mutex<Vec<Call>>>,
@@ -48,7 +48,7 @@ impl Fake {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Configures it in a project.
+    /// Configures this server as a provider of the project.
     fn configure(&self, world: &World, more: &Value) {
         let mut config = json!({ "provider": { "fake": {
             "npm": "@ai-sdk/openai-compatible", "name": "Fake",
@@ -110,7 +110,7 @@ async fn a_configured_provider_answers_and_gets_its_key() {
         assert!(call.head.to_lowercase().contains(&bearer), "{}", call.head);
         assert_eq!(call.body["model"], "m");
     }
-    // It is the only one there is, so it is also who answers when nobody is named.
+    // The only provider is also the default.
     let ended = finish(with_key(world.with_data(&["run", "hi"])), "").await;
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), format!("{ANSWER}\n").as_str()), "{ended:?}");
     let log = fs::read_to_string(world.data().join("log/baton.log")).unwrap_or_default();
@@ -140,35 +140,6 @@ async fn clients_see_the_provider_but_not_its_key() {
     server.stop().await;
     let log = fs::read_to_string(world.data().join("log/baton.log")).unwrap();
     assert!(!log.contains(KEY), "{log}");
-}
-
-#[tokio::test]
-async fn a_provider_can_be_switched_off_or_come_alive_by_a_key() {
-    let (world, fake) = (World::new(), Fake::start().await);
-    let ids = async |command: Command| {
-        let server = Server::start(command).await;
-        let listed = server.calls.get("/config/providers").await.unwrap();
-        server.stop().await;
-        let ids: Vec<String> = listed["providers"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|provider| provider["id"].as_str().unwrap().to_owned())
-            .collect();
-        ids
-    };
-    let serve = || with_key(world.with_data(&["serve", "--port", "0"]));
-    assert_eq!(ids(serve()).await, ["demo"]);
-    let mut keyed = serve();
-    keyed.env("ANTHROPIC_API_KEY", "sk-ant-0123456789");
-    assert_eq!(ids(keyed).await, ["anthropic", "demo"]);
-    fs::write(world.data().join("auth.json"), r#"{"openai":{"type":"api","key":"sk-openai-0"}}"#).unwrap();
-    fake.configure(&world, &json!({}));
-    assert_eq!(ids(serve()).await, ["fake", "openai", "demo"]);
-    fake.configure(&world, &json!({ "disabled_providers": ["fake"] }));
-    assert_eq!(ids(serve()).await, ["openai", "demo"]);
-    fake.configure(&world, &json!({ "enabled_providers": ["fake"] }));
-    assert_eq!(ids(serve()).await, ["fake", "demo"]);
 }
 
 #[tokio::test]
@@ -225,7 +196,7 @@ async fn commands_do_not_see_keys() {
 }
 
 #[tokio::test]
-async fn the_configured_key_goes_before_the_stored_one_and_that_before_the_environments() {
+async fn the_configured_key_precedes_the_stored_one_and_that_the_environments() {
     let (world, fake) = (World::new(), Fake::start().await);
     let used = async || {
         let mut command = with_key(world.with_data(&["run", "hi", "--model", "fake/m"]));
@@ -253,25 +224,7 @@ async fn the_configured_key_goes_before_the_stored_one_and_that_before_the_envir
 }
 
 #[tokio::test]
-async fn ollama_can_be_asked_without_being_configured() {
-    let world = World::new();
-    let create = async |server: &Server, provider: &str| {
-        let wanted = json!({ "model": { "providerID": provider, "id": "qwen3" } });
-        server.calls.post("/session", &wanted).await.is_ok()
-    };
-    let server = world.serve().await;
-    assert!(create(&server, "ollama").await);
-    assert!(!create(&server, "nobody").await);
-    server.stop().await;
-    let off = json!({ "disabled_providers": ["ollama"] });
-    fs::write(world.project().join("opencode.json"), off.to_string()).unwrap();
-    let server = world.serve().await;
-    assert!(!create(&server, "ollama").await);
-    server.stop().await;
-}
-
-#[tokio::test]
-async fn a_key_that_is_handed_over_counts_from_the_next_prompt_on_and_is_never_shown() {
+async fn a_key_that_a_client_stores_counts_from_the_next_prompt_on_and_is_never_shown() {
     let (world, fake) = (World::new(), Fake::start().await);
     let provider = json!({
         "npm": "@ai-sdk/openai-compatible", "env": ["FAKE_API_KEY"], "options": { "baseURL": fake.url },
@@ -295,7 +248,7 @@ async fn a_key_that_is_handed_over_counts_from_the_next_prompt_on_and_is_never_s
     assert!(!before["connected"].as_array().unwrap().contains(&json!("openai")));
     let all = before["all"].as_array().unwrap();
     let openai: Vec<&Value> = all.iter().filter(|provider| provider["id"] == "openai").collect();
-    assert_eq!(openai.len(), 1, "it is listed, once");
+    assert_eq!(openai.len(), 1, "listed once");
     assert!(openai[0]["models"].as_object().unwrap().contains_key("gpt-5"));
 
     let key = json!({ "type": "api", "key": KEY });
@@ -325,7 +278,7 @@ async fn a_key_that_is_handed_over_counts_from_the_next_prompt_on_and_is_never_s
     assert!(!log.contains(KEY), "{log}");
 }
 
-/// Says the same to everybody who asks, as often as it is told to, and is gone then.
+/// Serves the same text `times` times, then closes its port.
 async fn site(text: &'static str, times: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/rules.md?key=sk-rules", listener.local_addr().unwrap());
@@ -343,7 +296,7 @@ async fn site(text: &'static str, times: usize) -> String {
 }
 
 #[tokio::test]
-async fn instructions_at_an_address_are_followed_while_it_is_there_and_after() {
+async fn instructions_at_an_address_stay_in_effect_after_it_is_gone() {
     let (world, fake) = (World::new(), Fake::start().await);
     let url = site("Use tabs, everywhere.", 1).await;
     fake.configure(&world, &json!({ "instructions": [url] }));
@@ -363,6 +316,6 @@ async fn instructions_at_an_address_are_followed_while_it_is_there_and_after() {
     assert_eq!(calls.iter().filter(with_tools).filter(|call| told(call)).count(), 2, "{calls:?}");
     server.stop().await;
     let log = fs::read_to_string(world.data().join("log/baton.log")).unwrap();
-    assert!(log.contains("instructions cannot be fetched"), "the second time: {log}");
+    assert!(log.contains("cannot fetch instructions"), "the second time: {log}");
     assert!(!log.contains("sk-rules"), "an address may hold a key: {log}");
 }

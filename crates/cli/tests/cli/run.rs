@@ -1,4 +1,4 @@
-//! `baton run`.
+//! Tests of `baton run`.
 
 use protocol::{Event, EventBody};
 use rustix::process::{Pid, Signal, kill_process};
@@ -39,6 +39,24 @@ async fn a_prompt_can_be_piped_in() {
     }
     let empty = finish(world.with_data(&["run"]), "\n").await;
     assert_eq!(empty.code, Some(2), "{empty:?}");
+}
+
+#[tokio::test]
+async fn piped_input_follows_the_prompt() {
+    let world = World::new();
+    let command = world.with_data(&["run", "review this", "--format", "json", "-m", "demo/simple"]);
+    let ended = finish(command, "a diff\n").await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains(r#""review this\n\na diff\n""#), "{}", ended.stdout);
+}
+
+#[tokio::test]
+async fn a_refused_prompt_leaves_no_session_to_continue() {
+    let world = World::new();
+    let refused = world.run_with_data(&["run", "hi", "-m", "demo/no_such"]).await;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let none = world.run_with_data(&["run", "hi", "-m", "demo/simple", "--continue"]).await;
+    assert_eq!(none.code, Some(2), "{none:?}");
 }
 
 #[tokio::test]
@@ -89,7 +107,7 @@ async fn the_exit_code_says_how_the_turn_ended() {
 }
 
 #[tokio::test]
-async fn a_session_is_gone_on_with_when_asked() {
+async fn a_session_is_continued_on_request() {
     let world = World::new();
     let none = world.run_with_data(&["run", "hi", "--continue"]).await;
     assert_eq!(none.code, Some(2), "{none:?}");
@@ -106,7 +124,7 @@ async fn a_session_is_gone_on_with_when_asked() {
 }
 
 #[tokio::test]
-async fn a_server_can_do_the_work() {
+async fn a_server_can_run_the_turn() {
     let world = World::new();
     let server = world.serve().await;
     let attached = world.run(&["run", "hi", "-m", "demo/simple", "--attach", &server.url]).await;

@@ -1,4 +1,4 @@
-//! `baton serve`.
+//! Tests of `baton serve`.
 
 use std::{fs, time::Duration};
 
@@ -15,7 +15,7 @@ use tokio::{
 use crate::world::{Server, World};
 
 #[tokio::test]
-async fn it_says_where_it_listens_once_it_does_and_answers_prompts() {
+async fn it_prints_its_address_once_it_listens_and_answers_prompts() {
     let world = World::new();
     let server = world.serve().await;
     assert_eq!(server.line, format!("baton listening on {}", server.url));
@@ -36,7 +36,7 @@ async fn it_says_where_it_listens_once_it_does_and_answers_prompts() {
 }
 
 #[tokio::test]
-async fn under_the_name_opencode_it_says_what_opencodes_sdk_waits_for() {
+async fn under_the_name_opencode_it_prints_the_line_opencodes_sdk_waits_for() {
     let world = World::new();
     let name = world.path("opencode");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_baton"), &name).unwrap();
@@ -90,15 +90,15 @@ async fn a_turn_that_is_running_when_the_server_is_stopped_has_its_one_idle() {
 }
 
 #[tokio::test]
-async fn whoever_asks_twice_does_not_have_to_wait() {
+async fn a_second_signal_ends_the_server_at_once() {
     let world = World::new();
     let server = world.serve().await;
-    // A call whose body does not arrive would hold up the end for as long as is allowed.
+    // A call whose body does not arrive delays the shutdown until its timeout.
     let address = server.url.strip_prefix("http://").unwrap().to_owned();
     let mut call = TcpStream::connect(&address).await.unwrap();
     let head = "POST /session HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\nexpect: 100-continue\r\n\r\n";
     call.write_all(head.as_bytes()).await.unwrap();
-    // The server says so when it begins to wait for the body, and closes its door when it was asked to end.
+    // The server sends 100 when it waits for the body, and closes its listener on the first signal.
     let mut goes_on = [0; "HTTP/1.1 100".len()];
     call.read_exact(&mut goes_on).await.unwrap();
     assert_eq!(&goes_on, b"HTTP/1.1 100");
@@ -106,7 +106,7 @@ async fn whoever_asks_twice_does_not_have_to_wait() {
     while TcpStream::connect(&address).await.is_ok() {}
     server.signal(Signal::INT);
     let (status, ..) = server.ended().await;
-    assert_eq!(status.code(), Some(5), "whoever waits ends with another code");
+    assert_eq!(status.code(), Some(5), "an orderly shutdown has another code");
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn two_servers_do_not_share_a_data_directory() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_not_listened_on() {
+async fn a_port_in_use_is_an_error() {
     let world = World::new();
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
@@ -134,7 +134,7 @@ async fn a_port_that_is_taken_is_not_listened_on() {
 }
 
 #[tokio::test]
-async fn what_others_can_reach_needs_a_password() {
+async fn an_address_that_other_machines_reach_requires_a_password() {
     let world = World::new();
     let open = world.run_with_data(&["serve", "--hostname", "0.0.0.0", "--port", "0"]).await;
     assert_eq!(open.code, Some(2), "{open:?}");
@@ -152,7 +152,7 @@ async fn what_others_can_reach_needs_a_password() {
 }
 
 #[tokio::test]
-async fn a_data_directory_that_cannot_be_used_is_left_alone_and_explained() {
+async fn an_unusable_data_directory_is_reported_and_left_unchanged() {
     let world = World::new();
     let blocked = world.project().join("README.md/data");
     let ended = world.run(&["serve", "--port", "0", "--data-dir", blocked.to_str().unwrap()]).await;
@@ -171,7 +171,7 @@ async fn a_data_directory_that_cannot_be_used_is_left_alone_and_explained() {
 }
 
 #[tokio::test]
-async fn scenarios_can_be_added() {
+async fn a_scenario_file_adds_scenarios() {
     let world = World::new();
     let file = world.path("more.json");
     let scenario = json!({ "parrot": { "about": "repeats itself", "steps": [[
@@ -184,11 +184,11 @@ async fn scenarios_can_be_added() {
     fs::write(&file, "{\"parrot\": 1}").unwrap();
     let ended = world.run_with_data(&[&["run", "hi"], options.as_slice()].concat()).await;
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("more.json is no scenario file"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("more.json is not a scenario file"), "{}", ended.stderr);
 }
 
 #[tokio::test]
-async fn the_history_says_who_wanted_a_summary() {
+async fn the_history_records_that_a_summary_was_requested() {
     let world = World::new();
     let server = world.serve().await;
     let session = server.calls.session().await.unwrap();

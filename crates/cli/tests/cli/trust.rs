@@ -1,4 +1,4 @@
-//! Trust in a project: its configuration runs nothing and sends nothing before the user has trusted it.
+//! Trust in a project: its configuration runs no program and sends no secret before the user trusts it.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use crate::{
     world::{Server, World, finish},
 };
 
-/// Everything that a client reads at start, and everything that has started programs before.
+/// Routes that clients read at start, and routes that used to start programs.
 const READS: [&str; 19] = [
     "/agent",
     "/command",
@@ -36,7 +36,7 @@ const READS: [&str; 19] = [
     "/vcs/status",
 ];
 
-/// A program that leaves a file behind, which is returned, and is no MCP server.
+/// Writes a program that creates a file when it runs and is not an MCP server. Returns its path and the file's.
 fn trap(world: &World, name: &str) -> (String, PathBuf) {
     let (script, mark) = (world.path(&format!("{name}.sh")), world.path(&format!("{name}.ran")));
     fs::write(&script, format!("#!/bin/sh\ntouch {}\n", mark.display())).unwrap();
@@ -71,7 +71,7 @@ async fn prompt(server: &Server, model: &str) {
     server.calls.post(&format!("/session/{session}/message"), &body).await.unwrap();
 }
 
-/// Waits until an MCP server is not connecting any more.
+/// Waits until an MCP server is no longer connecting.
 async fn settled(server: &Server, name: &str) -> Value {
     loop {
         let status = server.calls.get("/mcp").await.unwrap()[name].clone();
@@ -97,7 +97,7 @@ async fn an_mcp_program_of_a_project_runs_with_trust_and_a_prompt_only() {
     read_everything(&server).await;
     prompt(&server, "demo/simple").await;
     assert!(!mark.exists(), "an untrusted program was started");
-    assert_eq!(server.calls.get("/config").await.unwrap()["username"], "ada", "the rest counts");
+    assert_eq!(server.calls.get("/config").await.unwrap()["username"], "ada", "the rest takes effect");
     let command = format!("baton trust {}", world.project().display());
     let status = server.calls.get("/mcp").await.unwrap();
     assert_eq!(status["evil"]["status"], "failed");
@@ -114,7 +114,7 @@ async fn an_mcp_program_of_a_project_runs_with_trust_and_a_prompt_only() {
     assert!(!mark.exists(), "reading starts nothing");
     assert_eq!(server.calls.get("/mcp").await.unwrap()["evil"], json!({ "status": "disabled" }));
     prompt(&server, "demo/simple").await;
-    assert_eq!(settled(&server, "evil").await["status"], "failed", "it is no MCP server");
+    assert_eq!(settled(&server, "evil").await["status"], "failed", "the program is not an MCP server");
     assert!(mark.exists(), "a turn starts it");
 
     fs::remove_file(&mark).unwrap();
@@ -158,7 +158,7 @@ async fn the_users_key_is_not_sent_to_an_address_of_the_project() {
     world.trust();
     let ended = world.run_with_data(&["run", "hi"]).await;
     assert_eq!((ended.code, ended.stderr.contains("baton trust")), (Some(0), false), "{ended:?}");
-    assert!(!evil.calls().is_empty(), "what the user trusts counts");
+    assert!(!evil.calls().is_empty(), "a trusted address is used");
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ async fn the_environment_and_stored_keys_are_not_sent_to_an_address_of_the_proje
 }
 
 #[tokio::test]
-async fn a_repository_runs_nothing_when_it_is_looked_at() {
+async fn reading_a_repository_runs_none_of_its_programs() {
     let world = World::new();
     let git = async |args: &[&str]| {
         let ended = finish(world.command_of(Path::new("git"), args), "").await;
@@ -218,7 +218,7 @@ async fn a_repository_runs_nothing_when_it_is_looked_at() {
 }
 
 #[tokio::test]
-async fn the_command_shows_and_lists_what_is_trusted() {
+async fn the_command_shows_and_lists_trusted_directories() {
     let world = World::new();
     configure(&world, &json!({ "shell": "/bin/evil", "model": "{env:SECRET}" }));
     let project = world.project().display().to_string();
@@ -231,14 +231,14 @@ async fn the_command_shows_and_lists_what_is_trusted() {
     assert_eq!(
         said(&["--status"]).await,
         "PROJECT is not trusted\n\
-         does not count: shell (runs a program) in PROJECT/opencode.json\n\
-         does not count: model (reads a variable or a file) in PROJECT/opencode.json\n"
+         withheld: shell (runs a program) in PROJECT/opencode.json\n\
+         withheld: model (reads a variable or a file) in PROJECT/opencode.json\n"
     );
-    assert!(said(&[]).await.starts_with("PROJECT is trusted from now on"));
-    assert_eq!(said(&["."]).await, "PROJECT was trusted already\n");
+    assert!(said(&[]).await.starts_with("PROJECT is now trusted"));
+    assert_eq!(said(&["."]).await, "PROJECT is already trusted\n");
     assert_eq!(said(&["--status"]).await, "PROJECT is trusted\n");
     assert_eq!(said(&["--list"]).await, "PROJECT\n");
-    assert_eq!(said(&["--revoke"]).await, "PROJECT is not trusted any more\n");
+    assert_eq!(said(&["--revoke"]).await, "PROJECT is no longer trusted\n");
     assert_eq!(said(&["--revoke"]).await, "PROJECT was not trusted\n");
 }
 

@@ -1,4 +1,4 @@
-//! Receivers outside, and the program that tells them.
+//! Webhooks from the program to a receiver.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -12,10 +12,10 @@ use tokio::{
 
 use crate::world::World;
 
-/// Longer than the first pause before something is told again.
+/// Longer than the first pause before a retry.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Somebody who listens and refuses what it hears first, once for each answer given.
+/// A receiver that refuses the first `refusals` calls.
 async fn receiver(refusals: usize) -> (SocketAddr, mpsc::UnboundedReceiver<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -55,7 +55,7 @@ fn configure(world: &World, config: &Value) {
 }
 
 #[tokio::test]
-async fn a_receiver_that_was_away_is_told_after_a_restart() {
+async fn a_notice_that_was_refused_is_sent_again_after_a_restart() {
     let world = World::new();
     let (address, mut heard) = receiver(1).await;
     let hook =
@@ -70,18 +70,18 @@ async fn a_receiver_that_was_away_is_told_after_a_restart() {
         let line = headers.lines().find(|line| line.starts_with("webhook-id:")).unwrap();
         line.to_owned()
     };
-    assert_eq!(id(&first), id(&again), "the receiver knows that it is the same");
+    assert_eq!(id(&first), id(&again), "the id is the same, so the receiver can tell it is a repetition");
     assert!(again.contains("webhook-signature: v1,"), "{again}");
     assert_eq!((&body["type"], &body["data"]["reason"]), (&json!("turn.end"), &json!("completed")));
     assert_eq!(body["data"]["text"], "Hello from the demo model. All is well.");
     let shown = server.calls.get("/config").await.unwrap().to_string();
     assert!(!shown.contains("s3cret") && !shown.contains("/in"), "{shown}");
     server.stop().await;
-    assert!(heard.try_recv().is_err(), "it was told twice although it had taken it");
+    assert!(heard.try_recv().is_err(), "an accepted notice was sent twice");
 }
 
 #[tokio::test]
-async fn a_project_cannot_have_anybody_told() {
+async fn a_project_cannot_configure_webhooks() {
     let world = World::new();
     let (address, mut heard) = receiver(0).await;
     let hook =
@@ -91,7 +91,7 @@ async fn a_project_cannot_have_anybody_told() {
     let ended = world.run_with_data(&["run", "hi", "--model", "demo/simple"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let log = std::fs::read_to_string(world.data().join("log/baton.log")).unwrap();
-    assert!(log.contains("counts in the user's own configuration only"), "{log}");
+    assert!(log.contains("ignoring a webhook of the project"), "{log}");
     assert!(heard.try_recv().is_err());
 }
 

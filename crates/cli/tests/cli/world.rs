@@ -1,4 +1,4 @@
-//! A project, a home and a data directory of their own, and the program in them.
+//! A temporary project, home and data directory, and the program running in them.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,15 +16,15 @@ use tokio::{
     time::timeout,
 };
 
-/// Longer than anything takes, even on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Where a program of a test lives.
+/// Directories of a program under test.
 pub(crate) struct World {
     root: TempDir,
 }
 
-/// What a program has said, and how it ended.
+/// Output and exit code of a program.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -61,7 +61,7 @@ impl World {
         std::fs::write(self.data().join("trusted.json"), list.to_string()).unwrap();
     }
 
-    /// The program, in the project and with nothing of the person who runs the tests.
+    /// The program in the project, without the environment of the user who runs the tests.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         self.command_of(Path::new(env!("CARGO_BIN_EXE_baton")), args)
     }
@@ -82,7 +82,7 @@ impl World {
         command
     }
 
-    /// The same, with the data directory of this world.
+    /// Like `command`, with the data directory of this world.
     pub(crate) fn with_data(&self, args: &[&str]) -> Command {
         let mut command = self.command(args);
         command.arg("--data-dir").arg(self.data());
@@ -94,7 +94,7 @@ impl World {
         finish(self.command(args), "").await
     }
 
-    /// The same, with the data directory of this world.
+    /// Like `run`, with the data directory of this world.
     pub(crate) async fn run_with_data(&self, args: &[&str]) -> Ended {
         finish(self.with_data(args), "").await
     }
@@ -105,7 +105,7 @@ impl World {
     }
 }
 
-/// Runs a program to its end, with something on its standard input.
+/// Runs a program to its end with `input` on its standard input.
 pub(crate) async fn finish(mut command: Command, input: &str) -> Ended {
     if !input.is_empty() {
         command.stdin(Stdio::piped());
@@ -122,10 +122,10 @@ pub(crate) async fn finish(mut command: Command, input: &str) -> Ended {
     }
 }
 
-/// A running program that says where it listens.
+/// A running server.
 pub(crate) struct Server {
     child: Child,
-    /// The line it printed.
+    /// The line it printed at start.
     pub(crate) line: String,
     pub(crate) url: String,
     pub(crate) calls: Calls,
@@ -151,7 +151,7 @@ impl Server {
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
-    /// Its figures, which are text.
+    /// The text of `/metrics`.
     pub(crate) async fn metrics(&self) -> String {
         let address = self.url.strip_prefix("http://").unwrap();
         let mut call = TcpStream::connect(address).await.unwrap();
@@ -162,7 +162,7 @@ impl Server {
         answer
     }
 
-    /// Waits until it has ended: how, what it said on standard error, and after how long.
+    /// Waits for the exit. Returns its status, its standard error and the time it took.
     pub(crate) async fn ended(mut self) -> (ExitStatus, String, Duration) {
         let begun = Instant::now();
         let status = timeout(PATIENCE, self.child.wait()).await.expect("the server ends").unwrap();

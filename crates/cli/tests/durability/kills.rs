@@ -1,4 +1,4 @@
-//! Two hundred times kill -9, each at a seeded moment, in the middle of many turns.
+//! Kills the server with SIGKILL two hundred times, at seeded moments in the middle of many turns.
 
 use std::{
     collections::BTreeMap,
@@ -18,19 +18,19 @@ use testkit::{
 const SEED: u64 = 20_261_115;
 const KILLS: u64 = 200;
 const SESSIONS: usize = 5;
-/// A life lasts at most this long after the server listens.
+/// Longest time in milliseconds from listening to the kill.
 const LIFE: u64 = 120;
 const SCENARIOS: [&str; 6] = ["simple", "slow", "read_edit", "todo", "long_tool", "parallel_tools"];
 
-/// What the outside world knows.
+/// Knowledge of the outside world.
 #[derive(Default)]
 struct Ledger {
     sessions: Vec<String>,
-    /// Prompts whose acceptance was acknowledged.
+    /// Prompts that the server acknowledged.
     accepted: Vec<String>,
-    /// Prompts that were sent to a server that died: sent again in its next life, under the same id.
+    /// Prompts sent to a server that died; the next server receives them again under the same id.
     unsure: Vec<(String, String)>,
-    /// Every durable frame, over all lives.
+    /// Every durable frame from all servers.
     seen: Vec<Seen>,
 }
 
@@ -42,7 +42,7 @@ async fn watch(url: String, ledger: Shared) {
     while let Ok(Some(seen)) = watch.next().await {
         assert!(
             !matches!(seen.event.body, EventBody::ServerResync(_)),
-            "the cursor of the last life is still good"
+            "the cursor from the previous server is still valid"
         );
         if seen.cursor.is_some() {
             ledger.lock().unwrap().seen.push(seen);
@@ -50,7 +50,7 @@ async fn watch(url: String, ledger: Shared) {
     }
 }
 
-/// Prompts as fast as the server takes them, until it dies.
+/// Submits prompts as fast as the server accepts them, until it dies.
 async fn talk(calls: Calls, ledger: Shared, life: u64) {
     let mut dice = Dice::new(SEED ^ (life << 8));
     let unsure = ledger.lock().unwrap().unsure.clone();
@@ -74,7 +74,7 @@ async fn talk(calls: Calls, ledger: Shared, life: u64) {
 }
 
 async fn send(calls: &Calls, ledger: &Shared, session: &str, scenario: &str, message: &str) -> bool {
-    // Noted before it is sent: the task may be cut off at any await.
+    // Recorded before the call, because the task may be cancelled at any await.
     let entry = (session.to_owned(), message.to_owned());
     {
         let unsure = &mut ledger.lock().unwrap().unsure;
@@ -116,7 +116,7 @@ async fn two_hundred_kills_lose_nothing_and_answer_nothing_twice() {
     }
     let sessions = ledger.lock().unwrap().sessions.clone();
     for session in &sessions {
-        // An abort waits for idle and cuts short whatever long queue is left.
+        // An abort waits for idle and ends a long remaining queue.
         calls.post(&format!("/session/{session}/abort"), &serde_json::json!({})).await.unwrap();
     }
     assert_eq!(calls.get("/session/status").await.unwrap(), serde_json::json!({}), "no session is busy");
@@ -134,12 +134,12 @@ async fn two_hundred_kills_lose_nothing_and_answer_nothing_twice() {
         ledger.accepted.len(),
         ledger.seen.len()
     );
-    assert!(ledger.accepted.len() as u64 > KILLS / 4, "the test did not test anything");
+    assert!(ledger.accepted.len() as u64 > KILLS / 4, "too few prompts were accepted for a meaningful test");
     judge(&ledger);
     same_as_one_replay(&home, &ledger).await;
 }
 
-/// No message and no part waits for a process that is dead.
+/// Asserts that every message and part is closed, although the process that opened it is dead.
 fn assert_closed(messages: &serde_json::Value) {
     let messages: Vec<protocol::MessageWithParts> = serde_json::from_value(messages.clone()).unwrap();
     for message in messages {
@@ -178,7 +178,7 @@ fn judge(ledger: &Ledger) {
     assert!(report.passed(), "{:#?}", report.violations().collect::<Vec<_>>());
 }
 
-/// What the watcher pieced together over all lives is what one replay of the log tells.
+/// Asserts that the watcher's events over all servers equal one replay of the log.
 async fn same_as_one_replay(home: &Home, ledger: &Ledger) {
     let server = home.start().await.unwrap();
     let mut watch = Watch::connect(&server.url, "/global/event", Some(0)).await.unwrap();

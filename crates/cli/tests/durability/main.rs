@@ -1,4 +1,4 @@
-//! The promises that only a real process can break: kill -9 at any moment, reconnects at any moment.
+//! Durability of a real process: SIGKILL at any moment, reconnects at any moment.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,7 +6,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stderr,
-    reason = "a test that cannot go on should say so and stop"
+    reason = "a test that cannot continue should fail at once"
 )]
 
 mod kills;

@@ -1,4 +1,4 @@
-//! Five hundred reconnects at seeded moments: the pieces make the same stream.
+//! Five hundred reconnects at seeded moments; the pieces must form the uninterrupted stream.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ const SEED: u64 = 7;
 const RECONNECTS: u32 = 500;
 const SCENARIOS: [&str; 4] = ["slow:60@5", "simple", "reasoning", "slow:20@10"];
 
-/// Follows streamed text and checks it whenever a part is closed.
+/// Collects streamed text and checks it whenever a part closes.
 #[derive(Default)]
 struct Words {
     parts: HashMap<PartId, Text>,
@@ -25,8 +25,8 @@ struct Words {
 #[derive(Default)]
 struct Text {
     words: String,
-    /// Something told us the words so far, so they must be complete at the end: a delta or a snapshot. A part
-    /// that was replayed from the log only, opened and closed, was never ours to follow.
+    /// A delta or a snapshot announced the text so far, so it must be complete at the end. A part that was only
+    /// replayed from the log, opened and closed, is not checked.
     followed: bool,
 }
 
@@ -55,7 +55,7 @@ impl Words {
         }
     }
 
-    /// The connection was lost: what was followed may have gone on without us.
+    /// After a lost connection, deltas may have been missed.
     fn lost(&mut self) {
         for text in self.parts.values_mut() {
             text.followed = false;
@@ -63,7 +63,7 @@ impl Words {
     }
 }
 
-/// Sends prompts to a few sessions until told to stop, then waits for them to be worked off.
+/// Submits prompts to a few sessions until `done`, then waits until the queues are empty.
 async fn keep_busy(calls: Calls, mut done: watch::Receiver<bool>) {
     let mut dice = Dice::new(SEED + 1);
     let mut sessions = Vec::new();
@@ -113,7 +113,7 @@ async fn interrupted(url: String, done: watch::Sender<bool>) -> Vec<Seen> {
     for connection in 0u32.. {
         let after = durable.last().and_then(|seen| seen.cursor).unwrap_or(0);
         let mut watch = Watch::connect(&url, "/event", Some(after)).await.unwrap();
-        // After the last reconnect it stays, to see the end.
+        // The last connection stays open until the end of the stream.
         let frames = if connection < RECONNECTS { 1 + dice.roll(30) } else { u64::MAX };
         if connection == RECONNECTS {
             done.send(true).unwrap();

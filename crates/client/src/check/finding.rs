@@ -1,10 +1,9 @@
-//! What a check has to say.
+//! The findings of a check.
 
 use std::{collections::BTreeMap, fmt};
 
 use protocol::{Millis, SessionId};
 
-/// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Untidy, but a client that follows the status is not misled.
@@ -22,11 +21,11 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What is wrong.
+/// The kinds of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Idle again, with nothing busy in between.
+    /// Idle again, without busy in between.
     IdleTwice,
     /// Idle, but never busy.
     IdleWithoutBusy,
@@ -38,26 +37,26 @@ pub enum Kind {
     IdleBeforeChild,
     /// Idle while a permission or question was still waiting for its answer.
     RequestLeftOpen,
-    /// Something that belongs to a turn, outside of any.
+    /// An event that belongs to a turn, outside of any.
     OutsideTurn,
-    /// Something harmless that belongs to a turn, after it was over.
+    /// A harmless event that belongs to a turn, after its end.
     LateEvent,
-    /// Busy until the end.
+    /// Busy until the end of the stream.
     BusyNeverReleased,
-    /// A tool call without an outcome.
+    /// A tool call without a result.
     ToolNeverClosed,
     /// Text or reasoning without an end.
     TextNeverClosed,
-    /// Text for a part that is not there or is closed.
+    /// Text for a part that is unknown or closed.
     StrayDelta,
     /// An assistant message that changed in a later turn.
     ClosedMessageChanged,
-    /// A known type of event in a shape that is not, which clients cannot act on.
+    /// A known type of event in an unknown shape, which clients cannot use.
     NotUnderstood,
 }
 
 impl Kind {
-    /// A short name for tables and machines.
+    /// A short name for tables and scripts.
     pub fn name(self) -> &'static str {
         match self {
             Self::IdleTwice => "idle-twice",
@@ -84,20 +83,16 @@ impl fmt::Display for Kind {
     }
 }
 
-/// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What.
     pub kind: Kind,
-    /// How bad.
     pub severity: Severity,
-    /// In which session.
     pub session: SessionId,
-    /// At which event, counted from 1.
+    /// Number of the event, counted from 1.
     pub position: usize,
-    /// When, if the recording says.
+    /// Time of the event, if the recording has it.
     pub time: Option<Millis>,
-    /// For people: continues "the session …".
+    /// A text for users that continues "the session …".
     pub sentence: String,
 }
 
@@ -108,40 +103,40 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What happened to one session.
+/// The counts of one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSummary {
-    /// Its parent, for a child.
+    /// The parent, for a child.
     pub parent: Option<SessionId>,
-    /// How many turns began.
+    /// Number of turns.
     pub turns: usize,
-    /// How many complete idle pairs there were.
+    /// Number of complete idle pairs.
     pub idle_pairs: usize,
 }
 
-/// The outcome of a check.
+/// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many events there were.
+    /// Number of events.
     pub events: usize,
-    /// Everything that is wrong, in the order of the stream.
+    /// All findings, in the order of the stream.
     pub findings: Vec<Finding>,
-    /// Every session that had events.
+    /// All sessions that had events.
     pub sessions: BTreeMap<SessionId, SessionSummary>,
 }
 
 impl Report {
-    /// The findings that count.
+    /// The findings that are violations.
     pub fn violations(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Violation)
     }
 
-    /// Whether nothing was violated; warnings are allowed.
+    /// True if there are no violations; warnings are allowed.
     pub fn passed(&self) -> bool {
         self.violations().next().is_none()
     }
 
-    /// Complete idle pairs of each session that is nobody's child.
+    /// Complete idle pairs of each root session.
     pub fn idle_pairs(&self) -> BTreeMap<&SessionId, usize> {
         let roots = self.sessions.iter().filter(|(_, summary)| summary.parent.is_none());
         roots.map(|(id, summary)| (id, summary.idle_pairs)).collect()

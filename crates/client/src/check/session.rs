@@ -1,4 +1,4 @@
-//! One session under watch.
+//! The checker's state of one session.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,7 +11,7 @@ use super::{
     finding::{Kind, SessionSummary, Severity},
 };
 
-/// A finding without its place.
+/// A finding without its position.
 #[derive(Debug)]
 pub(super) struct Note {
     pub(super) kind: Kind,
@@ -46,7 +46,7 @@ enum Phase {
 #[derive(Debug, Clone, Copy)]
 struct KnownMessage {
     is_user: bool,
-    /// The turn it belongs to. A prompt that waits for its busy already counts to the next one.
+    /// The turn it belongs to. A prompt that waits for its busy belongs to the next one.
     turn: usize,
     completed: bool,
 }
@@ -55,29 +55,29 @@ struct KnownMessage {
 struct KnownPart {
     message: MessageId,
     is_open: bool,
-    /// The tool's name; none for words.
+    /// The tool's name; `None` for text.
     tool: Option<String>,
 }
 
-/// What is known about a session.
+/// The known state of a session.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     parent: Option<SessionId>,
     /// The parent's turn that started it.
     parent_turn: Option<usize>,
     phase: Phase,
-    /// Whether its beginning or an idle was seen, so that nothing is open that is not known.
+    /// True if its creation or an idle was seen, so that everything that is open is known.
     is_synced: bool,
     turns: usize,
     idle_pairs: usize,
-    /// `session.status` idle was seen and `session.idle` must follow.
+    /// `session.status` idle was seen, and `session.idle` must follow.
     is_half_idle: bool,
     messages: HashMap<MessageId, KnownMessage>,
-    /// Of the running turn; of earlier ones only what is still open.
+    /// Parts of the running turn; of earlier turns only those still open.
     parts: BTreeMap<PartId, KnownPart>,
-    /// Permissions and questions that wait.
+    /// Open permissions and questions.
     requests: BTreeSet<String>,
-    /// Those whose turn the server could not finish: they may wait on, and be answered outside of a turn.
+    /// Requests of turns that the server could not finish: they may stay open, and be answered outside of a turn.
     orphans: BTreeSet<String>,
 }
 
@@ -86,7 +86,7 @@ impl Session {
         self.turns
     }
 
-    /// Whether it was started by this turn of this session and is still busy.
+    /// True if this turn of this session started it and it is still busy.
     pub(super) fn works_for(&self, parent: &SessionId, turn: usize) -> bool {
         self.phase == Phase::Busy && self.parent.as_ref() == Some(parent) && self.parent_turn == Some(turn)
     }
@@ -95,8 +95,8 @@ impl Session {
         SessionSummary { parent: self.parent, turns: self.turns, idle_pairs: self.idle_pairs }
     }
 
-    /// Takes an event. `children` are those that still work for the running turn, `parent_turn` is the turn
-    /// that a new child belongs to.
+    /// Checks an event. `children` still work for the running turn; `parent_turn` is the turn that a new child
+    /// belongs to.
     pub(super) fn observe(
         &mut self,
         body: &EventBody,
@@ -145,7 +145,7 @@ impl Session {
             EventBody::SessionError(_) | EventBody::TodoUpdated(_) | EventBody::SessionCompacted(_) => {
                 self.work(body.kind())
             }
-            // Taking something back is a person's doing (undo, delete) or a withdrawn attempt's.
+            // A user removes messages (undo, delete), or the server withdraws an attempt.
             EventBody::MessageRemoved(it) => {
                 self.messages.remove(&it.message_id);
                 self.parts.retain(|_, part| part.message != it.message_id);
@@ -159,7 +159,7 @@ impl Session {
         }
     }
 
-    /// What can only be said when nothing more comes.
+    /// Findings that are only certain at the end of the stream.
     pub(super) fn finish(&self, end: End) -> Vec<Note> {
         let mut notes = Vec::new();
         let is_over = self.phase == Phase::Idle || end == End::Complete;
@@ -211,7 +211,7 @@ impl Session {
         }
     }
 
-    /// Everything the turn opened must be closed by now.
+    /// Checks that everything the turn opened is closed.
     fn turn_over(&mut self, children: &[SessionId]) -> Vec<Note> {
         let mut notes = Vec::new();
         let mut open: Vec<String> = Vec::new();
@@ -259,7 +259,7 @@ impl Session {
             .then(|| Note::violation(Kind::BusyNeverReleased, "was deleted while busy and never went idle"))
     }
 
-    /// Something that only a running turn does.
+    /// Checks an event that only a running turn sends.
     fn work(&mut self, what: &str) -> Option<Note> {
         match self.phase {
             Phase::Busy => None,
@@ -354,7 +354,7 @@ impl Session {
         self.work(&format!("{} for {request}", body.kind()))
     }
 
-    /// Whether something of this turn comes after it was over.
+    /// True if an event of this turn comes after the turn's end.
     fn late(&self, turn: usize) -> bool {
         turn < self.turns || (turn == self.turns && self.phase != Phase::Busy && self.turns > 0)
     }
@@ -369,7 +369,7 @@ fn changed(message: &MessageId) -> Note {
     Note::violation(Kind::ClosedMessageChanged, sentence)
 }
 
-/// A compaction may drop the output of old tools from the model's view, and marks them so.
+/// A compaction may drop the output of old tools from the model's view, and marks their parts.
 fn is_pruned(part: &Part) -> bool {
     let PartBody::Tool(tool) = &part.body else { return false };
     matches!(&tool.state, ToolState::Completed(state) if state.time.compacted.is_some())

@@ -178,7 +178,7 @@ fn idle_before_the_message_is_closed_is_found() {
 }
 
 #[test]
-fn what_stays_open_is_found_at_idle_and_at_the_end() {
+fn open_parts_are_found_at_idle_and_at_the_end() {
     finds("create busy open1 tool1 close1 idle", &[Kind::IdleTooEarly, Kind::ToolNeverClosed]);
     finds("create busy open1 text1 close1 idle", &[Kind::IdleTooEarly, Kind::TextNeverClosed]);
     finds(
@@ -269,7 +269,7 @@ fn a_request_may_outlive_a_turn_that_the_server_could_not_finish() {
 }
 
 #[test]
-fn who_joins_in_the_middle_gives_the_benefit_of_the_doubt() {
+fn a_stream_joined_in_the_middle_gets_the_benefit_of_the_doubt() {
     warns("delta1 end1 close1 busy idle", &[]);
     warns("reply close1 idle", &[]);
     finds("delta1 close1 idle busy delta9 idle", &[Kind::StrayDelta]);
@@ -289,7 +289,7 @@ fn a_known_event_in_an_odd_shape_is_mentioned() {
 }
 
 #[test]
-fn findings_are_told_as_they_happen() {
+fn findings_are_reported_as_they_happen() {
     let mut checker = Checker::new();
     let told: Vec<_> =
         script("create busy idle idle").iter().map(|event| checker.observe(Some(7), event).len()).collect();

@@ -1,4 +1,4 @@
-//! The life of a session as a person sees it, event by event.
+//! The life of a session as a user sees it, event by event.
 
 use proptest::prelude::*;
 use protocol::Event;
@@ -180,18 +180,18 @@ fn tokens_of_another_spelling_are_understood() {
 }
 
 #[test]
-fn what_the_person_said_is_no_answer() {
+fn user_messages_are_not_part_of_the_answer() {
     let mut view = streaming();
     assert_eq!(view.apply(&user("msg_1")), None);
     assert_eq!(view.tokens(), None);
 }
 
 #[test]
-fn a_prompt_that_is_told_of_again_does_not_wait_again() {
+fn a_repeated_prompt_is_not_queued_again() {
     let mut view = streaming();
     view.apply(&user("msg_1"));
     view.apply(&step(PARENT, "msg_1", false, &counts()));
-    assert_eq!(view.apply(&user("msg_1")), None, "OpenCode adds what was changed");
+    assert_eq!(view.apply(&user("msg_1")), None, "OpenCode repeats it with a summary of the changes");
     assert_eq!(view.queue_length(), 0);
     view.apply(&idle(PARENT));
     assert_eq!(view.apply(&user("msg_1")), None, "also when it is over");
@@ -281,11 +281,11 @@ fn a_retry_in_the_middle_does_not_end_the_turn() {
 }
 
 #[test]
-fn what_waits_for_a_person_goes_before_busy_and_idle() {
+fn an_open_request_takes_precedence_over_busy_and_idle() {
     let mut view = streaming();
     assert_eq!(view.badge(), Badge::Working);
     assert!(matches!(view.apply(&permission("per_1", PARENT, None)), Some(Change::Asked(_))));
-    assert_eq!(view.apply(&permission("per_1", PARENT, None)), None, "told again on a new connection");
+    assert_eq!(view.apply(&permission("per_1", PARENT, None)), None, "repeated on a new connection");
     assert_eq!(view.badge(), Badge::Permission);
     view.apply(&question("que_1", PARENT));
     assert_eq!(view.badge(), Badge::Question);
@@ -313,7 +313,7 @@ fn a_request_of_a_child_at_any_depth_is_shown() {
 }
 
 #[test]
-fn a_turn_that_ends_behind_ones_back_is_unread() {
+fn a_turn_that_ends_in_the_background_is_unread() {
     let mut view = streaming();
     view.apply(&idle(PARENT));
     assert!(view.is_unread());
@@ -334,7 +334,7 @@ fn prompts_that_wait_are_counted() {
     view.apply(&step(PARENT, "msg_1", false, &json!({})));
     assert_eq!(view.apply(&user("msg_2")), Some(Change::Queue));
     view.apply(&user("msg_3"));
-    assert_eq!(view.apply(&user("msg_3")), None, "told again");
+    assert_eq!(view.apply(&user("msg_3")), None, "repeated");
     assert_eq!(view.queue_length(), 2);
     assert_eq!(
         view.apply(&step(PARENT, "msg_3", false, &json!({}))),
@@ -364,7 +364,7 @@ fn after_a_gap_the_state_is_what_the_server_says() {
 }
 
 #[test]
-fn somebody_who_stops_a_turn_is_no_error() {
+fn an_aborted_turn_is_not_an_error() {
     let mut view = streaming();
     let error = |name: &str| {
         event(
@@ -378,7 +378,7 @@ fn somebody_who_stops_a_turn_is_no_error() {
 }
 
 proptest! {
-    /// Whatever comes, a turn is finished exactly as often as it is begun, and never by a child.
+    /// For any events, a turn finishes exactly as often as it begins, and never because of a child.
     #[test]
     fn every_start_has_one_end(picks in proptest::collection::vec(0..10_usize, 0..60)) {
         let events = [

@@ -1,4 +1,4 @@
-//! Token counts, however a server spells them.
+//! Token counts in the spellings of several servers.
 
 use protocol::{SessionId, session::Tokens};
 use serde_json::Value;
@@ -22,16 +22,16 @@ const CACHE_WRITE: &[&str] = &[
     "cacheWriteInputTokens",
 ];
 
-/// Counts with every spelling brought to OpenCode's.
+/// Token counts in OpenCode's spelling.
 pub(super) fn normal(tokens: &Tokens) -> Tokens {
-    // Only names that this version does not know can hold another spelling.
+    // Another spelling can only be in fields that this version does not know.
     if tokens.extra.is_empty() {
         return tokens.clone();
     }
     serde_json::to_value(tokens).map_or_else(|_| tokens.clone(), |counts| read(&counts))
 }
 
-/// The counts of a completed step of a session, from a message that has an unusual shape.
+/// The counts of a session's completed step, from a message of an unusual shape.
 pub(super) fn from_message(session: &SessionId, properties: &Value) -> Option<Tokens> {
     let info = properties.get("info")?;
     let is_ours = ["sessionID", "sessionId"].iter().any(|name| {
@@ -54,14 +54,14 @@ fn read(counts: &Value) -> Tokens {
         ..Tokens::default()
     };
     let cache = counts.get("cache").unwrap_or(&Value::Null);
-    // A single number is what was read.
+    // A single number counts the tokens that were read.
     tokens.cache.read =
         cache.as_u64().unwrap_or_else(|| first(cache, &["read"]).max(first(counts, CACHE_READ)));
     tokens.cache.write = first(cache, &["write"]).max(first(counts, CACHE_WRITE));
     tokens
 }
 
-/// The first of these names that counts something.
+/// The largest count under these names.
 fn first(counts: &Value, names: &[&str]) -> u64 {
     let found = names.iter().filter_map(|name| counts.get(name).and_then(Value::as_u64));
     found.max().unwrap_or(0)
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_means_the_same() {
+    fn every_spelling_of_token_counts_is_read() {
         let spellings = [
             json!({ "input": 1, "output": 2, "reasoning": 3, "cache": { "read": 4, "write": 5 } }),
             json!({ "inputTokens": 1, "outputTokens": 2, "reasoningTokens": 3, "cachedInputTokens": 4, "cacheWrite": 5 }),

@@ -27,7 +27,7 @@ fn check(stream: &Stream) -> Report {
     for observed in &stream.events {
         checker.observe(observed.time, &observed.event);
     }
-    // Where a recording has named streams, the recorder or the server was cut off on purpose.
+    // In a recording with named streams, the recorder or the server was stopped on purpose.
     checker.finish(if stream.name.is_empty() { End::Complete } else { End::Cut })
 }
 
@@ -82,7 +82,7 @@ fn double_idles_are_found() {
     }
 }
 
-/// Turns of OpenCode that end well.
+/// Recordings of OpenCode's turns that end well.
 const CLEAN: [&str; 10] = [
     "simple",
     "reasoning",
@@ -125,7 +125,7 @@ fn idle_pairs_are_counted_for_root_sessions_only() {
     assert_eq!(count("delete_busy"), [0]);
 }
 
-/// The violations of a clean recording after something was done to it.
+/// The violations in a clean recording after a change.
 fn planted(name: &str, plant: impl Fn(&mut Vec<Observed>, usize)) -> BTreeMap<Kind, usize> {
     let mut stream = recordings()[name].streams[0].clone();
     let idle = stream.events.iter().rposition(

@@ -1,4 +1,4 @@
-//! The client against a server that plays a script.
+//! The client with a scripted server.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tokio::{
     sync::mpsc,
 };
 
-/// What the server was asked.
+/// A received request.
 #[derive(Debug)]
 struct Asked {
     line: String,
@@ -34,7 +34,8 @@ impl Asked {
     }
 }
 
-/// Answers each connection with the next of the script, then closes it. Once the script is played, nobody listens.
+/// Answers each connection with the next answer of the script, then closes it. After the script, the port is
+/// closed.
 async fn play(script: Vec<String>) -> (Client, mpsc::UnboundedReceiver<Asked>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
@@ -92,7 +93,7 @@ fn stream(frames: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n{frames}")
 }
 
-/// A frame with an event that is recognised by its number.
+/// A frame with an event that its number identifies.
 fn frame(id: Option<u64>, number: u64) -> String {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     format!("{id}data: {{\"id\":\"evt_{number}\",\"type\":\"server.heartbeat\",\"properties\":{{}}}}\n\n")
@@ -225,12 +226,12 @@ async fn a_web_page_is_not_an_answer() {
     let page = answer("200 OK", "text/html; charset=utf-8", "<html>");
     let (client, _log) = play(vec![page, answer("502 Bad Gateway", "text/html", "<html>")]).await;
     let error = client.health().await.unwrap_err();
-    assert_eq!(error.to_string(), "the server answered 200 with something unexpected: <html>");
+    assert_eq!(error.to_string(), "the server answered 200 with unexpected content: <html>");
     assert!(client.health().await.unwrap_err().is_transient());
 }
 
 #[tokio::test]
-async fn nobody_there_is_an_error_at_once() {
+async fn an_unreachable_server_is_an_immediate_error() {
     let (client, _log) = play(vec![]).await;
     tokio::task::yield_now().await;
     assert!(matches!(client.health().await, Err(Error::Transport(_))));
@@ -300,13 +301,10 @@ async fn a_frame_that_is_no_event_does_not_end_the_stream() {
 }
 
 #[tokio::test]
-async fn what_is_no_stream_is_refused() {
+async fn an_answer_that_is_not_a_stream_is_refused() {
     let (client, _log) = play(vec![answer("200 OK", "text/html", "<html>")]).await;
     let error = client.events(Scope::Directory, None).next().await.unwrap().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the server answered 200 with something unexpected: content type text/html"
-    );
+    assert_eq!(error.to_string(), "the server answered 200 with unexpected content: content type text/html");
 }
 
 #[tokio::test]

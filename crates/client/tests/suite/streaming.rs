@@ -1,4 +1,4 @@
-//! A prompt and what is told about it, with events that the test sends and a server that answers by path.
+//! A prompt and its reports, with events from the test and a server that answers by path.
 
 use std::{
     sync::{Arc, Mutex},
@@ -20,7 +20,7 @@ use tokio::{
 
 const PROMPT: &str = "msg_5";
 
-/// What the server answers to calls that begin like this, and what it was asked.
+/// The server's answers by the beginning of a call, and the calls it received.
 #[derive(Clone, Default)]
 struct Facts {
     answers: Arc<Mutex<Vec<(String, Value)>>>,
@@ -45,7 +45,7 @@ impl Facts {
     }
 }
 
-/// A prompt on its way.
+/// A prompt in progress.
 struct Scene {
     facts: Facts,
     events: mpsc::UnboundedSender<Result<Received, Error>>,
@@ -231,7 +231,7 @@ async fn an_answer_is_its_words_in_order() {
 }
 
 #[tokio::test]
-async fn what_was_stored_is_the_truth_in_the_end() {
+async fn the_stored_message_decides_in_the_end() {
     let mut scene = Scene::new(Pace::default()).await;
     let stored =
         json!([{ "info": step("msg_6", PROMPT), "parts": [text("prt_2", "msg_6", "Hello, all of it.")] }]);
@@ -269,7 +269,7 @@ async fn a_queued_prompt_ends_when_it_is_answered_and_others_still_wait() {
 }
 
 #[tokio::test]
-async fn each_tool_call_is_told_once_and_not_too_often() {
+async fn each_tool_call_is_reported_once_and_not_too_often() {
     let mut scene = Scene::new(Pace::default()).await;
     tokio::time::pause();
     scene.busy();
@@ -287,7 +287,7 @@ async fn each_tool_call_is_told_once_and_not_too_often() {
 }
 
 #[tokio::test]
-async fn after_a_silence_there_is_a_sign_of_life() {
+async fn silence_leads_to_a_heartbeat() {
     let mut scene = Scene::new(Pace { heartbeat: Duration::from_secs(10), ..Pace::default() }).await;
     tokio::time::pause();
     let begun = tokio::time::Instant::now();
@@ -298,7 +298,7 @@ async fn after_a_silence_there_is_a_sign_of_life() {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_stopped() {
+async fn a_turn_that_takes_too_long_is_aborted() {
     let mut scene = Scene::new(Pace { timeout: Duration::from_millis(20), ..Pace::default() }).await;
     scene.busy();
     scene.step("msg_6");
@@ -309,7 +309,7 @@ async fn what_takes_too_long_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_person_may_take_their_time() {
+async fn waiting_for_an_answer_does_not_count_as_time() {
     let mut scene = Scene::new(Pace { timeout: Duration::from_secs(10), ..Pace::default() }).await;
     tokio::time::pause();
     scene.busy();
@@ -326,7 +326,7 @@ async fn a_person_may_take_their_time() {
 }
 
 #[tokio::test]
-async fn what_a_child_asks_is_told_even_if_its_beginning_was_missed() {
+async fn a_childs_request_is_reported_even_if_its_start_was_missed() {
     let mut scene = Scene::new(Pace::default()).await;
     let child = |id: &str, parent: &str| {
         json!({
@@ -343,7 +343,7 @@ async fn what_a_child_asks_is_told_even_if_its_beginning_was_missed() {
 }
 
 #[tokio::test]
-async fn a_retry_is_told_and_does_not_end_anything() {
+async fn a_retry_is_reported_and_ends_nothing() {
     let mut scene = Scene::new(Pace::default()).await;
     scene.busy();
     scene.status(&json!({ "type": "retry", "attempt": 1, "message": "overloaded", "next": 5 }));
@@ -367,7 +367,7 @@ async fn a_failure_says_what_happened() {
 }
 
 #[tokio::test]
-async fn what_ended_while_nobody_listened_is_found_out() {
+async fn an_end_missed_during_a_disconnection_is_found() {
     let mut scene = Scene::new(Pace::default()).await;
     scene.busy();
     let stored = json!([{ "info": step("msg_6", PROMPT), "parts": [text("prt_2", "msg_6", "Meanwhile.")] }]);
@@ -398,7 +398,7 @@ async fn a_prompt_without_an_id_gets_one() {
     assert!(first < second);
 }
 
-/// What a server says that has the prompt and is idle.
+/// The answers of a server that has the prompt and is idle.
 fn known() -> Facts {
     let facts = Facts::default();
     facts.set("GET /session/ses_1/message/msg_5", json!({ "info": user(), "parts": [] }));

@@ -6,12 +6,11 @@ use bytes::Bytes;
 
 use super::Place;
 
-/// An encoded event, shared by all queues it stands in.
+/// An encoded event, shared by all queues that contain it.
 #[derive(Debug)]
 pub struct Frame {
     /// Position in the log, for durable events.
     pub position: Option<u64>,
-    /// Where it happened.
     pub directory: Option<Arc<str>>,
     project: Option<Arc<str>>,
     json: Bytes,
@@ -25,7 +24,7 @@ impl Frame {
         Self { position: Some(position), ..Self::live(Some(place), json) }
     }
 
-    /// A frame for an event that is not in the log.
+    /// A frame for an event that is not in the log, so it gets no `id:`.
     pub fn live(place: Option<&Place>, json: Bytes) -> Self {
         Self {
             position: None,
@@ -42,12 +41,12 @@ impl Frame {
         &self.json
     }
 
-    /// The frame of `GET /event`: made for the first subscriber, shared by the others.
+    /// The frame of `GET /event`: encoded for the first subscriber and shared by the others.
     pub fn plain(&self) -> Bytes {
         self.plain.get_or_init(|| self.encode(|out| out.extend_from_slice(&self.json))).clone()
     }
 
-    /// The frame of `GET /global/event`, which says where the event happened.
+    /// The frame of `GET /global/event`, which adds the event's directory and project.
     pub fn global(&self) -> Bytes {
         let write = |out: &mut Vec<u8>| {
             out.push(b'{');

@@ -1,8 +1,8 @@
-//! What is going on: who is not idle, and which requests wait for a person.
+//! The state that a new subscriber receives: sessions that are not idle, and open requests.
 //!
-//! Whoever joins the stream is told, so that nobody has to ask for it in the moment between two calls. After a crash
-//! there is more to tell: that turns are over was said when nobody could listen, and a client that is still waiting for
-//! them has no other way to learn of it.
+//! Sending it with the subscription spares clients a separate call and the race between the two. After a crash
+//! there is one more piece: recovery ends turns before any client can connect, so clients that still wait for those
+//! turns also receive their idle events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,29 +16,29 @@ use protocol::{
 
 use super::Place;
 
-/// The last word on each session that is not idle and on each request that is open.
+/// The last status event of each session that is not idle, and the event of each open request.
 #[derive(Debug, Default)]
 pub(super) struct Going {
     statuses: BTreeMap<SessionId, (Place, EventBody)>,
     requests: BTreeMap<String, (Place, EventBody)>,
-    /// Nobody can listen yet: what a dead process left is being closed.
+    /// True while recovery runs and no client can be connected.
     is_alone: bool,
     /// Sessions that were busy when the server started and have not become idle since.
     left_busy: BTreeSet<SessionId>,
-    /// Sessions that became idle out of everybody's hearing, and have been since.
+    /// Sessions that became idle while no client could be connected, and that are still idle.
     unheard: BTreeMap<SessionId, (Place, EventBody)>,
 }
 
 impl Going {
     pub(super) fn note(&mut self, place: &Place, event: &EventBody) {
-        let said = || (place.clone(), event.clone());
+        let entry = || (place.clone(), event.clone());
         match event {
-            EventBody::SessionStatus(it) => self.status(it, said()),
+            EventBody::SessionStatus(it) => self.status(it, entry()),
             EventBody::PermissionAsked(it) => {
-                self.requests.insert(it.id.to_string(), said());
+                self.requests.insert(it.id.to_string(), entry());
             }
             EventBody::QuestionAsked(it) => {
-                self.requests.insert(it.id.to_string(), said());
+                self.requests.insert(it.id.to_string(), entry());
             }
             EventBody::PermissionReplied(it) => self.answered(it.request_id.as_str()),
             EventBody::QuestionReplied(it) => self.answered(it.request_id.as_str()),
@@ -47,7 +47,7 @@ impl Going {
         }
     }
 
-    /// Notes what the log has said since before the start.
+    /// Records a status or request that was in the log before the server started.
     pub(super) fn remember(&mut self, place: &Place, event: &EventBody) {
         self.note(place, event);
         if let EventBody::SessionStatus(it) = event {
@@ -55,18 +55,19 @@ impl Going {
         }
     }
 
-    fn status(&mut self, change: &StatusChanged, said: (Place, EventBody)) {
+    fn status(&mut self, change: &StatusChanged, entry: (Place, EventBody)) {
         let (session, is_idle) = (&change.session_id, change.status.is_idle());
         self.statuses.remove(session);
         self.unheard.remove(session);
         if !is_idle {
-            self.statuses.insert(session.clone(), said);
+            self.statuses.insert(session.clone(), entry);
             return;
         }
-        // A turn of a dead server may be closed only after clients came: those that come later did not hear it.
+        // Recovery may end a turn of a dead server after the first clients have connected. Clients that connect
+        // later have missed that idle, so it counts as unheard too.
         let left_busy = self.left_busy.remove(session);
         if self.is_alone || left_busy {
-            self.unheard.insert(session.clone(), said);
+            self.unheard.insert(session.clone(), entry);
         }
     }
 
@@ -82,7 +83,6 @@ impl Going {
         self.requests.remove(id);
     }
 
-    /// A deleted session has nothing more to say.
     pub(super) fn forget(&mut self, session: &SessionId) {
         self.statuses.remove(session);
         self.left_busy.remove(session);
@@ -90,12 +90,12 @@ impl Going {
         self.requests.retain(|_, (_, asked)| asked.session_id() != Some(session));
     }
 
-    /// All of it, of one directory or of all: statuses first, then requests, oldest first.
+    /// Statuses, then requests by id, of one directory or of all.
     pub(super) fn all(&self, directory: Option<&Arc<str>>) -> Vec<(Place, EventBody)> {
         of(directory, self.statuses.values().chain(self.requests.values()))
     }
 
-    /// Who became idle when nobody could listen: the pair, as it was said.
+    /// Status and idle events of sessions that became idle while no client could be connected.
     pub(super) fn unheard(&self, directory: Option<&Arc<str>>) -> Vec<(Place, EventBody)> {
         let pair = |(place, status): (Place, EventBody)| {
             let idle = status.session_id().cloned().map(|session_id| {

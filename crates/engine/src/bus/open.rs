@@ -1,7 +1,7 @@
 //! The text of parts that are still streaming.
 //!
-//! Deltas are not stored one by one. Whoever comes late, by reconnecting or by reading the messages, gets
-//! the words from here.
+//! Deltas are not stored one by one, so clients that reconnect or read messages get the text of open parts from
+//! here.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,7 +15,7 @@ pub(super) struct OpenParts {
 }
 
 impl OpenParts {
-    /// A stored snapshot replaces what is known; a closed part is in the store from now on.
+    /// Stores an open part's snapshot. A closed part is removed, because the store has its text.
     pub(super) fn update(&mut self, place: &Place, part: &Part) {
         match part.text() {
             Some(text) if part.is_open() => {

@@ -1,4 +1,4 @@
-//! A subscriber's queue: bounded, so that a client that does not read costs a fixed amount and no more.
+//! A subscriber's queue: bounded, so that a client that does not read costs a fixed amount of memory.
 
 use std::{
     collections::VecDeque,
@@ -9,12 +9,13 @@ use tokio::sync::Notify;
 
 use super::Frame;
 
-/// Frames a subscriber may be behind.
+/// Maximum number of frames that a subscriber may be behind.
 pub const MAX_QUEUED_FRAMES: usize = 16_384;
-/// Bytes a subscriber may be behind. Frames are shared, so this bounds what one slow client keeps alive.
+/// Maximum number of bytes that a subscriber may be behind. Frames are shared, so this bounds the memory that one
+/// slow client keeps alive.
 pub const MAX_QUEUED_BYTES: usize = 8 * 1024 * 1024;
 
-/// The subscriber fell too far behind and was cut off. It can come back with its last cursor.
+/// The subscriber fell too far behind and was disconnected. It can resume from its last cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the client did not keep up with the event stream; it can resume from its last event id")]
 pub struct Lagged;
@@ -39,7 +40,7 @@ enum End {
 }
 
 impl Queue {
-    /// False if the subscriber is cut off.
+    /// Returns false if the subscriber is cut off.
     pub(super) fn push(&self, frame: &Arc<Frame>) -> bool {
         let mut state = self.lock();
         if state.frames.len() >= MAX_QUEUED_FRAMES || state.bytes + frame.json().len() > MAX_QUEUED_BYTES {
@@ -79,7 +80,7 @@ impl Subscription {
         Self { queue }
     }
 
-    /// Waits for frames and takes all there are. Nothing means the stream is over.
+    /// Waits for frames and takes all that are queued. An empty vector means that the stream has ended.
     pub async fn next(&mut self) -> Result<Vec<Arc<Frame>>, Lagged> {
         loop {
             {

@@ -1,7 +1,7 @@
-//! Whether a turn goes on by itself: a pure decision from what is counted and what is left to do.
+//! Decides whether a turn continues by itself: a pure function of counters and open todos.
 //!
-//! Nothing here can loop: each continuation is a round of an *episode*, an episode has as many rounds as its policy
-//! says, and only a prompt that a person writes begins another.
+//! Nothing here can loop: each continuation is a round of an *episode*, the policy limits the rounds of an episode,
+//! and only a prompt written by the user begins another episode.
 
 mod reminder;
 #[cfg(test)]
@@ -17,31 +17,31 @@ use protocol::{
 
 pub use reminder::reminder;
 
-/// How far a turn may go by itself.
+/// Limits for turns that continue by themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Whether open todos make it go on.
+    /// True if open todos continue a turn.
     pub todos: bool,
-    /// Continuations of one episode, whoever wants them.
+    /// Maximum continuations of one episode, whether todos or hooks request them.
     pub rounds: u32,
-    /// Continuations in a row that achieve nothing.
+    /// Maximum consecutive continuations without progress.
     pub stagnant: u32,
-    /// Tokens of one episode, those read from a cache not counted.
+    /// Maximum tokens of one episode, not counting tokens read from a cache.
     pub tokens: u64,
-    /// How long an episode may take.
+    /// Maximum duration of an episode.
     pub time: Duration,
-    /// How long everybody is warned before it goes on.
+    /// Delay before a continuation, in which clients can stop it.
     pub countdown: Duration,
 }
 
 impl Policy {
-    /// Whether a session's turns go on for the sake of todos.
+    /// Returns true if open todos continue this session's turns. The session's own setting wins over the policy.
     pub fn follows_todos(&self, state: &Continuation) -> bool {
         state.enabled.unwrap_or(self.todos)
     }
 }
 
-/// Todos are left alone; the bounds are the usual ones.
+/// Does not follow todos, and uses the default limits.
 impl Default for Policy {
     fn default() -> Self {
         Self {
@@ -55,58 +55,51 @@ impl Default for Policy {
     }
 }
 
-/// How a run has ended, as far as it matters here.
+/// The end of a run, as far as a continuation depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ending {
-    /// Why the model stopped.
     pub finish: Option<Finish>,
-    /// Whether it said or did anything.
+    /// True if the run produced any output.
     pub spoke: bool,
-    /// Whether it gave the structured answer that was asked for.
+    /// True if the run returned the structured answer that the prompt asked for.
     pub structured: bool,
 }
 
-/// What there is to know when a run has ended and its turn may go on.
+/// Facts about a session whose run has just ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// The newest prompt that a person wrote.
+    /// The newest prompt written by the user.
     pub asked: &'a MessageId,
-    /// How the run ended.
     pub ending: Ending,
-    /// The todo list.
     pub todos: &'a [Todo],
-    /// Whether a request waits for a person.
+    /// True if a permission or question is open.
     pub waiting: bool,
-    /// Tokens that the session has used, those read from a cache not counted.
+    /// Tokens that the session has used, not counting tokens read from a cache.
     pub tokens: u64,
-    /// The time.
     pub now: Millis,
 }
 
-/// What comes of it.
+/// The decision about a turn whose run has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is nothing to go on with.
+    /// Nothing requests a continuation.
     Rest,
-    /// There is, but it does not go on.
+    /// A continuation was requested, but this reason prevents it.
     Stop(StopReason),
-    /// It goes on; this is the episode with the new round counted.
+    /// The turn continues; the episode already counts the new round.
     GoOn(Episode),
 }
 
-/// How many todos there are of each kind.
+/// Number of todos of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Still to be done.
     pub open: u64,
-    /// Completed.
     pub done: u64,
-    /// Waiting for a person.
+    /// Blocked until the user does something.
     pub blocked: u64,
 }
 
 impl Count {
-    /// Counts todos.
     pub fn of(todos: &[Todo]) -> Self {
         let mut count = Self::default();
         for todo in todos {
@@ -120,13 +113,13 @@ impl Count {
         count
     }
 
-    /// Whether something is left that an agent or a person has to do.
+    /// Returns true if any todo is open or blocked.
     pub fn is_unfinished(self) -> bool {
         self.open + self.blocked > 0
     }
 }
 
-/// Whether a run that completed goes on for the sake of its todos.
+/// Decides whether a completed run continues because of its open todos.
 pub fn follow_todos(policy: &Policy, state: &Continuation, facts: &Facts<'_>) -> Verdict {
     let count = Count::of(facts.todos);
     if !policy.follows_todos(state) || facts.ending.structured || !count.is_unfinished() {
@@ -139,7 +132,7 @@ pub fn follow_todos(policy: &Policy, state: &Continuation, facts: &Facts<'_>) ->
     if episode.rounds > 0 {
         let progress = count.open < episode.open || count.done > episode.done;
         episode.stagnant = if progress { 0 } else { episode.stagnant.saturating_add(1) };
-        // Only what was never reached before is progress: to and fro is none.
+        // Only a count that was never reached before is progress; a todo that is completed and reopened is not.
         episode.open = episode.open.min(count.open);
         episode.done = episode.done.max(count.done);
     }
@@ -149,7 +142,7 @@ pub fn follow_todos(policy: &Policy, state: &Continuation, facts: &Facts<'_>) ->
     another(policy, episode, facts)
 }
 
-/// Whether a run that completed goes on because a hook wants it to.
+/// Decides whether a completed run continues because a hook requests it.
 pub fn follow_hook(policy: &Policy, state: &Continuation, facts: &Facts<'_>) -> Verdict {
     match state.stopped {
         Some(reason @ (StopReason::Abort | StopReason::Stop)) => Verdict::Stop(reason),
@@ -158,14 +151,15 @@ pub fn follow_hook(policy: &Policy, state: &Continuation, facts: &Facts<'_>) -> 
     }
 }
 
-/// Why a turn that ended in this way does not go on.
+/// The stop reason for a turn that ended without completing; `None` if the end alone does not decide.
 pub fn refusal(reason: EndReason) -> Option<StopReason> {
     match reason {
         EndReason::Aborted => Some(StopReason::Abort),
         EndReason::Error => Some(StopReason::Error),
         EndReason::Blocked => Some(StopReason::Refused),
         EndReason::Budget => Some(StopReason::Budget),
-        // The first is asked about in full; after the second nobody is there to go on.
+        // A completed turn is decided by the other functions. An interrupted one cannot continue: its server is
+        // shutting down.
         EndReason::Completed | EndReason::Interrupted => None,
     }
 }
@@ -184,7 +178,7 @@ fn obstacle(count: Count, facts: &Facts<'_>) -> Option<StopReason> {
     }
 }
 
-/// The present episode, or the beginning of one.
+/// The current episode, or a new one.
 fn episode(state: &Continuation, facts: &Facts<'_>, count: Count) -> Episode {
     state.episode.clone().unwrap_or_else(|| Episode {
         id: facts.asked.clone(),
@@ -198,7 +192,7 @@ fn episode(state: &Continuation, facts: &Facts<'_>, count: Count) -> Episode {
     })
 }
 
-/// One round more, if the bounds allow it.
+/// Adds one round, if the policy's limits allow it.
 fn another(policy: &Policy, episode: Episode, facts: &Facts<'_>) -> Verdict {
     let took = u64::try_from(facts.now.saturating_sub(episode.started)).unwrap_or_default();
     if episode.rounds >= policy.rounds {

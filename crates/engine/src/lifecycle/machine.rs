@@ -1,23 +1,23 @@
-//! The state machine itself.
+//! The lifecycle: its inputs, its effects and the transitions between them.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use protocol::{EndReason, prompt::Delivery};
 
-/// Names one call of a runner, for the life of the session actor.
+/// The number of one call of a runner, unique for the life of the session actor.
 pub type Run = u64;
 
-/// Why somebody wants the turn to stop.
+/// The reason for stopping a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stop {
-    /// A person, a client or the parent session aborts. Waiting prompts are ended too.
+    /// A client or the parent session aborts the turn. Waiting prompts end too.
     Abort,
-    /// The server goes down. Waiting prompts stay in the queue for the next start.
+    /// The server shuts down. Waiting prompts stay in the queue for the next start.
     Interrupt,
 }
 
 impl Stop {
-    /// How a turn that was stopped this way has ended.
+    /// The end reason of a turn that was stopped this way.
     pub fn reason(self) -> EndReason {
         match self {
             Self::Abort => EndReason::Aborted,
@@ -26,112 +26,78 @@ impl Stop {
     }
 }
 
-/// Everything that can happen to a session. `P` names prompts, `C` children.
+/// Everything that can happen to a session. `P` identifies prompts, `C` children.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Input<P, C> {
     /// A prompt was accepted and is stored.
     Prompt {
-        /// Which.
         prompt: P,
-        /// What to do with it while a run is going on.
+        /// Joins the current run (`steer`) or waits for the next one (`queue`).
         delivery: Delivery,
     },
-    /// The run reports something for the transcript.
-    Report {
-        /// Which run says so.
-        run: Run,
-    },
-    /// The run is between steps and takes what joins there.
-    Join {
-        /// Which run says so.
-        run: Run,
-    },
-    /// The run waits before it asks its model again.
-    Retrying {
-        /// Which run says so.
-        run: Run,
-    },
-    /// The wait is over.
-    Resumed {
-        /// Which run says so.
-        run: Run,
-    },
+    /// The run reports an event for the transcript.
+    Report { run: Run },
+    /// The run is between steps and takes the prompts that join there.
+    Join { run: Run },
+    /// The run waits before it calls its model again.
+    Retrying { run: Run },
+    /// The run's retry wait is over.
+    Resumed { run: Run },
     /// The run started a child session.
-    ChildStarted {
-        /// Which run says so.
-        run: Run,
-        /// The child.
-        child: C,
-    },
+    ChildStarted { run: Run, child: C },
     /// A child's turn has ended.
-    ChildEnded {
-        /// The child.
-        child: C,
-    },
+    ChildEnded { child: C },
     /// The runner's future resolved, was dropped or panicked.
-    Ended {
-        /// Which run it was.
-        run: Run,
-        /// How it ended.
-        reason: EndReason,
-    },
-    /// What could let the turn go on was asked.
+    Ended { run: Run, reason: EndReason },
+    /// The consultation has decided whether the turn continues.
     Consulted {
-        /// After which run.
+        /// The run that had ended.
         run: Run,
-        /// Whether it goes on.
         goes_on: bool,
     },
-    /// Somebody wants it to stop.
+    /// A client or the server stops the turn.
     Stop(Stop),
 }
 
-/// What the shell around the machine has to do, in this order.
+/// Actions for the session actor, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect<P, C> {
-    /// Publish busy.
     Busy,
     /// Publish retry, with the facts the run gave.
     Retry,
-    /// Take up the prompt and call the runner.
+    /// Take the prompt from the queue and call the runner.
     Start {
-        /// The new run's number.
         run: Run,
-        /// The prompt it answers.
         prompt: P,
     },
-    /// Ask what could let the turn go on, now that the run is closed and nothing waits. The answer is
-    /// [`Input::Consulted`]; until then the turn can be stopped, and a prompt goes before it.
+    /// Ask the todo list and the hooks whether the turn continues, now that the run is closed and no prompt waits.
+    /// The answer is [`Input::Consulted`]. Until then the turn can be stopped, and a new prompt takes precedence.
     Consult {
-        /// After which run.
+        /// The run that has ended.
         run: Run,
     },
-    /// Call the runner again with what was found.
+    /// Call the runner again with the continuation's prompt.
     Continue {
-        /// The new run's number.
         run: Run,
     },
-    /// Put the report into the transcript.
+    /// Add the reported event to the transcript.
     Record,
-    /// Hand these prompts to the run. Empty is an answer too.
+    /// Give these prompts to the run. An empty list is an answer too.
     Joined(Vec<P>),
-    /// Tell the runner to return.
+    /// Cancel the runner's token, so that it returns.
     Cancel {
-        /// Which run.
         run: Run,
     },
     /// Abort a child session.
     StopChild(C),
-    /// Close whatever the run left open: requests, parts, the message.
+    /// Close everything that the run left open: requests, parts, the message.
     Close(EndReason),
-    /// Say that a prompt will not be worked on any more.
+    /// Record that no run will work on this prompt any more.
     EndPrompt {
-        /// Which.
         prompt: P,
-        /// How it ended.
         reason: EndReason,
     },
-    /// Publish the idle pair. The turn is over.
+    /// Publish the status idle and `session.idle`. The turn is over.
     Idle(EndReason),
 }
 
@@ -143,9 +109,9 @@ struct Active<P, C> {
     children: BTreeSet<C>,
     retrying: bool,
     stop: Option<Stop>,
-    /// Set once the runner is gone; the run is over when its children are gone too.
+    /// Set once the runner has ended; the run is over when its children have ended too.
     ended: Option<EndReason>,
-    /// The run is closed, and it is being asked whether the turn goes on.
+    /// True while the run is closed and the consultation about a continuation is pending.
     consulting: bool,
 }
 
@@ -155,7 +121,7 @@ pub struct Lifecycle<P, C> {
     active: Option<Active<P, C>>,
     waiting: VecDeque<(P, Delivery)>,
     runs: Run,
-    /// After an interrupt nothing starts any more.
+    /// Set by an interrupt: no run starts afterwards.
     closed: bool,
 }
 
@@ -166,32 +132,32 @@ impl<P, C> Default for Lifecycle<P, C> {
 }
 
 impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
-    /// Whether a turn is going on.
+    /// Returns true while a turn is running.
     pub fn is_busy(&self) -> bool {
         self.active.is_some()
     }
 
-    /// Whether the present turn was told to stop.
+    /// Returns true if the current turn was stopped and has not ended yet.
     pub fn is_stopping(&self) -> bool {
         self.active.as_ref().is_some_and(|active| active.stop.is_some())
     }
 
-    /// Whether the server goes down, so that nothing starts any more.
+    /// Returns true if the server shuts down, so that no run starts any more.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Whether the present turn has children that work.
+    /// Returns true if the current turn has running children.
     pub fn has_children(&self) -> bool {
         self.active.as_ref().is_some_and(|active| !active.children.is_empty())
     }
 
-    /// How many prompts wait.
+    /// Number of prompts that wait.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Advances by one input.
+    /// Applies one input and returns the effects.
     pub fn step(&mut self, input: Input<P, C>) -> Vec<Effect<P, C>> {
         match input {
             Input::Prompt { prompt, delivery } => self.accept(prompt, delivery),
@@ -230,7 +196,7 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
         }
     }
 
-    /// The active run, if `run` names it and its runner is still there to say something.
+    /// The active run, if `run` names it and its runner has not ended.
     fn speaker(&mut self, run: Run) -> Option<&mut Active<P, C>> {
         self.active.as_mut().filter(|active| active.run == run && active.ended.is_none())
     }
@@ -238,7 +204,7 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
     fn accept(&mut self, prompt: P, delivery: Delivery) -> Vec<Effect<P, C>> {
         self.waiting.push_back((prompt, delivery));
         match &self.active {
-            // Something new to do goes before anything that the turn might have gone on with.
+            // A new prompt takes precedence over any continuation.
             Some(active) if active.consulting => self.leave(),
             None if !self.closed => {
                 let mut effects = vec![Effect::Busy];
@@ -295,7 +261,7 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
         let Some(active) = &mut self.active else { return Vec::new() };
         let mut effects = Vec::new();
         if stop == Stop::Abort {
-            // What waited when the abort came is ended by it; what comes later is a new wish.
+            // The abort ends the prompts that waited when it came. Prompts that come later start a new turn.
             effects.extend(
                 self.waiting
                     .drain(..)
@@ -319,7 +285,7 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
         let Some(active) = self.speaker(run) else { return Vec::new() };
         active.ended = Some(active.stop.map_or(reason, Stop::reason));
         let mut effects: Vec<_> = if active.stop.is_some() {
-            Vec::new() // they were told when the stop came
+            Vec::new() // the stop has already stopped them
         } else {
             active.children.iter().cloned().map(Effect::StopChild).collect()
         };
@@ -327,8 +293,8 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
         effects
     }
 
-    /// Closes the run once its runner and its children are gone. If it completed and nothing waits, it is asked what
-    /// could let the turn go on.
+    /// Closes the run once its runner and its children have ended. If it completed and no prompt waits, asks for a
+    /// consultation about a continuation.
     fn settle(&mut self) -> Vec<Effect<P, C>> {
         let over = |active: &&mut Active<P, C>| active.children.is_empty() && !active.consulting;
         let Some(active) = self.active.as_mut().filter(over) else { return Vec::new() };
@@ -355,7 +321,7 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
         busy.into_iter().chain([Effect::Continue { run: self.runs }]).collect()
     }
 
-    /// Leaves a run that is closed: ends its prompts, then goes on with what waits or becomes idle.
+    /// Leaves a closed run: ends its prompts, then starts a run for the next waiting prompt or becomes idle.
     fn leave(&mut self) -> Vec<Effect<P, C>> {
         let Some(active) = self.active.take() else { return Vec::new() };
         let reason = active.ended.unwrap_or(EndReason::Completed);
@@ -370,7 +336,7 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
         }
         effects.push(Effect::Idle(reason));
         if !self.waiting.is_empty() && !self.closed {
-            // A prompt that came after the abort: the aborted turn is over, this is a new one.
+            // This prompt came after the abort. The aborted turn is over, so it starts a new turn.
             effects.push(Effect::Busy);
             self.start(&mut effects);
         }

@@ -1,4 +1,4 @@
-//! What a simulation can make go wrong with a log.
+//! Failures that a simulation can inject into a log.
 
 use std::{
     collections::VecDeque,
@@ -8,22 +8,22 @@ use std::{
 
 use crate::ports::Failure;
 
-/// What happens to one append.
+/// The fault of one append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails and nothing was written.
+    /// The append fails and writes nothing.
     Refuse(Failure),
-    /// It is written and published, and its writer is told that the log is unavailable: the writer cannot
-    /// know which of the two it was.
+    /// The append is written and published, but reports that the log is unavailable. The writer cannot tell this
+    /// from [`Fault::Refuse`].
     LoseAcknowledgement,
-    /// It is written later. Commits that are not delayed overtake it.
+    /// The append is written later. Commits that are not delayed overtake it.
     Delay(Duration),
-    /// It is written and published at once, and its writer learns of it later.
+    /// The append is written and published at once, but its future resolves later.
     DelayAcknowledgement(Duration),
 }
 
-/// What goes wrong: an outage, as long as it lasts, refuses every write; otherwise each append takes the next fault of
-/// a script. When the script is over, nothing goes wrong.
+/// The planned faults. An outage refuses every write while it lasts; otherwise each append takes the next entry of
+/// a script. Appends succeed when the script is empty.
 #[derive(Debug, Default)]
 pub struct Faults(Mutex<Plan>);
 
@@ -50,7 +50,7 @@ impl Faults {
         self.plan().script.extend(std::iter::repeat_n(Some(fault), appends));
     }
 
-    /// Lets the next `appends` appends of the script pass unharmed.
+    /// Lets the next `appends` appends of the script succeed.
     pub fn pass(&self, appends: usize) {
         self.plan().script.extend(std::iter::repeat_n(None, appends));
     }

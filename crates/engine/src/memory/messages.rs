@@ -72,5 +72,5 @@ fn record(message: &MessageWithParts) -> Result<Record, Error> {
 
 fn encode(value: &impl Serialize) -> Result<String, Error> {
     serde_json::to_string(value)
-        .map_err(|error| Error::new(Failure::Corrupt, format!("a value could not be encoded: {error}")))
+        .map_err(|error| Error::new(Failure::Corrupt, format!("failed to encode a value: {error}")))
 }

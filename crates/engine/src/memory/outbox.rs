@@ -1,4 +1,4 @@
-//! The outbox in memory: the readable definition of what a backend must do.
+//! The outbox in memory: the readable reference for backends.
 
 use futures::{FutureExt, future};
 use protocol::{EventId, Millis};
@@ -9,7 +9,7 @@ use crate::{
     ports::{Answer, Notice, Outbox},
 };
 
-/// What waits, oldest first.
+/// Waiting notices, oldest first, and the position up to which the log was read.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     read_upto: Option<u64>,

@@ -1,14 +1,14 @@
-//! The projection: which table an event changes, and how.
+//! The projection of events to tables.
 //!
 //! This is the reference every backend is compared with. The rules that are not obvious from the code:
 //!
-//! - A commit belongs to one session. It is refused if the session has another number of events than the
-//!   writer believes, or if the session is not there and the commit does not begin with its creation.
-//! - A deleted session takes its rows and its events along; the deletion itself stays in the log. Children
+//! - A commit belongs to one session. It is refused if the session's number of events differs from the one the
+//!   writer expects, or if the session does not exist and the commit does not begin with its creation.
+//! - Deleting a session deletes its rows and its events; the deletion event itself stays in the log. Children
 //!   are deleted by commits of their own.
-//! - A part may arrive before its message; it is seen in listings once the message is there.
+//! - A part may arrive before its message; listings show it once the message is there.
 //! - A request or prompt that is announced twice keeps its first place.
-//! - What is allowed for good is kept by directory and outlives the session it was asked in.
+//! - Approvals are stored by directory and outlive the session in which they were given.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -32,17 +32,16 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) sessions: BTreeMap<SessionId, Row>,
-    /// What was said about projects.
     notes: BTreeMap<String, ProjectNote>,
-    /// Oldest first.
+    /// Sorted from oldest to newest.
     approvals: Vec<Approval>,
     log: BTreeMap<u64, Line>,
     newest: u64,
-    /// Everything up to here is gone from the log.
+    /// The log has no events up to and including this position.
     trimmed: u64,
 }
 
-/// A session and everything that goes when it goes, apart from its events.
+/// A session and all rows that are deleted with it, apart from its events.
 #[derive(Debug)]
 pub(super) struct Row {
     session: Session,
@@ -51,7 +50,7 @@ pub(super) struct Row {
     parts: BTreeMap<(MessageId, PartId), Part>,
     todos: Vec<Todo>,
     status: Option<SessionStatus>,
-    /// With the position at which each was asked.
+    /// Each with the position at which it was asked.
     requests: Vec<(u64, Request)>,
     prompts: Vec<OpenPrompt>,
 }
@@ -59,9 +58,9 @@ pub(super) struct Row {
 /// An event in the log.
 #[derive(Debug)]
 struct Line {
-    /// None once the session is gone.
+    /// `None` once the session is deleted.
     session: Option<SessionId>,
-    /// Its number in the session, from 1.
+    /// Number within the session, from 1.
     number: u64,
     stored: Stored,
 }
@@ -82,7 +81,7 @@ impl Tables {
             return Err(Error::new(
                 Failure::Conflict,
                 format!(
-                    "session {} has {head} events, the writer believed {}",
+                    "session {} has {head} events, the writer expected {}",
                     commit.session, commit.expected
                 ),
             ));
@@ -360,7 +359,7 @@ impl Row {
         self.requests.retain(|(_, request)| request.id() != id);
     }
 
-    /// The open prompt of a message, which is one from now on.
+    /// The open prompt of a message; added if it is not known yet.
     #[expect(clippy::indexing_slicing, reason = "the index was found or pushed just above")]
     fn prompt(&mut self, message: &MessageId) -> &mut OpenPrompt {
         let known = self.prompts.iter().position(|prompt| prompt.message == *message);
@@ -388,7 +387,7 @@ impl Row {
         MessageWithParts { info: message.clone(), parts, extra: Rest::NONE }
     }
 
-    /// Messages that fit, oldest first.
+    /// Messages that match, oldest first, with their parts.
     pub(super) fn select(&self, fits: impl Fn(&Message) -> bool) -> Vec<MessageWithParts> {
         let mut found: Vec<&Message> = self.messages.values().filter(|message| fits(message)).collect();
         found.sort_by_key(|message| message.order());

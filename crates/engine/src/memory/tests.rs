@@ -1,4 +1,4 @@
-//! What only this backend has; what it shares with the others is in the contract suite of `store`.
+//! Tests of what only this backend has. The contract suite of `store` tests the behaviour that all backends share.
 
 use std::time::Duration;
 

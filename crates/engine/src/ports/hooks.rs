@@ -1,9 +1,9 @@
-//! Hooks: the places where plugins may look at a turn, or change what happens in it.
+//! Hooks: the points at which plugins may observe a turn or change what happens in it.
 //!
-//! Every method gets what it is about by reference and what it may change by value, and gives that back. Nothing
-//! here waits for ever: whoever calls a hook gives it a deadline, and abort wins over all of them.
+//! Every method takes its context by reference and the value it may change by value, and returns that value. No
+//! hook can block a turn: each caller sets a deadline, and an abort wins over all hooks.
 //!
-//! One hook can also say no: what is asked before a tool is called may forbid the call.
+//! One hook can also refuse: [`Hooks::tool_before`] may forbid a tool call.
 
 mod shapes;
 #[cfg(test)]
@@ -21,28 +21,27 @@ pub use shapes::{
     ToolDefinition, ToolOutcome, TurnEnding,
 };
 
-/// What a hook returns.
+/// Return type of hook methods.
 pub type Hooked<'a, T> = BoxFuture<'a, T>;
 
-/// Why something is forbidden, in words for the model and for people.
+/// The reason why a hook forbids a tool call, as text for the model and the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(pub String);
 
-/// Declares the points with their names on OpenCode's wire.
+/// Declares the hook points with their names in OpenCode's plugin interface.
 macro_rules! points {
     ($($(#[$doc:meta])* $point:ident = $name:literal,)*) => {
-        /// A place where a hook may be called.
+        /// A point at which a hook may be called.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum HookPoint {
             $($(#[$doc])* $point,)*
         }
 
         impl HookPoint {
-            /// Every place.
             pub const ALL: &[Self] = &[$(Self::$point,)*];
 
-            /// The name by which OpenCode's plugins know it.
+            /// The name of this point in OpenCode's plugin interface.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$point => $name,)*
@@ -59,27 +58,27 @@ points! {
     ChatParams = "chat.params",
     /// A model is about to be called: the headers of the call.
     ChatHeaders = "chat.headers",
-    /// A permission is about to be shown to a person.
+    /// The user is about to be asked for a permission.
     PermissionAsk = "permission.ask",
     /// A slash command has become a prompt.
     CommandBefore = "command.execute.before",
     /// A tool is about to run.
     ToolBefore = "tool.execute.before",
-    /// A tool has worked.
+    /// A tool call has succeeded.
     ToolAfter = "tool.execute.after",
     /// A tool is about to be described to a model.
     ToolDefinition = "tool.definition",
     /// A process is about to be started.
     ShellEnv = "shell.env",
-    /// The conversation is about to be put into a model's words.
+    /// The conversation is about to be converted to the model's format.
     MessagesTransform = "experimental.chat.messages.transform",
-    /// The system prompt is complete.
+    /// The system prompt is complete, and can still be changed.
     SystemTransform = "experimental.chat.system.transform",
-    /// A small model is looked for.
+    /// A model for small tasks, such as titles, is being chosen.
     SmallModel = "experimental.provider.small_model",
     /// The conversation is about to be summarised.
     SessionCompacting = "experimental.session.compacting",
-    /// The conversation was summarised and the turn is about to go on.
+    /// The conversation was summarised and the turn is about to continue.
     CompactionAutocontinue = "experimental.compaction.autocontinue",
     /// A text part of an answer has ended.
     TextComplete = "experimental.text.complete",
@@ -88,7 +87,7 @@ points! {
 }
 
 impl HookPoint {
-    /// The place of this name.
+    /// Finds the point with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|point| point.name() == name)
     }
@@ -100,57 +99,59 @@ impl fmt::Display for HookPoint {
     }
 }
 
-/// Every method of [`Hooks`] that can only change something, with its place, what it is about and what it may change,
-/// handed to a macro: whoever passes all of them on needs no list of its own. The types have to be in scope where it is
-/// called. The one that can also forbid, [`Hooks::tool_before`], is written out by everybody.
+/// Passes every method of [`Hooks`] that can only change a value to a macro: its name, its point, its input and its
+/// output. Implementations that forward all hooks use it instead of a list of their own. The types have to be in
+/// scope at the call. [`Hooks::tool_before`], the one hook that can also refuse, is not included; each
+/// implementation writes it out.
 #[macro_export]
 macro_rules! each_hook {
     ($declare:ident) => {
         $declare! {
             /// Changes a prompt before it is stored.
             chat_message(ChatMessage, ChatMessage, Prompted);
-            /// Changes the parameters of a call of a model.
+            /// Changes the parameters of a model call.
             chat_params(ChatParams, ChatContext, Params);
-            /// Changes the headers of a call of a model.
+            /// Changes the headers of a model call.
             chat_headers(ChatHeaders, ChatContext, Headers);
-            /// Answers a permission in place of a person, or leaves it to the person.
+            /// Answers a permission in place of the user, or leaves it to the user.
             permission_ask(PermissionAsk, PermissionAsk, PermissionStatus);
-            /// Changes what a slash command stands for.
+            /// Changes the prompt that a slash command expands to.
             command_before(CommandBefore, CommandBefore, CommandParts);
-            /// Changes what a tool has to say.
+            /// Changes the result of a tool call.
             tool_after(ToolAfter, ToolAfter, ToolOutcome);
-            /// Changes how a tool is described to a model.
+            /// Changes a tool's description for the model.
             tool_definition(ToolDefinition, ToolDefinition, Definition);
             /// Changes the environment of a process.
             shell_env(ShellEnv, ShellEnv, Environment);
-            /// Changes the conversation that a model is shown; what is stored stays.
+            /// Changes the conversation that the model receives; the stored messages stay as they are.
             messages_transform(MessagesTransform, MessagesTransform, Messages);
             /// Changes the system prompt.
             system_transform(SystemTransform, SystemTransform, System);
-            /// Chooses the model for small things.
+            /// Chooses the model for small tasks.
             small_model(SmallModel, SmallModel, SmallModelChoice);
-            /// Changes how the conversation is summarised.
+            /// Changes the prompt that summarises the conversation.
             session_compacting(SessionCompacting, Compacting, CompactionPrompt);
-            /// Decides whether the turn goes on after the conversation was summarised.
+            /// Decides whether the turn continues after the conversation was summarised.
             compaction_autocontinue(CompactionAutocontinue, Autocontinue, AutocontinueChoice);
-            /// Changes a text of an answer before it is stored for good.
+            /// Changes a text part of an answer before its final version is stored.
             text_complete(TextComplete, TextComplete, Text);
-            /// May let a turn go on that is about to end.
+            /// May continue a turn that is about to end.
             turn_end(TurnEnd, TurnEnding, Next);
         }
     };
 }
 
-/// Declares the trait: one method for each place, which gives back unchanged what it may change.
+/// Declares the trait: one method for each point, which by default returns its output unchanged.
 macro_rules! hooks {
     ($($(#[$doc:meta])* $method:ident($point:ident, $input:ty, $output:ty);)*) => {
-        /// Whoever wants to look at turns or shape them. Which methods are called is what [`Hooks::wants`] says.
+        /// A plugin's view of turns. Callers use a method only if [`Hooks::wants`] returns true for its point.
         pub trait Hooks: Send + Sync {
-            /// Whether anybody listens there: a caller that is told no saves itself the work.
+            /// Returns true if a plugin listens at this point; otherwise callers skip the work of preparing the
+            /// call.
             fn wants(&self, point: HookPoint) -> bool;
 
-            /// Changes what a tool is called with, or forbids the call: the model is told why, and the turn goes on.
-            /// Nobody is asked after whoever forbids.
+            /// Changes the arguments of a tool call, or forbids it. The model receives the reason and the turn
+            /// continues. The first refusal ends the chain: no later hook is called.
             fn tool_before<'a>(
                 &'a self,
                 input: &'a ToolBefore,
@@ -173,16 +174,16 @@ macro_rules! hooks {
 
 each_hook!(hooks);
 
-/// Waits for a hook, but not longer than the engine can bear: after that, what was there before counts. Whoever
-/// carries out hooks has deadlines of its own, which are shorter.
+/// Waits for a hook, at most for `limit`; after that, `before` is the result. The plugin host has shorter deadlines
+/// of its own, so this is a backstop.
 pub(crate) async fn within<T>(limit: Duration, point: HookPoint, before: T, hook: Hooked<'_, T>) -> T {
     tokio::time::timeout(limit, hook).await.unwrap_or_else(|_| {
-        tracing::warn!(%point, seconds = limit.as_secs(), "a hook took too long and is not waited for");
+        tracing::warn!(%point, seconds = limit.as_secs(), "hook timed out; its result is ignored");
         before
     })
 }
 
-/// Nobody listens.
+/// An implementation without any hooks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoHooks;
 
@@ -193,7 +194,6 @@ impl Hooks for NoHooks {
 }
 
 impl NoHooks {
-    /// Nobody, where somebody might be.
     pub fn shared() -> Arc<dyn Hooks> {
         Arc::new(Self)
     }

@@ -1,4 +1,4 @@
-//! The log: where accepted things become durable, in one order for everybody.
+//! The log: makes accepted events durable, in one global order.
 
 use std::{fmt, sync::Arc};
 
@@ -16,16 +16,16 @@ pub trait Log: Send + Sync {
     /// Makes a commit durable. Resolves after the transaction, and after the observer saw its events.
     fn append(&self, commit: Commit) -> Answer<'_, Appended>;
 
-    /// Saves the present text of parts that are still open, without an event: a crash then loses at most
-    /// what came since. A part that is closed or gone by then is left alone.
+    /// Saves the current text of open parts without an event, so that a crash loses at most the text since the last
+    /// save. A part that is closed or deleted by then is left unchanged.
     fn checkpoint(&self, parts: Vec<Part>) -> Answer<'_, ()>;
 
-    /// Amends what a person said about a project; resolves with all that was said, once it would survive a power
-    /// cut. It belongs to no session and so is no event of the log.
+    /// Amends the user's note about a project. Resolves with the whole note, once it would survive a power cut. A
+    /// note belongs to no session, so it is not an event of the log.
     fn note(&self, project: &str, newer: ProjectNote) -> Answer<'_, ProjectNote>;
 
-    /// Forgets something that was allowed for good, and tells whether it was known. An approval outlives its
-    /// session, so this belongs to no session and is no event.
+    /// Deletes an approval and returns true if it existed. An approval outlives its session, so this belongs to no
+    /// session and is not an event.
     fn forget(&self, approval: &ApprovalId) -> Answer<'_, bool>;
 }
 
@@ -38,29 +38,28 @@ pub struct Commit {
     pub directory: Arc<str>,
     /// The session's project, for the global stream's envelope.
     pub project: Arc<str>,
-    /// How many events the writer believes the session has. A commit from a writer that is behind is
+    /// Number of events that the writer expects the session to have. A commit from a writer that is behind is
     /// refused with [`Failure::Conflict`], so two owners can never both end a turn.
     pub expected: u64,
     /// The events, in order. All are durable kinds.
     pub events: Vec<Encoded>,
-    /// Whether it must survive a power cut before it is acknowledged (prompts and replies), or only the
-    /// death of the process (everything a running turn says).
+    /// True if the commit must survive a power cut before it is acknowledged (prompts and replies). Otherwise it
+    /// only has to survive the death of the process (events of a running turn).
     pub flush: bool,
 }
 
 /// An event and its JSON, encoded once for the log and all subscribers.
 #[derive(Debug, Clone)]
 pub struct Encoded {
-    /// The event.
     pub event: Event,
     /// `{"id":…,"type":…,"properties":…}`
     pub json: Bytes,
 }
 
-/// What a commit was given.
+/// The numbers that a commit received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
-    /// How many events the session has now.
+    /// Number of events that the session has now.
     pub head: u64,
     /// Global position of the commit's last event.
     pub position: u64,
@@ -71,59 +70,53 @@ pub struct Appended {
 pub struct Logged {
     /// Global position, from 1, in commit order: the cursor of event streams.
     pub position: u64,
-    /// The session.
     pub session: SessionId,
-    /// Its directory.
     pub directory: Arc<str>,
-    /// Its project.
     pub project: Arc<str>,
-    /// The event.
     pub event: Event,
-    /// Its JSON.
+    /// `{"id":…,"type":…,"properties":…}`
     pub json: Bytes,
 }
 
-/// Told of every commit, in commit order and before the writer's future resolves. This is what makes a
-/// cursor mean "everything up to here": publication order *is* log order.
+/// Receives every commit, in commit order and before the writer's future resolves. Publication order therefore *is*
+/// log order, and a cursor means "everything up to here".
 pub trait Observer: Send + Sync {
     /// Must not block.
     fn committed(&self, events: Vec<Logged>);
 }
 
-/// A store error.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{failure}: {message}")]
 pub struct Error {
-    /// What callers branch on.
+    /// The kind of failure, for callers to branch on.
     pub failure: Failure,
-    /// What happened, for people.
+    /// The details, for logs and users.
     pub message: String,
 }
 
 impl Error {
-    /// An error of a kind, with what happened.
     pub fn new(failure: Failure, message: impl Into<String>) -> Self {
         Self { failure, message: message.into() }
     }
 }
 
-/// What can go wrong in a store.
+/// The kinds of store failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// Somebody else wrote to the session.
+    /// Another writer has appended to the session.
     Conflict,
-    /// No space left.
+    /// No disk space is left for the database.
     Full,
-    /// The data cannot be trusted.
+    /// The database is damaged.
     Corrupt,
-    /// It cannot be reached, or it is closed.
+    /// The database cannot be reached or is closed.
     Unavailable,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Self::Conflict => "another writer was faster",
+            Self::Conflict => "another writer has changed the session",
             Self::Full => "no space is left for the database",
             Self::Corrupt => "the database is damaged",
             Self::Unavailable => "the database is not available",

@@ -1,4 +1,4 @@
-//! Who takes a turn.
+//! Runners: the port to the agents that execute turns.
 
 use std::sync::Arc;
 
@@ -13,14 +13,15 @@ use protocol::{
 use super::{Hooks, NoHooks};
 use crate::{lifecycle::continuation::Policy, session::Turn};
 
-/// Executes turns. It emits agent events through the turn while it works and *returns* how it ended; it has
-/// no way to say idle. It must return promptly after `turn.cancelled()`: after a grace it is dropped.
+/// Executes turns. It emits agent events through the turn while it works and *returns* how the turn ended; it has
+/// no way to publish idle. It must return promptly after `turn.cancelled()`: after a grace period the actor drops
+/// it.
 pub trait Runner: Send + Sync {
-    /// Works on one prompt until there is nothing left to say.
+    /// Works on one prompt until its answer is complete.
     fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd>;
 
-    /// Completes what a person says before it is stored, such as by reading the files that come with it: what is
-    /// stored is what was there when it was said. An error refuses the prompt. It is dropped after
+    /// Completes a prompt before it is stored, for example by reading the attached files: the stored prompt
+    /// contains them as they were when it was submitted. An error refuses the prompt. The future is dropped after
     /// [`Limits::prepare`](crate::limits::Limits::prepare).
     fn prepare<'a>(&'a self, draft: Draft<'a>) -> BoxFuture<'a, Result<Prepared, String>> {
         future::ready(Ok(Prepared { parts: draft.parts, warnings: Vec::new() })).boxed()
@@ -30,38 +31,35 @@ pub trait Runner: Send + Sync {
 /// A prompt that is about to be stored.
 #[derive(Debug)]
 pub struct Draft<'a> {
-    /// The session it is for.
     pub session: &'a Session,
-    /// The agent that is to answer.
+    /// The agent that will answer.
     pub agent: &'a str,
-    /// What people have allowed for good in the session's directory, as rules.
+    /// The approvals of the session's directory, as rules.
     pub approved: Vec<Rule>,
-    /// What is said.
     pub parts: Vec<PartInput>,
 }
 
-/// A prompt that is complete.
+/// A prompt that is ready to be stored.
 #[derive(Debug, Default)]
 pub struct Prepared {
-    /// What is stored.
     pub parts: Vec<PartInput>,
-    /// What could not be completed, for people.
+    /// Errors about parts that could not be completed, for the user.
     pub warnings: Vec<MessageError>,
 }
 
-/// Finds the runner for what a prompt asks for.
+/// Finds the runner for a prompt.
 pub trait Runners: Send + Sync {
-    /// Chooses agent, model and runner, or says what is unknown, before anything is accepted. Each directory may
-    /// have its own, so the answer may have to be looked up.
+    /// Chooses agent, model and runner, or names what does not exist, before the prompt is accepted. Asynchronous
+    /// because each directory has its own configuration, which may have to be loaded.
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>>;
 
-    /// A session is gone for good: whatever is kept for it can go, too.
+    /// Called when a session is deleted: releases everything that is kept for it.
     fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
         let _ = session;
         future::ready(()).boxed()
     }
 
-    /// The prompt that a slash command stands for in a session.
+    /// Expands a slash command to its prompt.
     fn command<'a>(
         &'a self,
         session: &'a Session,
@@ -73,34 +71,30 @@ pub trait Runners: Send + Sync {
     }
 }
 
-/// What a prompt asks for.
+/// A prompt's request for an agent and a model.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// The session.
     pub session: &'a Session,
-    /// Agent named in the request.
+    /// The agent that the prompt names.
     pub agent: Option<&'a str>,
-    /// Model named in the request.
+    /// The model that the prompt names.
     pub model: Option<&'a ModelRef>,
 }
 
-/// What a prompt gets.
+/// The agent, model and runner for a prompt.
 #[derive(Clone)]
 pub struct Resolved {
-    /// The agent's name.
     pub agent: String,
-    /// The model.
     pub model: ModelRef,
-    /// Who runs it.
     pub runner: Arc<dyn Runner>,
-    /// Who looks on in the session's directory, and may shape what happens.
+    /// The hooks of the session's directory.
     pub hooks: Arc<dyn Hooks>,
-    /// How far its turns may go by themselves.
+    /// Limits for turns that continue by themselves.
     pub continuation: Policy,
 }
 
 impl Resolved {
-    /// A runner where nobody looks on, and whose turns do not go on by themselves.
+    /// A runner without hooks, whose turns do not continue by themselves.
     pub fn new(agent: impl Into<String>, model: ModelRef, runner: Arc<dyn Runner>) -> Self {
         Self { agent: agent.into(), model, runner, hooks: NoHooks::shared(), continuation: Policy::default() }
     }
@@ -115,75 +109,60 @@ impl std::fmt::Debug for Resolved {
     }
 }
 
-/// What a prompt asked for and nobody knows.
+/// Something that a prompt names and that does not exist or cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unresolved {
-    /// No such agent.
+    /// The agent does not exist.
     #[error("agent \"{name}\" does not exist; known agents: {known}")]
     Agent {
-        /// As asked.
         name: String,
-        /// Names that would do.
+        /// The names of existing agents.
         known: String,
     },
-    /// No such model, or none that can be asked.
+    /// The model does not exist or cannot be called.
     #[error("model \"{name}\" cannot be used: {reason}; models that can: {known}")]
     Model {
-        /// As asked.
         name: String,
-        /// Why not, and what to do about it.
+        /// The cause, and how to fix it.
         reason: String,
-        /// Names that would do.
+        /// The names of usable models.
         known: String,
     },
-    /// No such slash command.
+    /// The slash command does not exist.
     #[error("command \"{name}\" does not exist; known commands: {known}")]
     Command {
-        /// As asked.
         name: String,
-        /// Names that would do.
+        /// The names of existing commands.
         known: String,
     },
-    /// A slash command that makes no sense like this.
+    /// The slash command cannot be run with these arguments.
     #[error("command \"{name}\" cannot be run: {message}")]
-    Unusable {
-        /// The command.
-        name: String,
-        /// Why.
-        message: String,
-    },
-    /// The session's directory has a configuration that cannot be used.
+    Unusable { name: String, message: String },
+    /// The configuration of the session's directory is invalid.
     #[error("the configuration of {directory} cannot be used: {message}")]
     Configuration {
-        /// The directory.
         directory: String,
-        /// What is wrong with it, for people.
+        /// The error in the configuration, for the user.
         message: String,
     },
 }
 
-/// A child session to start within a turn, or one to give more work to.
+/// A child session to start within a turn, or an existing child to prompt again.
 #[derive(Debug, Clone, Default)]
 pub struct ChildSpec {
-    /// Its title.
     pub title: String,
-    /// Its agent.
     pub agent: Option<String>,
-    /// Its model, if not the parent's.
+    /// `None` uses the parent's model.
     pub model: Option<ModelRef>,
-    /// What it is told.
     pub prompt: String,
-    /// A session below this one that goes on, instead of a new one.
+    /// A descendant session to prompt again, instead of creating a new one.
     pub resume: Option<SessionId>,
 }
 
-/// How a child's turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildEnd {
-    /// The child.
     pub session: SessionId,
-    /// How.
     pub reason: EndReason,
-    /// The text of its last answer.
+    /// The text of the child's last answer.
     pub text: String,
 }

@@ -1,27 +1,27 @@
-//! Taking back what was done to files.
+//! Restoring files to an earlier state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{self, BoxFuture, FutureExt};
 use protocol::{Session, part::PatchPart, project::FileDiff};
 
-/// Knows what files looked like, and can make them look so again. The engine knows trees by name only. Every call
-/// comes to an end by itself, and says what went wrong in words for people.
+/// Saves and restores the files of a worktree. The engine knows saved trees by name only. Implementations limit the
+/// duration of every call and return errors as text for the user.
 pub trait Undo: Send + Sync {
-    /// Remembers the files of a session's worktree as they are now. Nothing where nothing is remembered.
+    /// Saves the session's worktree as it is now and returns the tree's name; `None` where trees are not saved.
     fn save<'a>(&'a self, session: &'a Session) -> Undoing<'a, Option<String>>;
 
-    /// Makes files what they were.
+    /// Restores each file to its state in its tree.
     fn restore<'a>(&'a self, session: &'a Session, origins: &'a Origins) -> Undoing<'a, ()>;
 
-    /// How files differ from what they were.
+    /// Compares each file with its state in its tree.
     fn compare<'a>(&'a self, session: &'a Session, origins: &'a Origins) -> Undoing<'a, Vec<FileDiff>>;
 }
 
-/// What the port returns.
+/// Return type of the port's methods.
 pub type Undoing<'a, T> = BoxFuture<'a, Result<T, String>>;
 
-/// Files, each with the tree that has what it is compared with or restored to.
+/// Files, each with the name of the tree to compare it with or to restore it from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origins(BTreeMap<String, String>);
 
@@ -31,31 +31,29 @@ impl Origins {
         Self(files.into_iter().map(|file| (file, tree.to_owned())).collect())
     }
 
-    /// Notes a patch. What an earlier one said about a file stays: that is how the file was before all of them.
+    /// Adds a patch's files. A file that is already listed keeps its tree, which is from before the first change.
     pub fn note(&mut self, patch: &PatchPart) {
         for file in &patch.files {
             self.0.entry(file.clone()).or_insert_with(|| patch.hash.clone());
         }
     }
 
-    /// Adds the files that are not here yet.
+    /// Adds the files that are not listed yet.
     pub fn fill(&mut self, other: Self) {
         for (file, tree) in other.0 {
             self.0.entry(file).or_insert(tree);
         }
     }
 
-    /// The files.
     pub fn files(&self) -> impl Iterator<Item = &String> {
         self.0.keys()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The files by tree.
+    /// The files of each tree.
     pub fn by_tree(&self) -> BTreeMap<&str, BTreeSet<&str>> {
         let mut trees: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (file, tree) in &self.0 {
@@ -65,7 +63,7 @@ impl Origins {
     }
 }
 
-/// Where files are nobody's business.
+/// An implementation that saves and restores nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoUndo;
 

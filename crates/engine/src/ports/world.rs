@@ -1,22 +1,19 @@
-//! Time and randomness, each behind one door, so that a simulation can own both.
+//! Time and randomness as ports, so that a simulation can control both.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use protocol::Millis;
 
-/// Wall-clock time for stamps. Waiting is done on the tokio clock, which tests can pause.
+/// Wall-clock time for timestamps. Waiting uses the tokio clock, which tests can pause.
 pub trait Clock: Send + Sync {
-    /// Now.
     fn now(&self) -> Millis;
 }
 
 /// Unpredictable bytes for ids.
 pub trait Random: Send + Sync {
-    /// Fills the buffer.
     fn fill(&self, bytes: &mut [u8]);
 }
 
-/// The machine's clock.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SystemClock;
 

@@ -1,4 +1,4 @@
-//! The loop: take one input at a time, step the lifecycle, do what it says.
+//! The actor's loop: takes one input at a time, steps the lifecycle and performs its effects.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -34,57 +34,57 @@ use crate::{
     sessions::{Cause, Damage, Sessions, Shared},
 };
 
-/// Owns one session while something happens to it.
+/// Owns one session while it is active.
 pub(super) struct Actor {
     pub(super) sessions: Sessions,
     pub(super) inbox: mpsc::Receiver<Command>,
-    /// For tasks that report back: children.
+    /// Lets tasks that the actor starts report back, such as those that watch children.
     pub(super) myself: mpsc::Sender<Command>,
     pub(super) session: Session,
-    /// The session at the root of its family, if that is another one.
+    /// The topmost ancestor session, if this session is a child.
     pub(super) root: Option<SessionId>,
     pub(super) place: Place,
-    /// How many events the session has; see [`crate::ports::Commit::expected`].
+    /// Number of events that the session has; see [`crate::ports::Commit::expected`].
     pub(super) head: u64,
     /// `time.created` of the newest message.
     pub(super) latest: Millis,
     pub(super) life: Lifecycle<MessageId, ChildWork>,
     pub(super) run: Option<Running>,
-    /// What the present turn has used.
+    /// Resources that the current turn has used.
     pub(super) tally: Option<Arc<Tally>>,
-    /// What accepted prompts were resolved to, until they are taken up.
+    /// The agent, model and runner of accepted prompts that no run has taken up yet.
     pub(super) resolved: HashMap<MessageId, Resolved>,
-    /// Prompts that want one thing done and nothing more: command lines and summaries.
+    /// Prompts for a single task, without continuations: command lines and summaries.
     pub(super) errands: HashSet<MessageId>,
-    /// The run that is over, while its turn is not.
+    /// The last run, between its end and the end of its turn.
     pub(super) last: Option<Last>,
     /// The newest message of that run.
     pub(super) answer: Option<MessageId>,
-    /// What the turn waits for before it goes on or ends.
+    /// The countdown or hook that the turn waits for before it continues or ends.
     pub(super) pause: Option<Pause>,
-    /// What it goes on with.
+    /// The continuation that the next run starts with.
     pub(super) going: Option<Going>,
-    /// Slash commands among accepted prompts: name and arguments, until the prompt has ended.
+    /// Slash commands among accepted prompts: name and arguments, until the prompt ends.
     pub(super) commands: HashMap<MessageId, (String, String)>,
     pub(super) requests: BTreeMap<String, Pending>,
-    /// Requests of a turn that another life of the server cut short.
+    /// Open requests of a turn that ended when the server stopped.
     pub(super) orphans: Vec<Orphan>,
-    /// What the next run of a prompt goes on with.
+    /// The answered request that the next run of this prompt resumes with.
     pub(super) resume: Option<(MessageId, Resume)>,
-    /// Durable events that wait for the next flush.
+    /// Durable events that the next commit stores.
     pub(super) unsaved: Vec<EventBody>,
-    /// Who waits for a prompt to end.
+    /// Callers that wait for a prompt to end.
     pub(super) prompt_waiters: HashMap<MessageId, Vec<oneshot::Sender<EndReason>>>,
-    /// Who waits for the session to become idle.
+    /// Callers that wait for the session to become idle.
     pub(super) idle_waiters: Vec<oneshot::Sender<()>>,
     pub(super) delete: Option<oneshot::Sender<Result<(), Error>>>,
-    /// The session was aborted and its idle is not stored yet: the prompts that were accepted since.
+    /// Set from an abort until its idle is stored: the prompts that were accepted since the abort.
     pub(super) aborting: Option<Vec<MessageId>>,
-    /// Why the store did not take what this actor had to write: the actor can do nothing more.
+    /// The error of a failed commit. The actor stores nothing after it and gives up.
     pub(super) broken: Option<ports::Error>,
 }
 
-/// Starts an actor. It lives until the session is idle and nobody wants anything.
+/// Starts an actor. It ends when the session is idle and no command waits.
 pub(crate) fn spawn(
     sessions: Sessions,
     id: SessionId,
@@ -95,14 +95,15 @@ pub(crate) fn spawn(
     tokio::spawn(async move {
         match Actor::boot(sessions, &id, inbox, myself).await {
             Ok(Some(actor)) => Box::pin(actor.work()).await,
-            // Dropping the inbox tells everybody who asked; they find out that there is no such session.
+            // Dropping the inbox drops all reply channels; the callers then find that the session does not exist.
             Ok(None) => watch.sessions.shared.registry.remove(&id),
             Err(error) => {
                 if watch.sessions.shared.unfinished.damage(&id).is_some() {
-                    // Tried again and again while the disk is full: the log hears of the first time and of the end.
-                    tracing::debug!(session = %id, %error, "the session could not be repaired yet");
+                    // Repairs are retried while the disk is full, so only the first failure and the success are
+                    // logged above debug.
+                    tracing::debug!(session = %id, %error, "failed to repair the session; will retry");
                 } else {
-                    tracing::error!(session = %id, %error, "the session could not be opened");
+                    tracing::error!(session = %id, %error, "failed to open the session");
                 }
                 watch.give_up(match error {
                     Error::Store(error) => error,
@@ -113,7 +114,7 @@ pub(crate) fn spawn(
     });
 }
 
-/// Notices that an actor panicked: a fresh one repairs the session.
+/// Detects a panic of the actor, so that a new actor repairs the session.
 struct Watch {
     sessions: Sessions,
     id: SessionId,
@@ -134,13 +135,13 @@ impl Drop for Watch {
     }
 }
 
-/// What woke the actor.
+/// The event that woke the actor.
 #[expect(clippy::large_enum_variant, reason = "made and taken apart on the spot")]
 enum Woken {
     Command(Option<Command>),
     Said(Said),
     Answered(Next),
-    /// Nobody waits for the answer to a request any more.
+    /// The runner no longer waits for the answer to this request.
     Dropped(String),
     Time,
 }
@@ -159,7 +160,7 @@ impl Actor {
                 if let Some(reply) = self.delete.take() {
                     return self.finish_delete(reply).await;
                 }
-                // Somebody has to keep the deadlines of what still waits.
+                // An idle actor stays while orphaned requests are open, because it keeps their deadlines.
                 if self.orphans.is_empty() && self.shared().registry.retire(&self.session.id, &self.inbox) {
                     return;
                 }
@@ -188,7 +189,7 @@ impl Actor {
         }
     }
 
-    /// When to look up next: a runner to drop, a request to withdraw, text to save, a countdown to end.
+    /// The next time to wake up: to drop a runner, withdraw a request, save text or end a countdown.
     fn deadline(&self) -> Instant {
         let run = self.run.iter().flat_map(Running::deadlines);
         let requests = self.requests.values().map(|pending| pending.deadline);
@@ -213,7 +214,7 @@ impl Actor {
         match command {
             Command::Submit(input, reply) => {
                 let accepted = self.submit(*input).await;
-                // Whoever asked may have gone; the prompt is stored and will be worked on all the same.
+                // The caller may be gone; the prompt is stored and will be worked on all the same.
                 let start = accepted.as_ref().ok().and_then(|(_, start)| start.clone());
                 let _ = reply.send(accepted.map(|(submitted, _)| submitted));
                 if let Some((prompt, delivery)) = start {
@@ -294,7 +295,7 @@ impl Actor {
     }
 
     fn answer_when_idle(&mut self, reply: oneshot::Sender<()>) {
-        // An idle that could not be stored is none: callers that wait get the error when the actor gives up.
+        // An idle that could not be stored does not count: waiting callers get the error when the actor gives up.
         if self.life.is_busy() || self.broken.is_some() {
             self.idle_waiters.push(reply);
         } else {

@@ -1,4 +1,4 @@
-//! Looking back through a session's messages in bounded pieces.
+//! Reads a session's messages backwards, in bounded pages.
 
 use protocol::{MessageWithParts, SessionId};
 
@@ -7,7 +7,7 @@ use crate::{
     ports::{Cursor, Direction, Error, Reads, Record, Stretch},
 };
 
-/// Goes through a session's messages, newest first, for as long as `see` wants more.
+/// Passes a session's messages to `see`, newest first, until it returns false.
 pub(crate) async fn look_back(
     reads: &dyn Reads,
     session: &SessionId,
@@ -36,7 +36,7 @@ impl<'a> Pages<'a> {
         Self { reads, session, before: None }
     }
 
-    /// The next page; none if there are no more messages.
+    /// The next page; `None` if there are no more messages.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<Record>>, Error> {
         let stretch = Stretch {
             after: None,

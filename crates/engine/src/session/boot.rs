@@ -1,4 +1,4 @@
-//! Opening a session: load what is needed, and repair what a dead owner left.
+//! Opens a session: loads its state and repairs what a dead owner left open.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -18,7 +18,7 @@ use crate::{
     transcript::{Emit, close},
 };
 
-/// How a repair ends a turn.
+/// The end reason and the error with which a repair ends a turn.
 struct Ending {
     reason: EndReason,
     error: MessageError,
@@ -89,8 +89,8 @@ impl Actor {
         Ok(Some(actor))
     }
 
-    /// Ends the turn that the last owner never ended, with its one idle, and takes up what still waits. One commit
-    /// stores that idle and the next busy: a session whose prompts wait never looks idle.
+    /// Ends the turn that the last owner never ended, with its one idle, and takes up waiting prompts. One commit
+    /// stores that idle and the next busy, so a session with waiting prompts never looks idle.
     async fn repair(&mut self, damage: &Damage) -> Result<(), Error> {
         let id = self.session.id.clone();
         let reads = self.shared().reads.clone();
@@ -122,7 +122,7 @@ impl Actor {
         Ok(())
     }
 
-    /// `answerable` tells that nothing follows, so that what waits for a person may go on waiting.
+    /// `answerable` is true if no prompt follows, so that an open request may stay open.
     async fn close_unfinished(
         &mut self,
         over: Vec<OpenPrompt>,
@@ -136,7 +136,7 @@ impl Actor {
         let withdrawn = requests.iter().filter(|request| Some(*request) != kept);
         self.unsaved.extend(withdrawn.map(Self::withdrawal));
         let mut open = shared.reads.open(&id).await?;
-        // The words since the last checkpoint are lost with a process, and not with an actor.
+        // Text since the last checkpoint is lost with a process, but not with an actor: the bus still has it.
         for part in open.iter_mut().flat_map(|message| &mut message.parts).filter(|part| part.is_open()) {
             if let Some(text) = shared.bus.open_text(&part.id) {
                 part.set_text(text);
@@ -153,8 +153,8 @@ impl Actor {
         Ok(())
     }
 
-    /// Prompts that were accepted and not started: a person's is run now; a parent's is ended, because the turn that
-    /// wanted the answer is gone.
+    /// Resolves prompts that were accepted and not started. A root session's prompt runs now. A child's prompt
+    /// ends, because the parent turn that wanted its answer is over.
     async fn resolve_waiting(&mut self, waiting: Vec<OpenPrompt>) -> Result<Vec<OpenPrompt>, Error> {
         let mut runnable = Vec::new();
         for prompt in waiting {
@@ -169,7 +169,7 @@ impl Actor {
         Ok(runnable)
     }
 
-    /// Saves the repair together with the busy of the first waiting prompt, then runs what waits.
+    /// Saves the repair together with the busy of the first waiting prompt, then runs the waiting prompts.
     async fn take_up(&mut self, waiting: Vec<OpenPrompt>) -> Result<(), Error> {
         let input = |OpenPrompt { message: prompt, delivery, .. }| Input::Prompt { prompt, delivery };
         let mut waiting = waiting.into_iter();
@@ -186,7 +186,7 @@ impl Actor {
         self.perform(effects).await;
         for prompt in waiting {
             if self.broken.is_some() {
-                // The actor gives up before it does anything else; what still waits is left to the next one.
+                // The actor gives up first; the next actor takes up the other prompts.
                 break;
             }
             self.step(input(prompt)).await;
@@ -202,7 +202,7 @@ impl Actor {
         match self.shared().runners.resolve(wanted).await {
             Ok(resolved) => Ok(Some(resolved)),
             Err(error) => {
-                tracing::warn!(session = %self.session.id, %error, "a waiting prompt can no longer be run");
+                tracing::warn!(session = %self.session.id, %error, "cannot run a waiting prompt; ending it");
                 Ok(None)
             }
         }
@@ -227,7 +227,7 @@ impl Actor {
         }));
     }
 
-    /// The idle pair: the only place that makes one.
+    /// Adds the status idle and `session.idle`. No other code creates an idle.
     pub(super) fn push_idle(&mut self, reason: EndReason) {
         self.push_status(SessionStatus::idle(reason));
         let session_id = self.session.id.clone();

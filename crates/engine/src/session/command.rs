@@ -1,4 +1,4 @@
-//! Everything an actor can be asked from outside.
+//! The commands that an actor accepts.
 
 use protocol::{
     MessageError, MessageId, Part, PartId, Session, SessionId,
@@ -11,40 +11,39 @@ use tokio::sync::oneshot;
 
 use crate::{Error, ports::Resolved, sessions::Submitted};
 
-/// A command to a session actor. A dropped reply means that the session is gone.
+/// A command to a session actor. A dropped reply channel means that the actor has ended.
 pub(crate) enum Command {
     /// Accept a prompt.
     Submit(Box<Prompt>, oneshot::Sender<Result<Submitted, Error>>),
     /// Stop, and answer when idle.
     Abort(oneshot::Sender<()>),
-    /// The server goes down: stop, and answer when idle.
+    /// The server shuts down: stop, and answer when idle.
     Interrupt(oneshot::Sender<()>),
     /// Answer a request.
     Reply {
-        /// Permission or question.
+        /// `Permission` or `Question`.
         kind: &'static str,
-        /// Which.
         id: String,
-        /// What the person said.
+        /// The user's answer.
         answer: Answer,
         /// Resolves when the answer is stored.
         reply: oneshot::Sender<Result<(), Error>>,
     },
-    /// More is allowed for good than before: look what no longer has to wait.
+    /// Approvals were added: look for open permissions that they settle.
     Reconsider,
     /// Change the session.
     Update(SessionPatch, oneshot::Sender<Result<Session, Error>>),
-    /// Stop or resume going on by itself.
+    /// Stop or resume continuations.
     Continuation(ContinuationAction, oneshot::Sender<Result<Session, Error>>),
     /// Change a message or part.
     Edit(Edit, oneshot::Sender<Result<(), Error>>),
-    /// Take back everything from a message or part on.
+    /// Revert the conversation and its file changes from a message or part on.
     Revert(MessageId, Option<PartId>, oneshot::Sender<Result<Session, Error>>),
-    /// Take a revert back.
+    /// Undo the session's revert.
     Unrevert(oneshot::Sender<Result<Session, Error>>),
-    /// A child has done what it was told.
+    /// A child's prompt has ended.
     ChildEnded(ChildWork),
-    /// Let the turn go on without waiting for its children; tells whether there are any.
+    /// Continue the turn without waiting for its children; answers true if there are any.
     Background(oneshot::Sender<bool>),
     /// Make a revert final.
     Forget(oneshot::Sender<Result<(), Error>>),
@@ -52,19 +51,18 @@ pub(crate) enum Command {
     Wait(oneshot::Sender<()>),
     /// Stop, then delete.
     Delete(oneshot::Sender<Result<(), Error>>),
-    /// Nothing but start up, which repairs what a dead owner left.
+    /// Answer at once. Starting the actor for this command repairs the session.
     Settle(oneshot::Sender<()>),
 }
 
 /// A prompt that is ready to be stored.
 pub(crate) struct Prompt {
-    /// What a person said.
     pub(crate) input: PromptInput,
-    /// What could not be completed.
+    /// Errors about parts that could not be completed, for the user.
     pub(crate) warnings: Vec<MessageError>,
-    /// Where it came from, if a person did not write it out.
+    /// Set if the user did not type the prompt: a slash command, a command line or a wake-up.
     pub(crate) origin: Option<Origin>,
-    /// Who answers it, if that was looked up already.
+    /// The agent, model and runner, if they were already resolved.
     pub(crate) resolved: Option<Resolved>,
 }
 
@@ -74,15 +72,13 @@ impl From<PromptInput> for Prompt {
     }
 }
 
-/// What a child was told to do: the child, and its prompt. It may be told more than once.
+/// A child session and one of its prompts. A child may get several.
 pub(crate) type ChildWork = (SessionId, MessageId);
 
-/// A change that a person makes by hand.
+/// A change that a client makes to a stored message.
 pub(crate) enum Edit {
     /// Remove a message with its parts.
     RemoveMessage(MessageId),
-    /// Replace a part.
     ReplacePart(Box<Part>),
-    /// Remove a part.
     RemovePart(MessageId, PartId),
 }

@@ -1,8 +1,8 @@
-//! Going on by itself: what is asked when a run has ended and before its turn does.
+//! Continuations: decides, after a run has ended, whether its turn continues.
 //!
-//! The status stays busy all the while. First the todo list is looked at, then hooks are asked; both within the bounds
-//! of [`Policy`], which are counted in the session and so survive a restart. A countdown and a hook that takes its time
-//! are waited for by the actor's loop, where a prompt, an abort or a wish to stop comes first.
+//! The status stays busy all the while. The actor looks at the todo list first and then asks the hooks, both within
+//! the limits of [`Policy`]. The counters are part of the session and so survive a restart. The actor's loop waits
+//! for a countdown or a slow hook, so a prompt, an abort or a stop takes precedence.
 
 use protocol::{
     AgentEvent, EndReason, EventBody, Extra, MessageId, PartBody, Session, Todo,
@@ -30,27 +30,27 @@ use crate::{
     transcript::Transcript,
 };
 
-/// How long OpenCode's clients show why todos are left.
+/// Time that OpenCode's clients show why a turn did not continue.
 const TOAST_MS: i64 = 5_000;
 
-/// A run that is over, while its turn may still go on.
+/// A run that has ended, while its turn may still continue.
 pub(super) struct Last {
     pub(super) resolved: Resolved,
-    /// What a person asked.
+    /// The prompt that the user wrote.
     pub(super) asked: MessageId,
     pub(super) ending: Ending,
 }
 
-/// What the turn waits for before it goes on or ends.
+/// Something that the turn waits for before it continues or ends.
 pub(super) enum Pause {
-    /// Everybody is warned until then.
+    /// Clients can stop the continuation until then.
     Countdown(Run, Instant),
-    /// Hooks are asked.
+    /// A task asks the hooks.
     Hooks(Run, AbortOnDropHandle<Next>),
 }
 
 impl Pause {
-    /// What hooks have answered; for ever, if nobody asks them.
+    /// The hooks' answer; pending forever if no hook is being asked.
     pub(super) async fn answer(pause: &mut Option<Self>) -> Next {
         match pause {
             Some(Self::Hooks(_, task)) => task.await.unwrap_or_default(),
@@ -66,7 +66,7 @@ impl Pause {
     }
 }
 
-/// What the turn goes on with.
+/// The prompt of a continuation, and its episode with the new round counted.
 pub(super) struct Going {
     text: String,
     source: Source,
@@ -75,7 +75,7 @@ pub(super) struct Going {
 }
 
 impl Actor {
-    /// Asks what might let the turn go on: whether it does, or nothing if that takes time.
+    /// Decides whether the turn continues. Returns `None` if the decision has to wait for a countdown or a hook.
     pub(super) async fn consult(&mut self, run: Run, warned: bool) -> Option<bool> {
         let todos = self.todos().await;
         match self.judge(&todos, continuation::follow_todos) {
@@ -99,7 +99,7 @@ impl Actor {
         }
     }
 
-    /// The todo list, if it could make this turn go on; without it there is nothing to go on with.
+    /// The todo list, or an empty one if todos cannot continue this turn.
     async fn todos(&self) -> Vec<Todo> {
         let state = self.session.continuation.clone().unwrap_or_default();
         let follows = |last: &Last| {
@@ -109,7 +109,7 @@ impl Actor {
             return Vec::new();
         }
         self.shared().reads.todos(&self.session.id).await.unwrap_or_else(|error| {
-            tracing::warn!(session = %self.session.id, %error, "the todo list could not be read");
+            tracing::warn!(session = %self.session.id, %error, "failed to read the todo list; continuing without it");
             Vec::new()
         })
     }
@@ -132,7 +132,7 @@ impl Actor {
         self.last.as_ref().map(|last| last.resolved.continuation.clone()).unwrap_or_default()
     }
 
-    /// Asks hooks, in a task of their own; false if nobody listens.
+    /// Asks the hooks in a separate task; false if no plugin listens.
     fn ask_hooks(&mut self, run: Run) -> Option<bool> {
         let Some(last) = self.last.as_ref().filter(|last| last.resolved.hooks.wants(HookPoint::TurnEnd))
         else {
@@ -156,13 +156,12 @@ impl Actor {
         None
     }
 
-    /// Hooks have answered.
     pub(super) async fn hooks_answered(&mut self, next: Next) {
         let Some(Pause::Hooks(run, _)) = self.pause.take() else { return };
-        let wish = next.text.filter(|text| !text.trim().is_empty());
-        let goes_on = match wish {
+        let prompt = next.text.filter(|text| !text.trim().is_empty());
+        let goes_on = match prompt {
             Some(text) if text.len() > MAX_NEXT => {
-                tracing::warn!(session = %self.session.id, bytes = text.len(), "a hook wants the turn to go on with too much text");
+                tracing::warn!(session = %self.session.id, bytes = text.len(), "ignoring a hook's continuation: its text is too long");
                 false
             }
             Some(text) => self.follow_hook(text).await,
@@ -187,7 +186,7 @@ impl Actor {
         }
     }
 
-    /// The countdown is over, or what it was for may have changed: everything is looked at again.
+    /// Decides again, because the countdown is over or its cause may have changed.
     async fn end_countdown(&mut self) {
         let Some(Pause::Countdown(run, _)) =
             self.pause.take_if(|pause| matches!(pause, Pause::Countdown(..)))
@@ -200,7 +199,7 @@ impl Actor {
         }
     }
 
-    /// Somebody changed something during a countdown: if it is no longer wanted, it ends now.
+    /// Called after a change during a countdown: ends the countdown now if the continuation is no longer wanted.
     pub(super) async fn reconsider_countdown(&mut self) {
         if !matches!(self.pause, Some(Pause::Countdown(..))) {
             return;
@@ -218,11 +217,11 @@ impl Actor {
         }
     }
 
-    /// Adds the message that the turn goes on with, counts the round, and runs the runner again. False if nobody knows
-    /// with what.
+    /// Adds the continuation's message, counts the round and calls the runner again. Returns false if no
+    /// continuation is prepared.
     pub(super) async fn go_on(&mut self, run: Run) -> bool {
         let (Some(going), Some(last)) = (self.going.take(), self.last.take()) else {
-            tracing::error!(session = %self.session.id, "a turn goes on and nobody knows with what");
+            tracing::error!(session = %self.session.id, "continuation requested without a prompt; ending the turn");
             return false;
         };
         let Going { text, source, episode, open } = going;
@@ -233,8 +232,8 @@ impl Actor {
         let part =
             TextPart { text, synthetic: Some(true), metadata: Some(mark.metadata()), ..TextPart::default() };
         let shared = self.sessions.shared.clone();
-        let said = AgentEvent::Continued(vec![PartBody::Text(part)]);
-        let events = transcript.apply(said, &mut self.session, &shared.mint);
+        let report = AgentEvent::Continued(vec![PartBody::Text(part)]);
+        let events = transcript.apply(report, &mut self.session, &shared.mint);
         self.latest = self.latest.max(transcript.latest());
         self.session.continuation.get_or_insert_default().episode = Some(episode);
         self.push_session();
@@ -248,7 +247,7 @@ impl Actor {
             open,
             extra: Extra::new(),
         }));
-        // Counted for good before anything runs: a crash must not give the round back.
+        // Stored before anything runs: a crash must not give the round back.
         self.flush().await;
         if self.broken.is_none() {
             self.launch(run, transcript, last.resolved, None);
@@ -256,7 +255,7 @@ impl Actor {
         true
     }
 
-    /// A person has said something new.
+    /// Starts a new episode, because the user has sent a prompt.
     pub(super) fn begin_episode(&mut self) {
         if matches!(self.pause, Some(Pause::Countdown(..))) {
             self.push_stopped(StopReason::Prompt);
@@ -264,7 +263,7 @@ impl Actor {
         self.session.continuation = self.session.continuation.take().and_then(Continuation::anew);
     }
 
-    /// Notes why a turn that did not complete leaves todos behind.
+    /// Records why a turn that did not complete leaves todos unfinished.
     pub(super) async fn note_refusal(&mut self, reason: EndReason) {
         let Some(stop) = continuation::refusal(reason) else { return };
         if Count::of(&self.todos().await).is_unfinished() {
@@ -272,7 +271,7 @@ impl Actor {
         }
     }
 
-    /// Remembers why it goes on no longer, and tells everybody once.
+    /// Records why the session does not continue by itself any more, and publishes that once.
     fn note_stop(&mut self, reason: StopReason) {
         let state = self.session.continuation.get_or_insert_default();
         if state.stopped.is_none() {
@@ -282,7 +281,7 @@ impl Actor {
         }
     }
 
-    /// Does what somebody wants about a session that goes on by itself.
+    /// Stops or resumes continuations of this session.
     pub(super) async fn continuation(&mut self, action: ContinuationAction) -> Result<Session, Error> {
         let before = self.session.continuation.clone();
         match action {
@@ -328,7 +327,7 @@ impl Actor {
         }));
     }
 
-    /// OpenCode's clients know nothing of turns that go on, but show a message for a moment.
+    /// OpenCode's clients know nothing of continuations, but can show a toast.
     fn show_toast(&self, message: &str, variant: &str, milliseconds: i64) {
         let fields: [(&str, Value); 3] =
             [("message", message.into()), ("variant", variant.into()), ("duration", milliseconds.into())];

@@ -1,4 +1,4 @@
-//! Doing what the lifecycle says, and hearing what the runner says.
+//! Performs the lifecycle's effects and handles the runner's calls.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -28,14 +28,14 @@ use crate::{
     transcript::{Emit, Transcript},
 };
 
-/// Things to do once the events before them are stored and published.
+/// Notifications that follow once the events before them are stored and published.
 enum After {
     Prompt(MessageId, EndReason),
     Idle(EndReason),
 }
 
 impl Actor {
-    /// Advances the lifecycle and carries out what comes of it.
+    /// Advances the lifecycle and performs the effects.
     pub(super) async fn step(&mut self, input: Input<MessageId, ChildWork>) {
         let effects = self.advance(input);
         self.perform(effects.into()).await;
@@ -52,7 +52,7 @@ impl Actor {
         effects
     }
 
-    /// Carries out effects in order. What ends a turn ends up in one transaction.
+    /// Performs effects in order. All events that end a turn are stored in one transaction.
     pub(super) async fn perform(&mut self, mut effects: VecDeque<Effect<MessageId, ChildWork>>) {
         let mut after = Vec::new();
         while let Some(effect) = effects.pop_front() {
@@ -94,13 +94,13 @@ impl Actor {
                     self.push_idle(reason);
                     after.push(After::Idle(reason));
                 }
-                // Asked for where the answer is used: see `said`.
+                // Used directly by the callers of `advance`: `report` and `join`.
                 Effect::Record | Effect::Joined(_) => {}
             }
         }
         self.flush().await;
         if self.broken.is_some() {
-            // Nothing of this has happened as long as it is not stored.
+            // Waiters are not notified of anything that is not stored.
             return;
         }
         for after in after {
@@ -146,19 +146,20 @@ impl Actor {
         self.launch(number, transcript, resolved, resume);
     }
 
-    /// Only reachable if a prompt was stepped without being resolved: it ends as an error, visibly.
+    /// Only reachable if a prompt was stepped without being resolved. The turn ends with a visible error.
     fn start_nobody(&mut self, number: Run, prompt: MessageId) {
-        tracing::error!(session = %self.session.id, %prompt, "no runner is known for an accepted prompt");
+        tracing::error!(session = %self.session.id, %prompt, "an accepted prompt has no runner; ending its turn with an error");
         let (_, inbox) = mpsc::channel(MAX_CALLS);
-        let task =
-            tokio::spawn(async { TurnEnd::Error(MessageError::unknown("no agent can take this prompt")) });
+        let task = tokio::spawn(async {
+            TurnEnd::Error(MessageError::unknown("no agent is available for this prompt"))
+        });
         let model = protocol::message::ModelRef::new("unknown", "unknown");
         let transcript = Transcript::new(&self.session, "unknown".into(), model, prompt, self.latest);
         let cancel = CancellationToken::new();
         self.run = Some(Running::new(number, transcript, None, inbox, task, cancel, Arc::default()));
     }
 
-    /// Calls the runner for what the transcript answers.
+    /// Calls the runner for the transcript's prompt.
     pub(super) fn launch(
         &mut self,
         number: Run,
@@ -186,12 +187,12 @@ impl Actor {
             hook_limit: self.shared().limits.hook,
         };
         let runner = resolved.runner.clone();
-        // Spawned, so that a panic ends the turn and not the actor.
+        // In a task of its own, so that a panic ends the turn and not the actor.
         let task = tokio::spawn(async move { runner.run(turn).await });
         self.run = Some(Running::new(number, transcript, Some(resolved), inbox, task, cancel, signals));
     }
 
-    /// Whether there was anything to send there.
+    /// Returns false if there are no running children.
     pub(super) fn send_to_background(&self) -> bool {
         let run = self.run.as_ref().filter(|_| self.life.has_children() && !self.life.is_stopping());
         if let Some(run) = run {
@@ -202,14 +203,14 @@ impl Actor {
 
     fn cancel_run(&mut self) {
         let grace = self.shared().limits.runner_grace;
-        // First, so that no runner takes a withdrawn request for a person's answer.
+        // Cancel first, so that no runner mistakes a withdrawn request for the user's answer.
         if let Some(run) = &mut self.run {
             run.cancel(grace);
         }
         self.withdraw_all();
     }
 
-    /// Closes what the run left open, and remembers what may be needed to go on.
+    /// Closes everything that the run left open, and keeps what a continuation may need.
     fn close_run(&mut self, reason: EndReason) {
         self.withdraw_all();
         let Some(mut run) = self.run.take() else { return };
@@ -222,7 +223,7 @@ impl Actor {
         self.last = run.resolved.take().map(|resolved| Last { resolved, asked, ending });
     }
 
-    /// Remembers a slash command until its prompt has ended.
+    /// Records a prompt's slash command until the prompt ends, or that it is a command line.
     pub(super) fn note_origin(&mut self, prompt: &MessageId, origin: Option<Origin>) {
         match origin {
             Some(Origin::Command { name, arguments }) => {
@@ -235,7 +236,7 @@ impl Actor {
         }
     }
 
-    /// Says that a slash command was executed, while the turn is not yet idle. One that was never taken up was not.
+    /// Publishes that a slash command was executed, before the turn is idle. Skips a command without an answer.
     fn push_executed(&mut self, prompt: &MessageId) {
         let Some((name, arguments)) = self.commands.remove(prompt) else { return };
         let Some(message_id) = self.answer.clone() else { return };
@@ -253,12 +254,12 @@ impl Actor {
         let sessions = self.sessions.clone();
         tokio::spawn(async move {
             if let Err(error) = sessions.abort(&child).await {
-                tracing::warn!(session = %child, %error, "a child session could not be stopped");
+                tracing::warn!(session = %child, %error, "failed to stop a child session");
             }
         });
     }
 
-    /// Hears the runner.
+    /// Handles one call or the end of the runner.
     pub(super) async fn said(&mut self, said: Said) {
         let Some(run) = self.run.as_ref().map(|run| run.number) else { return };
         match said {
@@ -337,7 +338,7 @@ impl Actor {
         self.flush().await;
     }
 
-    /// Notes what was changed in the tree: with the prompt that is being answered, and with the session.
+    /// Records changed files: with the prompt that is being answered, and with the session.
     async fn diffed(&mut self, prompt: Vec<FileDiff>, session: Vec<FileDiff>) {
         let Some(answered) = self.run.as_ref().map(|run| run.transcript.prompt().clone()) else { return };
         let shared = self.sessions.shared.clone();
@@ -347,10 +348,10 @@ impl Actor {
                 user.summary.get_or_insert_default().diffs = prompt;
                 emit.message(Message::User(user));
             }
-            // It was removed meanwhile: nobody wants to know.
+            // The prompt was removed meanwhile, so there is nothing to record its changes on.
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(session = %self.session.id, %error, "a prompt's changes could not be noted");
+                tracing::warn!(session = %self.session.id, %error, "failed to record the files that a prompt changed");
             }
         }
         self.session.summary = Some(summary(&session));
@@ -416,7 +417,7 @@ impl Actor {
     }
 }
 
-/// Waits for a child's turn to end and tells its parent.
+/// Waits for a child's turn to end and notifies its parent.
 async fn watch_child(
     sessions: crate::sessions::Sessions,
     child: SessionId,

@@ -1,4 +1,4 @@
-//! Hooks that belong to every run, whoever runs it. They are called in the runner's task, so that the session's actor
+//! Hooks that the engine calls for every runner. They are called in the runner's task, so that the session's actor
 //! never waits for one and an abort wins over all of them.
 
 use protocol::{
@@ -16,15 +16,15 @@ use crate::{
     transcript::OpenText,
 };
 
-/// What a model is told when a plugin refuses a permission in place of a person.
-const REFUSED: &str = "a plugin of this project does not allow it; find another way or ask the user";
+/// The message that the model receives when a plugin rejects a permission.
+const REFUSED: &str = "a plugin of this project does not allow this; find another way or ask the user";
 
 impl Turn {
-    /// Lets hooks change words that are about to end.
+    /// Lets hooks change a text part that is about to end.
     pub(super) async fn complete_texts(&self, event: &AgentEvent) {
         let key = match event {
             AgentEvent::TextEnded { key } => Some(key.clone()),
-            // Ends whatever the runner has left open.
+            // Ends all texts that the runner has left open.
             AgentEvent::StepFinished { .. } => None,
             _ => return,
         };
@@ -44,7 +44,7 @@ impl Turn {
         }
     }
 
-    /// Lets hooks answer a permission in place of a person, who is asked if they do not.
+    /// Lets hooks answer a permission; asks the user if they leave it open.
     pub(super) async fn ask_hooks_first(&self, ask: Ask, settled: Settled) -> Option<Answer> {
         let (request, asked) = self.call(|reply| Call::Request(ask, reply)).await?;
         let status = match &request {
@@ -63,7 +63,7 @@ impl Turn {
         }
     }
 
-    /// Waits for a hook. What was there before counts when it takes too long or the turn is stopped.
+    /// Waits for a hook. Returns `before` if the hook takes too long or the turn is stopped.
     async fn unless_cancelled<T: Clone>(&self, point: HookPoint, before: T, hook: Hooked<'_, T>) -> T {
         tokio::select! {
             biased;

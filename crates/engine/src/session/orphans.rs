@@ -1,5 +1,5 @@
-//! Requests that outlive the turn that asked: the server stopped while it waited for a person and for nothing else.
-//! They stay listed, and the answer takes the turn up again.
+//! Requests that outlive their turn: the server stopped while the turn waited for one answer and for nothing else.
+//! They stay listed, and the answer resumes the turn.
 
 use std::sync::Mutex;
 
@@ -15,14 +15,14 @@ use tokio::time::Instant;
 use super::{actor::Actor, requests::resolution, turn::Resume};
 use crate::Error;
 
-/// A request whose turn is gone.
+/// An open request whose turn has ended.
 pub(super) struct Orphan {
     pub(super) request: Request,
     pub(super) deadline: Instant,
 }
 
-/// Which of a session's requests outlives its turn: the only one, if a tool call of a person's session waits for it.
-/// A child has nobody to report to any more.
+/// Returns the request that outlives its turn: the only open one, if a tool call of a root session waits for it. A
+/// child's request does not, because its parent's turn is over.
 pub(super) fn survivor<'a>(
     is_child: bool,
     mut requests: impl Iterator<Item = &'a Request>,
@@ -39,7 +39,8 @@ fn waiting_call(request: &Request) -> Option<&ToolRef> {
 }
 
 impl Actor {
-    /// Takes over what a turn of another life left. A live turn's requests are never in the store at this point.
+    /// Takes over requests that an earlier process left open. Requests of a live turn are never in the store at
+    /// this point.
     pub(super) async fn adopt_orphans(&mut self) -> Result<(), Error> {
         let deadline = Instant::now() + self.shared().limits.request;
         let own = self.shared().reads.requests_of(&self.session.id).await?;
@@ -47,7 +48,8 @@ impl Actor {
         Ok(())
     }
 
-    /// Withdraws them: somebody goes on without them. The events wait for the next flush.
+    /// Withdraws all orphaned requests, because the session continues without them. The next flush stores the
+    /// events.
     pub(super) fn withdraw_orphans(&mut self) {
         for orphan in std::mem::take(&mut self.orphans) {
             self.unsaved.push(Self::withdrawal(&orphan.request));
@@ -62,7 +64,7 @@ impl Actor {
         self.flush().await;
     }
 
-    /// Stores the answer together with the wish to go on, and tells which prompt's turn does.
+    /// Stores the answer together with a queue entry for the prompt to resume, and returns that prompt.
     pub(super) async fn answer_orphan(
         &mut self,
         kind: &'static str,

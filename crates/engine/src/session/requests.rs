@@ -1,4 +1,4 @@
-//! Permissions and questions: durable while they wait, and never waiting for ever.
+//! Permissions and questions: stored while they are open, and each with a deadline.
 
 use std::{collections::BTreeMap, future::poll_fn, task::Poll};
 
@@ -13,11 +13,11 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{actor::Actor, command::Command, orphans::survivor, turn::Settled};
 use crate::Error;
 
-/// A request that waits for a person.
+/// An open request and the runner that waits for its answer.
 pub(super) struct Pending {
     request: Request,
     reply: oneshot::Sender<Answer>,
-    /// Whether what is allowed for good is all it waits for.
+    /// Tells whether new approvals settle the request without an answer.
     settled: Settled,
     pub(super) deadline: Instant,
 }
@@ -27,7 +27,7 @@ impl Pending {
         matches!(self.request, Request::Permission(_))
     }
 
-    /// The next request that its runner has dropped: an agent of somebody else's may change its mind while it waits.
+    /// The next request that its runner has dropped. An external agent may withdraw a request while it waits.
     pub(super) async fn dropped(requests: &mut BTreeMap<String, Self>) -> String {
         poll_fn(|context| {
             let mut is_closed = |it: &mut Self| it.reply.poll_closed(context).is_ready();
@@ -53,7 +53,7 @@ impl Actor {
         self.requests.insert(request.id().to_owned(), Pending { request, reply, settled, deadline });
     }
 
-    /// What is asked, with an id and its place.
+    /// Creates a request with an id and its place in the session.
     pub(super) fn request(&self, ask: Ask) -> Request {
         let message = self.run.as_ref().and_then(|run| run.transcript.message_id());
         let tool = |call: Option<String>| Some(ToolRef::new(message?.clone(), call?));
@@ -83,8 +83,8 @@ impl Actor {
         }
     }
 
-    /// A person's answer: stored for good before it is acknowledged and before the runner hears it, together with
-    /// what it allows for good and what else it settles.
+    /// Stores a client's answer before acknowledging it and before the runner receives it, together with the
+    /// approvals it creates and the other requests it settles.
     pub(super) async fn answer_request(
         &mut self,
         kind: &'static str,
@@ -108,13 +108,13 @@ impl Actor {
         Ok(())
     }
 
-    /// What is allowed for good in this directory.
+    /// The approvals of this directory, as rules.
     pub(super) async fn approved(&self) -> Result<Vec<Rule>, Error> {
         let approvals = self.shared().reads.approvals(Some(&self.session.directory)).await?;
         Ok(approvals.iter().map(Approval::rule).collect())
     }
 
-    /// What an answer allows for good and nothing allowed before.
+    /// The approvals that an answer adds to the known ones.
     pub(super) fn approvals(&self, request: &Request, answer: &Answer, known: &[Rule]) -> Vec<Approval> {
         let (Request::Permission(request), Answer::Always | Answer::Default(PermissionReply::Always)) =
             (request, answer)
@@ -133,8 +133,8 @@ impl Actor {
         request.always.iter().map(approval).filter(|it| !known.contains(&it.rule())).collect()
     }
 
-    /// What else an answer settles in this session: a refusal refuses every permission that waits, and what is
-    /// allowed for good may be all that another one waits for.
+    /// The other requests of this session that an answer settles: a rejection rejects every open permission, and
+    /// new approvals may settle other permissions.
     fn settled_along(
         &self,
         id: &str,
@@ -156,7 +156,7 @@ impl Actor {
         }
     }
 
-    /// Queues the events of answers that nobody gave in so many words.
+    /// Queues the events of answers that follow from another answer.
     fn resolve(&mut self, answers: &[(String, Answer)]) {
         for (id, answer) in answers {
             let event = self.requests.get(id).and_then(|it| resolution(&it.request, answer, Vec::new()));
@@ -172,10 +172,10 @@ impl Actor {
         }
     }
 
-    /// Has the sessions of the same family look whether what is allowed now is all that they wait for.
+    /// Tells the other sessions of the same family to check whether the new approvals settle their requests.
     async fn tell_family(&self) {
         let root = self.root.as_ref().unwrap_or(&self.session.id);
-        // Whoever is not told waits for a person, as before.
+        // A session that is not notified just keeps waiting for its answer.
         let Ok(waiting) = self.shared().reads.requests().await else { return };
         let mut told = vec![self.session.id.clone()];
         for request in waiting.iter().map(|(_, request)| request).filter(|it| it.root_id() == root) {
@@ -186,7 +186,7 @@ impl Actor {
         }
     }
 
-    /// Resumes what waits for nothing but what is allowed for good by now.
+    /// Answers permissions that approvals settle by now.
     pub(super) async fn reconsider(&mut self) {
         let Ok(rules) = self.approved().await else { return };
         let settled = |pending: &Pending| pending.is_permission() && pending.settled.by(&rules);
@@ -203,8 +203,8 @@ impl Actor {
         }
     }
 
-    /// Withdraws every request; the events wait for the next flush. When the server goes down, one that is all the
-    /// turn waits for stays in the store.
+    /// Withdraws every request; the next flush stores the events. At a shutdown, a request stays in the store if it
+    /// is the only thing that the turn waits for.
     pub(super) fn withdraw_all(&mut self) {
         let requests = std::mem::take(&mut self.requests);
         let ends = !self.life.is_closed() || self.root.is_some() || self.life.waiting() > 0;
@@ -217,7 +217,7 @@ impl Actor {
         }
     }
 
-    /// Withdraws one that nobody waits for any more.
+    /// Withdraws a request that no runner waits for any more.
     pub(super) async fn withdraw(&mut self, id: &str) {
         if let Some(pending) = self.requests.remove(id) {
             self.unsaved.push(Self::withdrawal(&pending.request));
@@ -225,7 +225,7 @@ impl Actor {
         }
     }
 
-    /// Ends what has waited long enough: with the reply that was set for this case, or none.
+    /// Ends overdue requests with the configured default reply, or withdraws them.
     pub(super) async fn withdraw_overdue(&mut self, now: Instant) {
         let overdue = self.requests.iter().filter(|(_, pending)| pending.deadline <= now);
         let overdue: Vec<String> = overdue.map(|(id, _)| id.clone()).collect();
@@ -245,7 +245,7 @@ impl Actor {
         }
     }
 
-    /// The event that tells clients that a request waits no longer.
+    /// The event that tells clients that a request is no longer open.
     pub(super) fn withdrawal(request: &Request) -> EventBody {
         match request {
             Request::Permission(it) => replied(it, PermissionReply::Reject, None, Vec::new()),
@@ -254,7 +254,7 @@ impl Actor {
     }
 }
 
-/// The event for what became of a request, if it fits the request.
+/// The event for a request's answer; `None` if the answer does not fit the request.
 pub(super) fn resolution(request: &Request, answer: &Answer, saved: Vec<Approval>) -> Option<EventBody> {
     match (request, answer) {
         (_, Answer::Rejected { .. }) => Some(Actor::withdrawal(request)),

@@ -1,15 +1,15 @@
-//! Taking back a part of the conversation, with what it did to files.
+//! Reverts a part of the conversation together with its file changes.
 //!
-//! A revert *marks* the session and restores files; the messages stay, so that it can be taken back. The next
-//! prompt removes them for good, in the commit that accepts it.
+//! A revert *marks* the session and restores files; the messages stay, so that the revert can be undone. The next
+//! prompt deletes them, in the commit that accepts it.
 //!
-//! What a crash may come between is ordered so that a person can always go back:
+//! The order of the steps lets the user go back after a crash at any point:
 //!
 //! - A revert saves the tree, stores the mark with it, and only then touches files. Whatever happens in between,
-//!   the mark is there, and taking the revert back restores the saved tree. (Files first would leave a changed
-//!   tree and nobody who knows what it was before.)
-//! - Taking it back restores files first and then removes the mark. A crash leaves the mark, and the same call
-//!   again does the same.
+//!   the mark is there, and undoing the revert restores the saved tree. (Changing files first could leave a
+//!   changed tree without a record of its earlier state.)
+//! - Undoing a revert restores files first and then removes the mark. A crash leaves the mark, and repeating the
+//!   call has the same result.
 
 mod point;
 
@@ -29,8 +29,8 @@ use crate::{
 use point::{Glimpse, Point};
 
 impl Actor {
-    /// Takes back everything from a message or part on. A second revert moves the mark, in either direction; what
-    /// the first one saved is kept.
+    /// Reverts everything from a message or part on. A second revert moves the mark in either direction and keeps
+    /// the tree that the first one saved.
     pub(super) async fn revert(
         &mut self,
         message: MessageId,
@@ -46,7 +46,8 @@ impl Actor {
         let mut targets = point.origins_after(&glimpses);
         let old = before.as_ref().and_then(|mark| Point::marked(&glimpses, mark));
         if let (Some(old), Some(saved)) = (old, before.as_ref().and_then(|mark| mark.snapshot.as_deref())) {
-            // What only the first revert took back comes back, if the mark moves on.
+            // If the mark moves to a later point, files that only the first revert had restored get their saved
+            // state back.
             let files = old.origins_after(&glimpses);
             targets.fill(Origins::all(saved, files.files().cloned()));
         }
@@ -70,7 +71,7 @@ impl Actor {
         self.tell(&point.origins_before(&glimpses), stored).await
     }
 
-    /// Takes a revert back, if there is one.
+    /// Undoes a revert, if there is one.
     pub(super) async fn unrevert(&mut self) -> Result<Session, Error> {
         if self.life.is_busy() {
             return Err(Error::Busy(self.session.id.clone()));
@@ -108,8 +109,8 @@ impl Actor {
         forgotten
     }
 
-    /// Removes what a revert has hidden, for good. Adds to what is saved next, so that it happens together with
-    /// whatever the session goes on with.
+    /// Deletes the messages that a revert has hidden. Queues the events, so that one commit stores them together
+    /// with the prompt or change that follows.
     pub(super) async fn forget_reverted(&mut self) -> Result<(), Error> {
         let Some(mark) = self.session.revert.clone() else { return Ok(()) };
         let mut gone = Vec::new();
@@ -122,7 +123,7 @@ impl Actor {
         .await?;
         self.session.revert = None;
         if !found {
-            // The marked message was removed by hand; nobody can say any more what else was meant.
+            // A client removed the marked message, so the extent of the revert is unknown.
             return Ok(());
         }
         for (message, parts) in gone.into_iter().rev() {
@@ -151,8 +152,8 @@ impl Actor {
         saved
     }
 
-    /// Restores files. If that fails, what was restored goes back, and so does the mark; if even that fails, the
-    /// mark stays, because it knows the way back.
+    /// Restores files. If that fails, it puts the restored files back and removes the mark. If that fails too, the
+    /// mark stays, because it refers to the saved tree.
     async fn take_back(
         &mut self,
         saved: &str,
@@ -161,7 +162,7 @@ impl Actor {
     ) -> Result<(), Error> {
         let undo = self.shared().undo.clone();
         let Err(error) = undo.restore(&self.session, targets).await else { return Ok(()) };
-        // Where the first revert had left them is not where they were saved, so a moved mark stays where it is.
+        // After an earlier revert, the files were not in the saved state, so a moved mark stays in place.
         let origins = Origins::all(saved, targets.files().cloned());
         if before.is_none() && undo.restore(&self.session, &origins).await.is_ok() {
             self.session.revert = None;
@@ -171,7 +172,8 @@ impl Actor {
         Err(Error::Undo(error))
     }
 
-    /// Stores and publishes the session with what is left of its changes; if that fails, it is what is stored.
+    /// Stores and publishes the session with its remaining changes. If that fails, restores the `stored` session in
+    /// memory.
     async fn tell(&mut self, origins: &Origins, stored: Session) -> Result<Session, Error> {
         let diffs = self.compare(origins).await;
         let shared = self.sessions.shared.clone();
@@ -187,18 +189,18 @@ impl Actor {
         Ok(self.session.clone())
     }
 
-    /// A comparison that cannot be made is not worth failing for: the files are where they should be.
+    /// Returns an empty list if the comparison fails: the files are restored, and only their display is missing.
     async fn compare(&self, origins: &Origins) -> Vec<FileDiff> {
         if origins.is_empty() {
             return Vec::new();
         }
         self.shared().undo.compare(&self.session, origins).await.unwrap_or_else(|error| {
-            tracing::warn!(session = %self.session.id, error, "the changes of a session could not be shown");
+            tracing::warn!(session = %self.session.id, error, "failed to compare the session's files; showing no changes");
             Vec::new()
         })
     }
 
-    /// All messages, oldest first, as far as a revert needs to know them.
+    /// All messages, oldest first, reduced to what a revert needs.
     async fn glimpses(&self) -> Result<Vec<Glimpse>, Error> {
         let mut glimpses = Vec::new();
         self.look_back(|message| {
@@ -210,7 +212,7 @@ impl Actor {
         Ok(glimpses)
     }
 
-    /// Goes through the messages, newest first, for as long as `see` wants more.
+    /// Passes the messages to `see`, newest first, until it returns false.
     async fn look_back(&self, see: impl FnMut(MessageWithParts) -> bool) -> Result<(), ports::Error> {
         back::look_back(self.shared().reads.as_ref(), &self.session.id, see).await
     }
@@ -228,7 +230,6 @@ impl Actor {
     }
 }
 
-/// The totals of some changes.
 pub(super) fn summary(diffs: &[FileDiff]) -> Summary {
     Summary {
         additions: diffs.iter().map(|diff| diff.additions).sum(),

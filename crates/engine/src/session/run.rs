@@ -1,4 +1,4 @@
-//! One running runner, from the actor's side.
+//! A running runner, as its actor sees it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,35 +9,32 @@ use tokio_util::sync::CancellationToken;
 use super::turn::{Call, Signals};
 use crate::{lifecycle::Run, ports::Resolved, transcript::Transcript};
 
-/// A runner at work.
 pub(super) struct Running {
     pub(super) number: Run,
     pub(super) transcript: Transcript,
-    /// Who runs; nobody, if nobody is known.
+    /// `None` if no runner is known for the prompt.
     pub(super) resolved: Option<Resolved>,
-    /// Why the run failed, for the message it leaves.
+    /// The error of a failed run, for the message it leaves.
     pub(super) error: Option<MessageError>,
-    /// What the run said about its wait.
+    /// Attempt, reason and next time of the current retry wait.
     pub(super) retry: Option<(u32, String, Millis)>,
-    /// What the runner can be told without being asked.
+    /// Notifications from the actor to the runner.
     pub(super) signals: Arc<Signals>,
     calls: mpsc::Receiver<Call>,
     task: JoinHandle<TurnEnd>,
     cancel: CancellationToken,
-    /// The runner is gone; the run may still wait for its children.
+    /// True once the runner has returned; the run may still wait for its children.
     ended: bool,
-    /// When a cancelled runner is dropped.
+    /// Time at which a cancelled runner is dropped.
     drop_at: Option<Instant>,
-    /// When open text is saved next; set by the first delta after a save.
+    /// Time at which open text is saved next; set by the first delta after a save.
     save_at: Option<Instant>,
 }
 
-/// What a runner did.
+/// A call or the end of the runner.
 #[expect(clippy::large_enum_variant, reason = "made and taken apart on the spot")]
 pub(super) enum Said {
-    /// It asked or reported something.
     Call(Call),
-    /// It is gone.
     Ended(TurnEnd),
 }
 
@@ -67,7 +64,7 @@ impl Running {
         }
     }
 
-    /// The next thing the runner does. Its last words come before its end.
+    /// The runner's next call. All calls come before the end.
     pub(super) async fn next(run: &mut Option<Self>) -> Said {
         let Some(run) = run.as_mut().filter(|run| !run.ended) else { return std::future::pending().await };
         tokio::select! {
@@ -82,12 +79,12 @@ impl Running {
         }
     }
 
-    /// Tells the runner that a prompt may join.
+    /// Notifies the runner that a prompt may join.
     pub(super) fn knock(&self) {
         self.signals.prompted.notify_one();
     }
 
-    /// Asks the runner to return; after the grace it is dropped.
+    /// Cancels the runner; after the grace period it is dropped.
     pub(super) fn cancel(&mut self, grace: Duration) {
         self.cancel.cancel();
         self.drop_at = Some(Instant::now() + grace);
@@ -100,7 +97,7 @@ impl Running {
         }
     }
 
-    /// Notes that there is text to save.
+    /// Schedules a save of open text.
     pub(super) fn touched(&mut self, interval: Duration) {
         if self.save_at.is_none() {
             self.save_at = Some(Instant::now() + interval);

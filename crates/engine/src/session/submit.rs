@@ -1,4 +1,4 @@
-//! Accepting prompts: check, store for good, then promise.
+//! Accepts prompts: validates, stores, and only then acknowledges them.
 
 use protocol::{
     EventBody, Extra, Message, MessageId, MessageWithParts, Millis, Part, PartBody, Rest, SessionId,
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::{actor::Actor, command::Prompt};
 use crate::{Error, limits::MAX_WAITING, mint::Mint, ports::Resolved, sessions::Submitted};
 
-/// A prompt that is stored and has to be stepped.
+/// A stored prompt that the lifecycle must be stepped with; `None` if no turn is needed.
 type Start = Option<(MessageId, Delivery)>;
 
 impl Actor {
@@ -36,13 +36,13 @@ impl Actor {
         }
         if self.life.waiting() >= MAX_WAITING {
             return Err(Error::Overloaded(format!(
-                "{MAX_WAITING} prompts are waiting in this session already"
+                "{MAX_WAITING} prompts are already waiting in this session; wait for some to end or abort the session"
             )));
         }
         self.accept(prompt).await
     }
 
-    /// The same `messageID` again: nothing happens twice, but the caller learns how it ends.
+    /// The same `messageID` again: the prompt is not stored twice, but the caller still learns how it ends.
     async fn repeat(&mut self, known: MessageWithParts) -> Result<(Submitted, Start), Error> {
         let Message::User(user) = &known.info else {
             return Err(Error::Invalid(format!("message {} is not a prompt", known.info.id())));
@@ -51,7 +51,7 @@ impl Actor {
         let end = if open.iter().any(|prompt| prompt.message == user.id) {
             self.wait_for(user.id.clone())
         } else {
-            // It has ended: its answer is there to be read.
+            // The prompt has ended, so the caller can read its answer.
             let (send, receive) = oneshot::channel();
             let _ = send.send(protocol::EndReason::Completed);
             receive
@@ -90,7 +90,7 @@ impl Actor {
                 extra: Extra::new(),
             }));
         }
-        // Whoever says something new does not wait for the answer any more.
+        // A new prompt replaces the answer to an orphaned request.
         self.withdraw_orphans();
         if !no_reply {
             let (session_id, message_id) = (self.session.id.clone(), id.clone());
@@ -187,7 +187,7 @@ pub(crate) fn stored(
 
 fn stored_body(body: PartInputBody) -> PartBody {
     match body {
-        // What a person said is complete: a time without an end would make it look like a stream.
+        // A submitted text is complete: a time without an end would make it look like an open part.
         PartInputBody::Text(part) => PartBody::Text(TextPart { time: None, ..part }),
         PartInputBody::File(part) => PartBody::File(part),
         PartInputBody::Agent(part) => PartBody::Agent(part),
@@ -196,13 +196,14 @@ fn stored_body(body: PartInputBody) -> PartBody {
     }
 }
 
-/// Whether a prompt wants one thing done and is no word of a person: a command line or a summary.
+/// True for a prompt that asks for a single task and is not part of the user's conversation: a command line or a
+/// summary.
 fn is_errand(input: &PromptInput, origin: Option<&Origin>) -> bool {
     let summary = |part: &PartInput| matches!(part.body, PartInputBody::Compaction(_));
     matches!(origin, Some(Origin::Shell { .. })) || input.parts.iter().any(summary)
 }
 
-/// An origin as a message carries it.
+/// The origin as a field of the stored message.
 fn written(origin: &Origin) -> Extra {
     let origin = serde_json::to_value(origin).unwrap_or_default();
     Extra::from_iter([(UserMessage::ORIGIN.to_owned(), origin)])

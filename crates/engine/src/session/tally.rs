@@ -1,33 +1,33 @@
-//! What the runs of one turn have used together.
+//! Resources that the runs of one turn have used together.
 //!
-//! A turn may have several runs, and each knows only itself. Budgets are for turns, so the actor keeps one tally for the
-//! turn and lends it to each of its runs. It only keeps it: what counts is for runners to say.
+//! A turn may have several runs, and each knows only itself. Budgets apply to turns, so the actor keeps one tally
+//! per turn and shares it with each run. Runners decide what to count.
 
 use std::sync::{Mutex, PoisonError};
 
 use protocol::{number::Number, session::Tokens};
 use tokio::time::Instant;
 
-/// What was used.
+/// Used resources.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
-    /// Money.
+    /// Cost in US dollars.
     pub cost: Number,
-    /// Tokens, read and written.
+    /// Input, output, reasoning and cache tokens.
     pub tokens: u64,
-    /// Calls of a model that were steps.
+    /// Model calls that count as steps.
     pub steps: u64,
 }
 
 impl Used {
-    /// What one call has used; not counted as a step.
+    /// The resources of one model call, not counted as a step.
     pub fn of(cost: Number, tokens: &Tokens) -> Self {
         let Tokens { input, output, reasoning, cache, .. } = tokens;
         let parts = [*input, *output, *reasoning, cache.read, cache.write];
         Self { cost, tokens: parts.into_iter().fold(0, u64::saturating_add), steps: 0 }
     }
 
-    /// Both together.
+    /// Adds two amounts.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.cost += other.cost;
@@ -36,7 +36,7 @@ impl Used {
         self
     }
 
-    /// What is left of it without the other.
+    /// The difference; counters stop at zero.
     #[must_use]
     pub fn without(mut self, other: Self) -> Self {
         self.cost += Number(-other.cost.0);
@@ -46,7 +46,7 @@ impl Used {
     }
 }
 
-/// Counts for one turn.
+/// The counters of one turn.
 #[derive(Debug)]
 pub struct Tally {
     began: Instant,
@@ -60,17 +60,15 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// When the turn began.
     pub fn began(&self) -> Instant {
         self.began
     }
 
-    /// What the turn has used so far.
+    /// Resources used so far.
     pub fn used(&self) -> Used {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts something more.
     pub fn add(&self, more: Used) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         *used = used.and(more);

@@ -1,4 +1,4 @@
-//! What a runner holds while it works: its side of the conversation with the session actor.
+//! The runner's interface to the session actor.
 
 use std::{
     fmt,
@@ -26,15 +26,13 @@ use crate::{
     transcript::OpenText,
 };
 
-/// One run of a runner: a prompt to answer, and the means to report on it.
+/// One run of a runner: the prompt to answer, and the means to report on it.
 pub struct Turn {
     /// The session as it was when the run began.
     pub session: Session,
     /// The user message to answer.
     pub prompt: MessageId,
-    /// The agent's name.
     pub agent: String,
-    /// The model.
     pub model: ModelRef,
     pub(crate) calls: mpsc::Sender<Call>,
     pub(crate) reads: Arc<dyn Reads>,
@@ -42,40 +40,37 @@ pub struct Turn {
     pub(crate) tally: Arc<Tally>,
     pub(crate) signals: Arc<Signals>,
     pub(crate) resume: Option<Resume>,
-    /// What the prompt begins with for whoever reads it through this turn.
+    /// Text that is put before the prompt when this turn reads it.
     pub(crate) preface: Option<String>,
     pub(crate) hooks: Arc<dyn Hooks>,
-    /// How long a hook may take.
     pub(crate) hook_limit: Duration,
 }
 
-/// Why a turn that was cut short goes on: a person has answered what it waited for.
+/// The answered request with which an interrupted turn resumes.
 #[derive(Debug)]
 pub(crate) struct Resume {
     pub(crate) request: Request,
-    /// Until it is handed out.
+    /// `None` once the runner has taken it.
     pub(crate) answer: Mutex<Option<Answer>>,
 }
 
-/// What a session actor can tell a runner without being asked.
+/// Notifications from the session actor to a runner.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
-    /// A prompt may join.
     pub(crate) prompted: Notify,
-    /// Nobody wants to wait for the children.
+    /// A client sent the children to the background: the turn no longer waits for them.
     pub(crate) backgrounded: Notify,
 }
 
-/// What a runner may ask of the session actor; handled strictly in order.
+/// A runner's calls to the session actor, handled strictly in order.
 #[derive(Debug)]
 pub enum Call {
-    /// Report something.
     Emit(AgentEvent),
-    /// Wait for a person, or until nobody needs to be asked any more.
+    /// Ask the user, and wait for the answer or until approvals settle the request.
     Ask(Ask, Settled, oneshot::Sender<Answer>),
-    /// Make a request that is not shown to anybody yet; also the time of it.
+    /// Create a request without showing it to clients yet; answers also the time of creation.
     Request(Ask, oneshot::Sender<(Request, Millis)>),
-    /// The same as to ask, with a request that was made before.
+    /// Ask the user with a request that was created before.
     Show(Request, Settled, oneshot::Sender<Answer>),
     /// The open text of this key, or all open texts.
     Texts(Option<String>, oneshot::Sender<Vec<OpenText>>),
@@ -83,19 +78,18 @@ pub enum Call {
     Join(oneshot::Sender<Vec<MessageId>>),
     /// Start a child session.
     Child(ChildSpec, oneshot::Sender<Result<ChildStarted, String>>),
-    /// Answer when everything before is stored.
+    /// Answer when all events before this call are stored.
     Flush(oneshot::Sender<()>),
 }
 
-/// Whether what people have allowed for good is enough for a permission that is being asked for.
+/// Tells whether approvals settle a permission that is being asked for.
 #[derive(Default)]
 pub struct Settled(Option<Enough>);
 
-/// Whether rules are enough.
 type Enough = Box<dyn Fn(&[Rule]) -> bool + Send + Sync>;
 
 impl Settled {
-    /// Whether these rules are enough.
+    /// Returns true if these rules settle the permission.
     pub(crate) fn by(&self, rules: &[Rule]) -> bool {
         self.0.as_ref().is_some_and(|enough| enough(rules))
     }
@@ -107,12 +101,11 @@ impl fmt::Debug for Settled {
     }
 }
 
-/// A child session that was started.
+/// A running child session.
 #[derive(Debug)]
 pub struct ChildStarted {
-    /// The child.
     pub session: SessionId,
-    /// Resolves when its turn has ended.
+    /// Resolves when the child's turn has ended.
     pub end: oneshot::Receiver<ChildEnd>,
 }
 
@@ -121,21 +114,20 @@ pub struct ChildStarted {
 pub struct Child(ChildStarted);
 
 impl Child {
-    /// The child's session.
     pub fn session(&self) -> &SessionId {
         &self.0.session
     }
 
-    /// Waits until the child's turn has ended. None if the engine is going down.
+    /// Waits until the child's turn has ended. `None` if the server is shutting down.
     pub async fn wait(self) -> Option<ChildEnd> {
         self.0.end.await.ok()
     }
 }
 
 impl Turn {
-    /// The same turn for somebody who works under supervision: what they say comes out of the receiver and reaches the
-    /// session only if it is [passed](Turn::pass) on, and they can be stopped by themselves. An answer that this run was
-    /// started with is theirs from now on.
+    /// A turn for a supervised runner: its calls come out of the receiver and reach the session only if they are
+    /// [passed](Turn::pass) on, and it can be cancelled separately. It also takes over the answer that this run
+    /// resumes with.
     pub fn tapped(&mut self) -> (Turn, mpsc::Receiver<Call>) {
         let (calls, heard) = mpsc::channel(MAX_CALLS);
         let turn = Turn {
@@ -156,28 +148,27 @@ impl Turn {
         (turn, heard)
     }
 
-    /// Lets the prompt begin with this for whoever reads it through this turn; it is not stored.
+    /// Puts a text before the prompt for everything that reads it through this turn. The text is not stored.
     pub fn preface(&mut self, text: String) {
         self.preface = Some(text);
     }
 
-    /// Passes on what somebody under supervision has said.
+    /// Passes on a call of a supervised runner.
     pub async fn pass(&self, call: Call) {
         // The actor outlives its runner; a closed channel can only mean that this run is over.
         let _ = self.calls.send(call).await;
     }
 
-    /// What this turn has used, in this run and in those before it.
+    /// Resources that this turn has used, in this run and the earlier ones.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Who looks on and may shape what this run does.
     pub fn hooks(&self) -> &Arc<dyn Hooks> {
         &self.hooks
     }
 
-    /// Reports something. What is reported after the turn was stopped is dropped silently.
+    /// Reports an event. Events that come after the turn was stopped are dropped.
     pub async fn emit(&self, event: AgentEvent) {
         self.complete_texts(&event).await;
         self.send(event).await;
@@ -188,8 +179,8 @@ impl Turn {
         let _ = self.calls.send(Call::Emit(event)).await;
     }
 
-    /// The tool call that waited for a person when the server stopped, if that is why this run was started: it is to
-    /// be made now. Whoever asks for the same thing again gets the person's answer.
+    /// The tool call that waited for an answer when the server stopped, if that is why this run was started. The
+    /// runner makes the call now. Asking the same request again returns the user's answer.
     pub fn resumed(&self) -> Option<&ToolRef> {
         match &self.resume.as_ref()?.request {
             Request::Permission(request) => request.tool.as_ref(),
@@ -197,7 +188,7 @@ impl Turn {
         }
     }
 
-    /// What a person has answered to this already.
+    /// The user's answer from before the restart, if `ask` is the same request.
     fn given(&self, ask: &Ask) -> Option<Answer> {
         let resume = self.resume.as_ref()?;
         let same = match (&resume.request, ask) {
@@ -210,13 +201,13 @@ impl Turn {
         if same { resume.answer.lock().unwrap_or_else(PoisonError::into_inner).take() } else { None }
     }
 
-    /// Asks a person and waits. A stopped turn answers [`Answer::Withdrawn`].
+    /// Asks the user and waits. A stopped turn answers [`Answer::Withdrawn`].
     pub async fn ask(&self, ask: Ask) -> Answer {
         self.wait_for_person(ask, Settled::default()).await
     }
 
-    /// Asks a person for a permission. If what people allow for good meanwhile, by answering another request, is
-    /// `enough`, the answer is [`Answer::Always`].
+    /// Asks the user for a permission. Returns [`Answer::Always`] as soon as the directory's approvals satisfy
+    /// `enough`, because the user answered another request.
     pub async fn ask_unless(
         &self,
         ask: Ask,
@@ -237,25 +228,25 @@ impl Turn {
         answer.unwrap_or(Answer::Withdrawn)
     }
 
-    /// What people have allowed for good in the session's directory, as rules.
+    /// The approvals of the session's directory, as rules.
     pub async fn approved(&self) -> Result<Vec<Rule>, ports::Error> {
         let approvals = self.reads.approvals(Some(&self.session.directory)).await?;
         Ok(approvals.iter().map(Approval::rule).collect())
     }
 
-    /// To be called between steps, when another model call follows: the ids of prompts that arrived
-    /// meanwhile and join here. They are in the history from now on; the last one is what the next
-    /// assistant message answers.
+    /// Returns the ids of prompts that arrived meanwhile and join here. Runners call this between steps, when
+    /// another model call follows. The prompts are part of the history from now on, and the next assistant message
+    /// answers the last one.
     pub async fn join(&self) -> Vec<MessageId> {
         self.call(Call::Join).await.unwrap_or_default()
     }
 
-    /// Resolves when a prompt was accepted since the last call: it may be one that [`Turn::join`] hands out.
+    /// Resolves when a prompt was accepted since the last call; [`Turn::join`] may return it.
     pub async fn prompted(&self) {
         self.signals.prompted.notified().await;
     }
 
-    /// Resolves when somebody wants this turn to go on without waiting for its children.
+    /// Resolves when a client sends this turn's children to the background.
     pub async fn sent_to_background(&self) {
         self.signals.backgrounded.notified().await;
     }
@@ -268,14 +259,13 @@ impl Turn {
         }
     }
 
-    /// Everything said so far in this session that this run may see: prompts that still wait for their
-    /// turn are left out.
+    /// All messages of this session that this run may see: prompts that still wait for their turn are left out.
     pub async fn history(&self) -> Result<Vec<MessageWithParts>, ports::Error> {
         self.recent(|_| false).await
     }
 
-    /// The newest part of [`Turn::history`], oldest first: back to the first message of which `enough` says
-    /// that none before it is needed. It is asked about the newest first.
+    /// The newest part of [`Turn::history`], oldest first. It begins with the first message for which `enough`
+    /// returns true, asked from the newest message backwards.
     pub async fn recent(
         &self,
         mut enough: impl FnMut(&MessageWithParts) -> bool,
@@ -284,8 +274,8 @@ impl Turn {
         let mut found = Vec::new();
         let mut pages = Pages::new(self.reads.as_ref(), &self.session.id);
         'back: while let Some(page) = pages.next().await? {
-            // After the messages, never before: a prompt that is accepted between the two reads would pass for one
-            // that this run has taken up, and its first step would be asked of the model twice.
+            // Read after the messages, never before: a prompt that is accepted between the two reads would look
+            // like one that this run has taken up, and its first step would be sent to the model twice.
             let waiting = self.waiting().await?;
             for record in page.iter().filter(|record| !waiting.contains(&record.place.id)) {
                 let message = record.read()?;
@@ -306,7 +296,7 @@ impl Turn {
         Ok(open.filter(|prompt| !prompt.started).map(|prompt| prompt.message).collect())
     }
 
-    /// Shows every message of the session, newest first, without keeping any: for counting over a whole session.
+    /// Passes every message of the session to `see`, newest first, without keeping any in memory.
     pub async fn each(&self, mut see: impl FnMut(&MessageWithParts)) -> Result<(), ports::Error> {
         self.call(Call::Flush).await;
         look_back(self.reads.as_ref(), &self.session.id, |message| {
@@ -316,7 +306,7 @@ impl Turn {
         .await
     }
 
-    /// The newest summary of the session that was completed.
+    /// The newest completed summary of the session.
     pub async fn newest_summary(&self) -> Result<Option<MessageWithParts>, ports::Error> {
         self.call(Call::Flush).await;
         match self.reads.newest_summary(&self.session.id).await? {
@@ -325,7 +315,7 @@ impl Turn {
         }
     }
 
-    /// What the steps of this session have changed, oldest first.
+    /// The patches of this session's steps, oldest first.
     pub async fn patches(&self) -> Result<Vec<PatchPart>, ports::Error> {
         self.call(Call::Flush).await;
         let mut patches = Vec::new();
@@ -341,7 +331,6 @@ impl Turn {
         Ok(patches)
     }
 
-    /// One message of this session.
     pub async fn message(&self, id: &MessageId) -> Result<Option<MessageWithParts>, ports::Error> {
         self.call(Call::Flush).await;
         let mut found = self.reads.message(&self.session.id, id).await?;
@@ -349,20 +338,19 @@ impl Turn {
             (&mut found, self.preface.as_ref().filter(|_| *id == self.prompt))
             && let Some(first) = message.parts.first()
         {
-            let told = TextPart { text: text.clone(), synthetic: Some(true), ..TextPart::default() };
-            let part = Part { body: PartBody::Text(told), ..first.clone() };
+            let preface_part = TextPart { text: text.clone(), synthetic: Some(true), ..TextPart::default() };
+            let part = Part { body: PartBody::Text(preface_part), ..first.clone() };
             message.parts.insert(0, part);
         }
         Ok(found)
     }
 
-    /// The session's todo list.
     pub async fn todos(&self) -> Result<Vec<Todo>, ports::Error> {
         self.call(Call::Flush).await;
         self.reads.todos(&self.session.id).await
     }
 
-    /// How many sessions are above this one: 0 for one that a person started.
+    /// Number of ancestor sessions; 0 for a root session.
     pub async fn depth(&self) -> Result<usize, ports::Error> {
         let mut above = self.session.parent_id.clone();
         for depth in 0..MAX_DEPTH {
@@ -372,7 +360,7 @@ impl Turn {
         Ok(MAX_DEPTH)
     }
 
-    /// The children of this session and theirs, as they are now.
+    /// All descendants of this session, in their current state.
     pub async fn descendants(&self) -> Result<Vec<Session>, ports::Error> {
         let (mut found, mut parents) = (Vec::new(), vec![self.session.id.clone()]);
         for _ in 0..MAX_DEPTH {
@@ -391,7 +379,7 @@ impl Turn {
         self.cancel.cancelled().await;
     }
 
-    /// The token behind [`Turn::cancelled`], to hand to what the runner starts.
+    /// The token behind [`Turn::cancelled`], for work that the runner starts.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.cancel
     }

@@ -1,4 +1,4 @@
-//! Saving what the actor says, and what to do when that fails.
+//! Stores the actor's events, and handles failures of the store.
 
 use protocol::{EventBody, Extra, MessageError, event::SessionFailed};
 use tokio::time::Instant;
@@ -13,11 +13,12 @@ use crate::{
 };
 
 impl Actor {
-    /// Stores the waiting events in one transaction; they are published by it. If that fails they are dropped:
-    /// for changes that somebody asked for and can be told about.
+    /// Stores the waiting events in one transaction, which publishes them. If that fails the events are dropped:
+    /// for changes whose caller receives the error.
     pub(super) async fn save(&mut self, flush: bool) -> Result<(), Error> {
         if let Some(error) = &self.broken {
-            // Events of a turn that could not be stored wait, and must not be stored with these.
+            // Events of a turn that could not be stored are still waiting, and must not be stored together with
+            // these.
             return Err(error.clone().into());
         }
         if self.unsaved.is_empty() {
@@ -26,14 +27,14 @@ impl Actor {
         let commit = self.commit(flush);
         self.unsaved.clear();
         let appended = self.append(commit).await;
-        // Only a full disk is known to have left no trace. After anything else the next actor looks what the
-        // store really holds.
+        // Only a full disk is known to have written nothing. After any other error the next actor checks what the
+        // store contains.
         self.broken = appended.as_ref().err().filter(|error| error.failure != Failure::Full).cloned();
         appended.map_err(Error::from)
     }
 
-    /// Stores the waiting events of a turn. There is nobody to complain to, so it tries again for a while; if
-    /// the store stays out of order, the actor is broken.
+    /// Stores the waiting events of a turn. No caller waits for an error, so it retries for a while; if the store
+    /// keeps failing, the actor is broken.
     pub(super) async fn flush(&mut self) {
         if self.unsaved.is_empty() || self.broken.is_some() {
             return;
@@ -43,12 +44,12 @@ impl Actor {
             match self.append(commit.clone()).await {
                 Ok(()) => return self.unsaved.clear(),
                 Err(error) if error.failure == Failure::Conflict || attempt == STORE_TRIES => {
-                    tracing::error!(session = %self.session.id, %error, "the turn could not be stored and is given up");
+                    tracing::error!(session = %self.session.id, %error, "failed to store the turn's events; giving the turn up");
                     self.broken = Some(error);
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!(session = %self.session.id, %error, attempt, "storing failed; trying again");
+                    tracing::warn!(session = %self.session.id, %error, attempt, "failed to store the turn's events; retrying");
                     tokio::time::sleep(self.shared().limits.store_retry).await;
                 }
             }
@@ -82,13 +83,13 @@ impl Actor {
             && let Err(error) = self.shared().log.checkpoint(dirty).await
         {
             // The text is still in memory and will be stored with its part; only a crash could lose it.
-            tracing::warn!(session = %self.session.id, %error, "open text could not be saved");
+            tracing::warn!(session = %self.session.id, %error, "failed to save open text");
         }
     }
 
-    /// The store does not take what the turn says: stops everything and leaves the session to a repair, which ends the
-    /// turn from what was stored. Nothing is said to be idle before that is stored, so callers that wait for it are
-    /// told the error instead.
+    /// Gives the session up after a failed commit: stops everything and leaves the session to a repair, which ends
+    /// the turn from what was stored. No idle is published before it is stored, so waiting callers get the error
+    /// instead.
     pub(super) fn give_up(mut self, error: ports::Error) {
         self.run.take(); // dropping it stops the runner
         let (sessions, id) = (self.sessions.clone(), self.session.id.clone());
@@ -117,7 +118,7 @@ impl Actor {
     }
 }
 
-/// The error of a turn that was stopped because the store did not take what it said.
+/// The error of a turn that was stopped because its events could not be stored.
 pub(super) fn unstored(failure: Failure) -> MessageError {
     MessageError::unknown(match failure {
         Failure::Full => {

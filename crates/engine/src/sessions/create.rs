@@ -1,4 +1,4 @@
-//! New sessions.
+//! Creates sessions.
 
 use std::sync::Arc;
 
@@ -29,19 +29,18 @@ const NOUNS: [&str; 24] = [
     "willow", "wren",
 ];
 
-/// Where a session lives.
+/// The directory and project of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
-    /// Absolute path.
+    /// An absolute path.
     pub directory: String,
-    /// The project it belongs to.
     pub project: String,
     /// The directory relative to the worktree.
     pub path: String,
 }
 
 impl Sessions {
-    /// Creates a session. One that was created before with the id its client chose is found again.
+    /// Creates a session. If the client chose the id of an existing session, returns that session.
     pub async fn create(&self, home: Home, input: SessionInput) -> Result<Session, Error> {
         if let Some(id) = &input.id
             && let Some((known, _)) = self.shared.reads.session(id).await?
@@ -59,7 +58,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Better to hear of a wrong name now than with the first prompt.
+    /// Checks the agent and the model, so that a wrong name fails now and not with the first prompt.
     pub(super) async fn check_names(&self, session: &Session) -> Result<(), Error> {
         let model = session.model.as_ref().map(|model| ModelRef::new(&model.provider_id, &model.id));
         let wanted = Wanted { session, agent: session.agent.as_deref(), model: model.as_ref() };
@@ -67,7 +66,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Gives a new child of `parent`, or one that there is already, its prompt.
+    /// Submits a prompt to a new or an existing child of `parent`.
     pub(crate) async fn start_child(
         &self,
         parent: &Session,
@@ -102,16 +101,16 @@ impl Sessions {
             permission: parent.permission.clone(),
             ..SessionInput::default()
         };
-        // Its prompt says which model, so the agent's name is looked at when that is submitted.
+        // The prompt names the model, so the agent's name is checked when the prompt is submitted.
         let child = self.draft(home, input);
         self.store_new(&child, Vec::new()).await?;
         Ok(child.id)
     }
 
-    /// Only what is below a session may be told what to do by it.
+    /// Checks that `child` is a descendant of `parent`: a session may only prompt its own descendants.
     async fn check_descent(&self, parent: &Session, child: SessionId) -> Result<SessionId, Error> {
-        let stranger = || Error::Invalid(format!("task {child} was not started by this session"));
-        let mut above = self.get(&child).await.map_err(|_| stranger())?.parent_id;
+        let not_started_here = || Error::Invalid(format!("task {child} was not started by this session"));
+        let mut above = self.get(&child).await.map_err(|_| not_started_here())?.parent_id;
         for _ in 0..MAX_DEPTH {
             match above {
                 Some(id) if id == parent.id => return Ok(child),
@@ -119,10 +118,10 @@ impl Sessions {
                 None => break,
             }
         }
-        Err(stranger())
+        Err(not_started_here())
     }
 
-    /// A model that starts subagents from subagents must come to an end.
+    /// Limits the depth, so that a model cannot start subagents from subagents forever.
     async fn check_depth(&self, parent: &Session) -> Result<(), Error> {
         let mut above = parent.parent_id.clone();
         for _ in 1..MAX_DEPTH {
@@ -176,13 +175,13 @@ impl Sessions {
         }
     }
 
-    /// Stores a session that nobody knows yet, with what it is born with.
+    /// Stores a new session together with its first events.
     pub(super) async fn store_new(&self, session: &Session, more: Vec<EventBody>) -> Result<(), Error> {
         self.store_part(session, 0, more, true).await.map(drop)
     }
 
-    /// Stores some of what a new session is born with, after its creation if it has no events yet. Gives back how
-    /// many it has then. All of it survives a power cut once a commit with `flush` does.
+    /// Appends initial events of a new session, preceded by its creation if it has no events yet. Returns its
+    /// number of events. Everything survives a power cut once a commit with `flush` does.
     pub(super) async fn store_part(
         &self,
         session: &Session,

@@ -1,4 +1,4 @@
-//! Changes that a person makes by hand.
+//! Changes that clients make to stored sessions and messages.
 
 use protocol::{
     MessageId, Part, PartId, Session, SessionId, continuation::ContinuationAction, prompt::SessionPatch,
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Sessions {
-    /// Changes title, metadata, rules, archiving, agent, model, or whether turns go on by themselves.
+    /// Changes title, metadata, rules, archiving, agent, model, or whether turns continue by themselves.
     pub async fn update(&self, id: &SessionId, patch: SessionPatch) -> Result<Session, Error> {
         if patch.agent.is_some() || patch.model.is_some() {
             let SessionPatch { agent, model, .. } = patch.clone();
@@ -21,13 +21,13 @@ impl Sessions {
         self.ask(id, |reply| Command::Update(patch, reply)).await?
     }
 
-    /// Stops a session from going on by itself until a person says something new, or lets it again.
+    /// Stops continuations until the user's next prompt, or allows them again.
     pub async fn continuation(&self, id: &SessionId, action: ContinuationAction) -> Result<Session, Error> {
         self.ask(id, |reply| Command::Continuation(action, reply)).await?
     }
 
-    /// Takes back everything from a message or part on, with what it did to files; not while the session is busy.
-    /// The messages are removed when the session goes on.
+    /// Reverts everything from a message or part on, including file changes. Fails while the session is busy. The
+    /// messages are deleted with the next prompt.
     pub async fn revert(
         &self,
         id: &SessionId,
@@ -37,33 +37,33 @@ impl Sessions {
         self.ask(id, |reply| Command::Revert(message, part, reply)).await?
     }
 
-    /// Takes a revert back, if there is one; not while the session is busy.
+    /// Undoes a revert, if there is one. Fails while the session is busy.
     pub async fn unrevert(&self, id: &SessionId) -> Result<Session, Error> {
         self.ask(id, Command::Unrevert).await?
     }
 
-    /// Makes a revert final, if there is one: what it took back is removed for good. Not while the session is busy.
+    /// Makes a revert final, if there is one, by deleting the reverted messages. Fails while the session is busy.
     pub async fn settle_revert(&self, id: &SessionId) -> Result<(), Error> {
         self.ask(id, Command::Forget).await?
     }
 
-    /// Removes a message; not while the session is busy.
+    /// Removes a message. Fails while the session is busy.
     pub async fn delete_message(&self, id: &SessionId, message: &MessageId) -> Result<(), Error> {
         self.message(id, message).await?;
         self.edit(id, Edit::RemoveMessage(message.clone())).await
     }
 
-    /// Replaces a part; not while its message is being written.
+    /// Replaces a part. Fails while its message is being written.
     pub async fn update_part(&self, id: &SessionId, part: Part) -> Result<Part, Error> {
         self.part(id, &part.message_id, &part.id).await?;
         if part.is_open() {
-            return Err(Error::Invalid("a part cannot be opened by hand; give it an end".into()));
+            return Err(Error::Invalid("a client cannot open a part; set its end time".into()));
         }
         self.edit(id, Edit::ReplacePart(Box::new(part.clone()))).await?;
         Ok(part)
     }
 
-    /// Removes a part; not while its message is being written.
+    /// Removes a part. Fails while its message is being written.
     pub async fn delete_part(&self, id: &SessionId, message: &MessageId, part: &PartId) -> Result<(), Error> {
         self.part(id, message, part).await?;
         self.edit(id, Edit::RemovePart(message.clone(), part.clone())).await

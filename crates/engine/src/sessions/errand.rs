@@ -1,4 +1,4 @@
-//! Prompts that a person does not write out: slash commands, command lines of their own, and what wakes an agent.
+//! Prompts that the user does not type: slash commands, command lines and wake-ups of agents.
 
 use protocol::{
     MessageWithParts, SessionId,
@@ -13,14 +13,14 @@ use crate::{
     session::{Command, Prompt},
 };
 
-/// What a model is told before a command line that a person ran.
+/// The text that precedes the user's command line in the conversation.
 const RAN: &str = "The user ran the following command; nothing is asked about it.";
 
-/// The command that keeps a session from going on by itself, unless people have defined another one of that name.
+/// The built-in command that stops continuations, unless the user has defined a command of that name.
 const STOP: &str = "stop";
 
 impl Sessions {
-    /// Runs a slash command: what it stands for is submitted and waited for.
+    /// Expands a slash command, submits the prompt and waits for its answer.
     pub async fn command(&self, id: &SessionId, input: CommandInput) -> Result<MessageWithParts, Error> {
         let session = self.get(id).await?;
         let prompt = self.shared.runners.command(&session, &input).await?;
@@ -40,7 +40,7 @@ impl Sessions {
             .ok_or_else(|| Error::Invalid("there is nothing to stop: this session has no answer yet".into()))
     }
 
-    /// Runs a command line for a person, as a turn of its own. A busy session refuses.
+    /// Runs a command line of the user as a turn of its own. Fails if the session is busy.
     pub async fn shell(&self, id: &SessionId, input: ShellInput) -> Result<MessageWithParts, Error> {
         let ShellInput { message_id, agent, model, command, .. } = input;
         let mut prompt = PromptInput { message_id, agent: Some(agent), model, ..PromptInput::text(RAN) };
@@ -49,7 +49,8 @@ impl Sessions {
         self.errand(id, Prompt { origin, ..Prompt::from(prompt) }).await
     }
 
-    /// Opens a turn for an agent that began to work by itself; `why` is for people. Resolves when it is stored for good.
+    /// Opens a turn for an agent that started working by itself; `why` is shown to users. Resolves when it is
+    /// stored durably.
     pub async fn wake(&self, id: &SessionId, why: &str) -> Result<Submitted, Error> {
         let mut prompt = PromptInput { delivery: Some(Delivery::Queue), ..PromptInput::text(why) };
         let session = self.get(id).await?;
@@ -65,7 +66,7 @@ impl Sessions {
     }
 }
 
-/// No person wrote it.
+/// Marks the text as not written by the user.
 fn mark_synthetic(prompt: &mut PromptInput) {
     for part in &mut prompt.parts {
         if let PartInputBody::Text(text) = &mut part.body {
@@ -74,7 +75,7 @@ fn mark_synthetic(prompt: &mut PromptInput) {
     }
 }
 
-/// Whether what a command stands for is nothing but what was written after it.
+/// Returns true if the command's expansion is empty or only its arguments.
 fn adds_nothing(prompt: &PromptInput, arguments: &str) -> bool {
     prompt.parts.iter().all(|part| match &part.body {
         PartInputBody::Text(text) => ["", arguments.trim()].contains(&text.text.trim()),

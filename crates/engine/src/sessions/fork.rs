@@ -1,4 +1,4 @@
-//! Forks: a new session that begins with a copy of another's history.
+//! Forks: a new session that begins with a copy of another session's messages.
 
 use std::collections::HashMap;
 
@@ -14,22 +14,22 @@ use crate::{
     transcript::{Emit, close},
 };
 
-/// Stored bytes that are copied in one commit: few enough that the writer soon serves other sessions.
+/// Stored bytes to copy in one commit: few enough that the writer soon serves other sessions.
 const COPY_BYTES: usize = 2 * 1024 * 1024;
 
-/// Which messages of the original are copied.
+/// The messages of the original to copy.
 struct Cut {
-    /// Those before this place; all of them without it.
+    /// Copies the messages before this place; all of them if `None`.
     before: Option<Cursor>,
-    /// The message at that place, without what a revert took back of it.
+    /// The message at that place, without its reverted parts.
     last: Option<MessageWithParts>,
 }
 
 impl Sessions {
-    /// Copies a session's messages, up to but without `before`, into a new session.
+    /// Copies a session's messages before `before` into a new session.
     ///
-    /// A long session is copied in several commits, so that neither memory nor other sessions suffer. Until the last
-    /// one the copy refuses commands as busy; if one fails, what was copied is deleted again.
+    /// A long session is copied in several commits, so that neither memory nor other sessions suffer. Until the
+    /// last commit, commands to the new session fail as busy. If a commit fails, the partial copy is deleted.
     pub async fn fork(&self, id: &SessionId, before: Option<&MessageId>) -> Result<Session, Error> {
         let original = self.get(id).await?;
         let cut = self.cut(&original, before).await?;
@@ -49,7 +49,7 @@ impl Sessions {
         let session = self.draft(home, input);
         let pages = self.pages(id, None, cut.before).await?.sized(COPY_BYTES);
         let copying = Copying { sessions: self.clone(), session: session.clone(), renamed: HashMap::new() };
-        // A client that hangs up must not leave half a copy behind.
+        // In a task of its own: a client that disconnects must not leave half a copy behind.
         let done = tokio::spawn(copying.run(pages, cut.last)).await;
         done.map_err(|_| Error::Closing)??;
         Ok(session)
@@ -74,11 +74,11 @@ impl Sessions {
     }
 }
 
-/// A copy that is being made.
+/// A copy in progress.
 struct Copying {
     sessions: Sessions,
     session: Session,
-    /// The copies' ids by those of the originals.
+    /// Ids of the copies by ids of the originals.
     renamed: HashMap<MessageId, MessageId>,
 }
 
@@ -89,11 +89,11 @@ impl Copying {
         let copied = self.copy_all(pages, last).await;
         drop(reserved);
         if let Err(error) = &copied {
-            tracing::warn!(session = %self.session.id, %error, "a fork failed and is deleted again");
+            tracing::warn!(session = %self.session.id, %error, "fork failed; deleting the partial copy");
             match sessions.delete(&self.session.id).await {
                 Ok(()) | Err(Error::NotFound { .. }) => {}
                 Err(error) => {
-                    tracing::warn!(session = %self.session.id, %error, "half a fork could not be deleted");
+                    tracing::warn!(session = %self.session.id, %error, "failed to delete the partial copy of a fork");
                 }
             }
         }
@@ -143,7 +143,7 @@ impl Copying {
                 emit.part(part.clone());
             }
             if open {
-                // Nobody will ever finish a copy of a running step.
+                // No runner will ever finish a copy of a running step.
                 close(vec![MessageWithParts::new(info, parts)], None, &mut emit);
             }
         }

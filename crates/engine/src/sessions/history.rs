@@ -1,4 +1,4 @@
-//! What happened in one session, event by event.
+//! The events of one session.
 
 use protocol::{Event, SessionId};
 
@@ -12,13 +12,13 @@ impl Sessions {
         let stored = self.shared.reads.events(id, after, limit).await?;
         let read = |(number, json): (u64, bytes::Bytes)| {
             let event = serde_json::from_slice(&json)
-                .inspect_err(|error| tracing::error!(session = %id, number, %error, "an unreadable event"));
+                .inspect_err(|error| tracing::error!(session = %id, number, %error, "skipping an event that cannot be decoded"));
             Some((number, event.ok()?))
         };
         Ok(stored.into_iter().filter_map(read).collect())
     }
 
-    /// How many events a session has.
+    /// Number of events of a session.
     pub async fn head(&self, id: &SessionId) -> Result<u64, Error> {
         let found = self.shared.reads.session(id).await?;
         found.map(|(_, head)| head).ok_or_else(|| Error::no_session(id))

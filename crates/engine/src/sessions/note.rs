@@ -1,4 +1,4 @@
-//! What people say about projects.
+//! The users' notes about projects: name, icon and start command.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,20 @@ use super::Sessions;
 use crate::{Error, limits::MAX_NOTE};
 
 impl Sessions {
-    /// What people said about projects, by the project's id.
+    /// All notes, by project id.
     pub async fn notes(&self) -> Result<BTreeMap<String, ProjectNote>, Error> {
         Ok(self.shared.reads.notes().await?)
     }
 
-    /// Amends what was said about a project; resolves with all that was said, once it is stored for good.
+    /// Amends a project's note. Resolves with the whole note, once it is stored durably.
     pub async fn note(&self, project: &str, newer: ProjectNote) -> Result<ProjectNote, Error> {
         let icon = newer.icon.iter().flat_map(|icon| [&icon.url, &icon.r#override, &icon.color]);
         let start = newer.commands.iter().map(|commands| &commands.start);
         let texts = icon.chain(start).chain([&newer.name]).flatten();
         let length: usize = texts.map(String::len).sum();
         if length > MAX_NOTE {
-            let message = format!("a name, an icon and a command of {length} bytes are more than {MAX_NOTE}");
+            let message =
+                format!("name, icon and start command have {length} bytes together; the limit is {MAX_NOTE}");
             return Err(Error::Invalid(message));
         }
         Ok(self.shared.log.note(project, newer).await?)

@@ -1,8 +1,8 @@
-//! Reading a long session piece by piece, so that its length does not decide what reading it costs.
+//! Reads a long session page by page, so that the memory needed does not depend on its length.
 //!
-//! Each page is a query of its own that begins after the last message of the page before. A session that changes
-//! meanwhile is therefore read as it is when its turn comes: every message that was there at the beginning and is not
-//! removed is read once, in order; a message that is added meanwhile is read if its place was not passed yet.
+//! Each page is a query of its own that begins after the last message of the page before. If the session changes
+//! meanwhile, every message that existed at the beginning and is not removed is read once, in order; a message that
+//! is added meanwhile is read if its place comes after the current page.
 
 use protocol::{MessageId, Part, SessionId};
 
@@ -12,10 +12,10 @@ use crate::{
     ports::{Cursor, Direction, Record, Stretch},
 };
 
-/// Messages of a page at most.
+/// Maximum number of messages per page.
 const PAGE_MESSAGES: usize = 200;
 
-/// Stored bytes of a page at most, unless one message has more.
+/// Maximum number of stored bytes per page; a single larger message still fits.
 const PAGE_BYTES: usize = 256 * 1024;
 
 /// A session's messages, read page by page, oldest first.
@@ -31,19 +31,19 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// With pages of about so many stored bytes.
+    /// Sets the size of a page in stored bytes.
     #[must_use]
     pub fn sized(mut self, bytes: usize) -> Self {
         self.page_bytes = bytes;
         self
     }
 
-    /// Whether the last page was read.
+    /// Returns true once the last page was read.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// The next page; empty only at the end. Text that is still streaming is complete up to this moment.
+    /// The next page; empty only at the end. Open parts contain their text up to this moment.
     pub async fn next(&mut self) -> Result<Vec<Record>, Error> {
         if self.done {
             return Ok(Vec::new());
@@ -54,14 +54,14 @@ impl Pages {
             direction: Direction::Forward,
             limit: PAGE_MESSAGES,
             bytes: self.page_bytes,
-            // The first page of a listing is often all of it, and its client should not wait for long listings.
+            // The first page is often the whole listing, and its client should not wait for long listings.
             bulk: self.started,
         };
         let mut page = self.sessions.shared.reads.stretch(&self.session, stretch).await?;
         let bytes = page.iter().fold(0_usize, |sum, record| sum.saturating_add(record.bytes()));
         self.done = page.len() < PAGE_MESSAGES && bytes < self.page_bytes;
         if self.done && self.started {
-            // A session that was deleted meanwhile has no messages either, and did not end here.
+            // A session that was deleted meanwhile has no messages either; report that instead of an end.
             self.sessions.get(&self.session).await?;
         }
         self.started = true;
@@ -95,7 +95,6 @@ impl Sessions {
         })
     }
 
-    /// One bounded piece of a session's messages.
     pub async fn stretch(&self, id: &SessionId, stretch: Stretch) -> Result<Vec<Record>, Error> {
         self.get(id).await?;
         let mut found = self.shared.reads.stretch(id, stretch).await?;
@@ -105,7 +104,7 @@ impl Sessions {
         Ok(found)
     }
 
-    /// The place of the `count`th message before a place, or before the end; none if there are fewer.
+    /// The place of the `count`th message before a place, or before the end; `None` if there are fewer.
     pub async fn nth_before(
         &self,
         id: &SessionId,
@@ -115,13 +114,12 @@ impl Sessions {
         Ok(self.shared.reads.nth_before(id, before, count).await?)
     }
 
-    /// The place of the newest summary of a session.
+    /// The place of the newest completed summary of a session.
     pub async fn newest_summary(&self, id: &SessionId) -> Result<Option<Cursor>, Error> {
         self.get(id).await?;
         Ok(self.shared.reads.newest_summary(id).await?)
     }
 
-    /// The place of a message.
     pub(super) async fn place(&self, id: &SessionId, message: &MessageId) -> Result<Option<Cursor>, Error> {
         let found = self.shared.reads.message(id, message).await?;
         Ok(found.map(|message| Cursor::of(&message.info)))

@@ -1,7 +1,7 @@
-//! What a prompt becomes before it is stored.
+//! Prepares a prompt before it is stored.
 //!
-//! This is done here and not by the session's actor: reading what is attached may take its time, and a turn that is
-//! running, or somebody who wants to stop it, must not wait for that.
+//! This happens here and not in the session's actor, because reading attachments may take long, and neither a
+//! running turn nor an abort must wait for that.
 
 use protocol::{
     MessageError, Session, SessionId,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Sessions {
-    /// Lets who is going to answer complete a prompt.
+    /// Resolves the prompt's runner and lets it and the hooks complete the prompt.
     pub(super) async fn prepare(&self, id: &SessionId, mut input: PromptInput) -> Result<Prompt, Error> {
         let count = input.parts.len();
         if count > MAX_PARTS {
@@ -38,7 +38,7 @@ impl Sessions {
         Ok(Prompt { input, warnings, origin: None, resolved })
     }
 
-    /// Who answers a prompt.
+    /// Resolves the agent, model and runner of a prompt.
     pub(crate) async fn resolve(&self, session: &Session, input: &PromptInput) -> Result<Resolved, Error> {
         let model = input
             .model
@@ -48,7 +48,7 @@ impl Sessions {
         Ok(self.shared.runners.resolve(wanted).await?)
     }
 
-    /// Completes what does not say all by itself; what could not be completed, for people.
+    /// Lets the runner complete files and agent references. Returns errors about parts that it could not complete.
     async fn complete(
         &self,
         session: &Session,
@@ -66,7 +66,7 @@ impl Sessions {
         let prepared = timeout(most, resolved.runner.prepare(draft)).await.map_err(|_| {
             let seconds = most.as_secs();
             Error::Invalid(format!(
-                "what is attached to the prompt could not be read within {seconds} seconds; send it without, or try again"
+                "the prompt's attachments could not be read within {seconds} seconds; send the prompt without them, or try again"
             ))
         })?;
         let Prepared { parts, warnings } = prepared.map_err(Error::Invalid)?;
@@ -74,7 +74,7 @@ impl Sessions {
         Ok(warnings)
     }
 
-    /// Whether the prompt was accepted before: nothing that is attached is looked at again.
+    /// Returns true if the prompt was accepted before; its attachments are then not read again.
     async fn is_repeated(&self, id: &SessionId, input: &PromptInput) -> Result<bool, Error> {
         match &input.message_id {
             Some(message) => Ok(self.shared.reads.message(id, message).await?.is_some()),
@@ -83,7 +83,7 @@ impl Sessions {
     }
 }
 
-/// Whether a part says all by itself.
+/// True for parts that a runner does not have to complete.
 fn is_complete(part: &PartInput) -> bool {
     match part.body {
         PartInputBody::Text(_) | PartInputBody::Subtask(_) | PartInputBody::Compaction(_) => true,

@@ -1,4 +1,4 @@
-//! Reading, with the words of open parts filled in.
+//! Reads sessions and messages, and fills in the current text of open parts.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,20 +20,18 @@ impl Sessions {
         Ok(self.shared.reads.sessions(listing).await?)
     }
 
-    /// How many sessions there are.
     pub async fn count(&self) -> Result<u64, Error> {
         Ok(self.shared.reads.count().await?)
     }
 
-    /// Children of a session.
     pub async fn children(&self, id: &SessionId) -> Result<Vec<Session>, Error> {
         self.list(Listing { parent: Some(id.clone()), ..Listing::default() }).await
     }
 
-    /// The session at the root of a session's family; none if it is the root itself.
+    /// The topmost ancestor of a session; `None` if the session has no parent.
     pub(crate) async fn root(&self, session: &Session) -> Result<Option<SessionId>, Error> {
         let (mut root, mut above) = (None, session.parent_id.clone());
-        // A parent is older than its child, so this comes to an end.
+        // A parent is older than its child, so this loop ends.
         while let Some(id) = above {
             above = self.shared.reads.session(&id).await?.and_then(|(parent, _)| parent.parent_id);
             root = Some(id);
@@ -41,7 +39,7 @@ impl Sessions {
         Ok(root)
     }
 
-    /// A page of messages, oldest first. Text that is still streaming is complete up to this moment.
+    /// A page of messages, oldest first. Open parts contain their text up to this moment.
     pub async fn messages(&self, id: &SessionId, page: Page) -> Result<Vec<MessageWithParts>, Error> {
         self.get(id).await?;
         let mut messages = self.shared.reads.messages(id, page).await?;
@@ -51,7 +49,6 @@ impl Sessions {
         Ok(messages)
     }
 
-    /// One message.
     pub async fn message(&self, id: &SessionId, message: &MessageId) -> Result<MessageWithParts, Error> {
         self.get(id).await?;
         let found = self.shared.reads.message(id, message).await?;
@@ -60,15 +57,15 @@ impl Sessions {
         Ok(found)
     }
 
-    /// The newest assistant message that answers a prompt or what continued it. A summary is not an answer,
-    /// unless it is all there is: then a summary was what the prompt asked for.
+    /// The newest assistant message that answers a prompt or one of its continuations. A summary is returned only
+    /// if there is no other answer: then the prompt asked for a summary.
     pub(crate) async fn newest_answer(
         &self,
         id: &SessionId,
         prompt: &MessageId,
     ) -> Result<Option<MessageWithParts>, Error> {
         let mut found = Answers::default();
-        // Whatever answers a prompt comes after it, and usually it is one of the newest messages.
+        // An answer comes after its prompt and is usually one of the newest messages.
         look_back(self.shared.reads.as_ref(), id, |message| !found.note(message, prompt)).await?;
         Ok(found.newest(prompt))
     }
@@ -81,13 +78,12 @@ impl Sessions {
         }
     }
 
-    /// The todo list.
     pub async fn todos(&self, id: &SessionId) -> Result<Vec<Todo>, Error> {
         self.get(id).await?;
         Ok(self.shared.reads.todos(id).await?)
     }
 
-    /// Every session that is not idle, of one directory or of all.
+    /// The status of every session that is not idle, in one directory or in all.
     pub async fn statuses(
         &self,
         directory: Option<&str>,
@@ -98,7 +94,7 @@ impl Sessions {
         Ok(wanted.map(|(id, _, status)| (id, status)).collect())
     }
 
-    /// Permissions that wait for a person.
+    /// Open permissions.
     pub async fn permissions(&self, directory: Option<&str>) -> Result<Vec<PermissionRequest>, Error> {
         let permission = |request| match request {
             Request::Permission(request) => Some(request),
@@ -107,7 +103,7 @@ impl Sessions {
         Ok(self.requests(directory).await?.into_iter().filter_map(permission).collect())
     }
 
-    /// Questions that wait for a person.
+    /// Open questions.
     pub async fn questions(&self, directory: Option<&str>) -> Result<Vec<QuestionRequest>, Error> {
         let question = |request| match request {
             Request::Question(request) => Some(request),
@@ -116,14 +112,14 @@ impl Sessions {
         Ok(self.requests(directory).await?.into_iter().filter_map(question).collect())
     }
 
-    /// What people have allowed for good, of one project or of all, oldest first.
+    /// Approvals of one project or of all, oldest first.
     pub async fn approvals(&self, project: Option<&str>) -> Result<Vec<Approval>, Error> {
         let mut approvals = self.shared.reads.approvals(None).await?;
         approvals.retain(|approval| project.is_none_or(|project| approval.project_id == project));
         Ok(approvals)
     }
 
-    /// Forgets something that was allowed for good; tells whether it was known. A running step may still use it.
+    /// Deletes an approval; returns true if it existed. A running step may still use it.
     pub async fn forget(&self, approval: &ApprovalId) -> Result<bool, Error> {
         Ok(self.shared.log.forget(approval).await?)
     }
@@ -136,17 +132,17 @@ impl Sessions {
     }
 }
 
-/// What was seen on the way back to a prompt.
+/// The answers found on the way back to a prompt.
 #[derive(Default)]
 struct Answers {
-    /// The newest answer to each message; summaries apart, because they are second choice.
+    /// The newest answer to each message. Summaries have keys of their own, because other answers are preferred.
     answers: HashMap<(MessageId, bool), MessageWithParts>,
     /// Messages that continue the prompt's turn.
     continuations: HashSet<MessageId>,
 }
 
 impl Answers {
-    /// Takes messages newest first; true once the prompt itself is reached.
+    /// Takes messages newest first. Returns true once the prompt itself is reached.
     fn note(&mut self, message: MessageWithParts, prompt: &MessageId) -> bool {
         match &message.info {
             Message::Assistant(answer) => {

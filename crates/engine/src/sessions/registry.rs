@@ -1,4 +1,4 @@
-//! Which actors are alive, and what they have counted.
+//! The live actors and the engine's counters.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,7 +23,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Registry {
     actors: Mutex<HashMap<SessionId, mpsc::Sender<Command>>>,
-    /// New sessions that another session is still being copied into.
+    /// New forks whose messages are still being copied.
     reserved: Mutex<HashSet<SessionId>>,
     closed: AtomicBool,
     ended: [AtomicU64; EndReason::ALL.len()],
@@ -31,20 +31,18 @@ pub(crate) struct Registry {
     prompts: AtomicU64,
 }
 
-/// Numbers for the metrics route.
+/// Counters for the metrics route.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    /// Sessions with something going on.
+    /// Sessions with an actor.
     pub live: usize,
     /// Sessions that wait for repair, because the store could not write.
     pub unfinished: usize,
-    /// Prompts that wait for their turn.
     pub waiting: i64,
-    /// Prompts accepted since the start.
+    /// Accepted since the start.
     pub prompts: u64,
     /// Turns that ended since the start, by reason.
     pub ended: Vec<(EndReason, u64)>,
-    /// The fan-out.
     pub bus: BusStats,
 }
 
@@ -57,7 +55,7 @@ impl Registry {
         self.lock().contains_key(id)
     }
 
-    /// Keeps a new session for its creator: until the guard is dropped, commands to it are refused as busy.
+    /// Reserves a new session for its creator: until the guard is dropped, commands to it fail as busy.
     pub(super) fn reserve(&self, id: &SessionId) -> Reserved<'_> {
         self.reserved().insert(id.clone());
         Reserved { registry: self, session: id.clone() }
@@ -67,8 +65,8 @@ impl Registry {
         self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets an actor go, unless a command reached it meanwhile. Commands are put into the inbox under the same
-    /// lock, so none can fall between.
+    /// Removes an actor, unless a command reached it meanwhile. Commands are put into the inbox under the same
+    /// lock, so none can be lost in between.
     pub(crate) fn retire(&self, id: &SessionId, inbox: &mpsc::Receiver<Command>) -> bool {
         let mut actors = self.lock();
         let empty = inbox.is_empty();
@@ -78,12 +76,12 @@ impl Registry {
         empty
     }
 
-    /// Lets an actor go whatever is in its inbox: it cannot go on.
+    /// Removes an actor even if commands are in its inbox, because it cannot continue.
     pub(crate) fn remove(&self, id: &SessionId) {
         self.lock().remove(id);
     }
 
-    /// Accepts nothing more; the sessions that were live.
+    /// Refuses further commands and returns the sessions that were live.
     pub(super) fn close(&self) -> Vec<SessionId> {
         self.closed.store(true, Ordering::Release);
         self.lock().keys().cloned().collect()
@@ -112,7 +110,7 @@ impl Registry {
     }
 }
 
-/// A session that only its creator writes to.
+/// A session that only its creator may write to.
 pub(super) struct Reserved<'a> {
     registry: &'a Registry,
     session: SessionId,
@@ -141,12 +139,11 @@ impl Sessions {
         });
         inbox.try_send(command).map_err(|_| {
             Error::Overloaded(format!(
-                "session {id} has more than {MAX_INBOX} commands waiting; try again later"
+                "{MAX_INBOX} commands are already waiting for session {id}; try again later"
             ))
         })
     }
 
-    /// Numbers for the metrics route.
     pub fn stats(&self) -> Stats {
         let registry = &self.shared.registry;
         let ended = EndReason::ALL.iter().zip(&registry.ended);

@@ -1,9 +1,9 @@
-//! Repairing sessions whose last owner could not end its turn: the process died, its actor panicked, or the store
-//! refused to write.
+//! Repairs sessions whose last owner could not end its turn: the process died, its actor panicked, or the store
+//! failed to write.
 //!
-//! Only a commit ends a turn. So a session that could not be written stays busy, for the status route and for the
-//! event stream alike, until a repair is stored. One task tries for as long as any session needs it: after a growing
-//! pause, or when a commit of any session has succeeded.
+//! Only a commit ends a turn. A session that could not be written therefore stays busy, for the status route and
+//! for the event stream alike, until a repair is stored. One task retries while any session needs repair: after a
+//! growing pause, or when a commit of any session has succeeded.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,12 +25,12 @@ use crate::{
     session::Command,
 };
 
-/// Why a session needs repair.
+/// The reason why a session needs repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The process that ran its turn is gone, or its actor panicked.
+    /// The process that ran the turn died, or its actor panicked.
     Died,
-    /// The store did not take what the turn said.
+    /// The store did not accept the turn's events.
     Unstored(Failure),
 }
 
@@ -38,9 +38,9 @@ pub(crate) enum Cause {
 #[derive(Debug, Clone)]
 pub(crate) struct Damage {
     pub(crate) cause: Cause,
-    /// A client has aborted the session since: its prompts are ended and not run.
+    /// A client has aborted the session since: its prompts end without a run.
     pub(crate) aborted: bool,
-    /// Prompts that were accepted after that abort, which are run.
+    /// Prompts that were accepted after that abort; they still run.
     pub(crate) spared: Vec<MessageId>,
 }
 
@@ -54,19 +54,19 @@ impl Damage {
 #[derive(Default)]
 pub(crate) struct Unfinished {
     inner: Mutex<Inner>,
-    /// A commit has succeeded while sessions needed repair.
+    /// Notified when a commit succeeds while sessions need repair.
     written: Notify,
 }
 
 #[derive(Default)]
 struct Inner {
     sessions: BTreeMap<SessionId, Damage>,
-    /// Whether the task that repairs them runs.
+    /// True while the repair task runs.
     repairing: bool,
-    /// The session that the store had no space for when it was tried last. The next try begins after it: one that
-    /// needs much space must not stand in the way of those that need little.
+    /// The last session for which the store had no space. The next attempt begins after it, so that a session that
+    /// needs much space does not block those that need little.
     refused: Option<SessionId>,
-    /// The last error that made an actor drop its commands.
+    /// The error that made an actor drop its commands most recently.
     error: Option<ports::Error>,
 }
 
@@ -75,22 +75,22 @@ impl Unfinished {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many sessions need repair.
+    /// Number of sessions that need repair.
     pub(crate) fn count(&self) -> usize {
         self.lock().sessions.len()
     }
 
-    /// What is wrong with a session; none if nothing is.
+    /// The damage of a session; `None` if it needs no repair.
     pub(crate) fn damage(&self, id: &SessionId) -> Option<Damage> {
         self.lock().sessions.get(id).cloned()
     }
 
-    /// Notes that a session is in order, or gone.
+    /// Removes a session that was repaired or deleted.
     pub(crate) fn repaired(&self, id: &SessionId) {
         self.lock().sessions.remove(id);
     }
 
-    /// Notes that a client aborts a session; false if the session needs no repair.
+    /// Records that a client aborts a session; false if the session needs no repair.
     fn abort(&self, id: &SessionId) -> bool {
         let mut inner = self.lock();
         let Some(damage) = inner.sessions.get_mut(id) else { return false };
@@ -98,14 +98,14 @@ impl Unfinished {
         true
     }
 
-    /// Why an actor dropped its commands.
+    /// The error to return for commands that an actor dropped.
     pub(super) fn error(&self) -> ports::Error {
         self.lock().error.clone().unwrap_or_else(|| {
             ports::Error::new(Failure::Unavailable, "the session could not be written; try again")
         })
     }
 
-    /// The sessions, in the order in which they are to be tried.
+    /// The sessions in the order of the next attempt.
     fn ids(&self) -> Vec<SessionId> {
         let inner = self.lock();
         let later = |id: &&SessionId| inner.refused.as_ref().is_none_or(|refused| *id > refused);
@@ -113,7 +113,7 @@ impl Unfinished {
         later.into_iter().chain(earlier).cloned().collect()
     }
 
-    /// Adds a session. An abort that was noted before is kept.
+    /// Adds a session. An abort that was recorded before is kept.
     fn add(&self, id: SessionId, damage: Damage) {
         let mut inner = self.lock();
         let known = inner.sessions.entry(id).or_insert_with(|| damage.clone());
@@ -122,13 +122,13 @@ impl Unfinished {
         }
     }
 
-    /// Whether a task has to be started, which runs from now on.
+    /// Returns true if the caller has to start the repair task.
     fn begin(&self) -> bool {
         let mut inner = self.lock();
         !inner.sessions.is_empty() && !std::mem::replace(&mut inner.repairing, true)
     }
 
-    /// Whether the task may end, because nothing is left to repair.
+    /// Returns true if the repair task may end, because nothing is left to repair.
     fn end(&self, closed: bool) -> bool {
         let mut inner = self.lock();
         inner.repairing = !closed && !inner.sessions.is_empty();
@@ -137,7 +137,7 @@ impl Unfinished {
 }
 
 impl Shared {
-    /// Appends to the log. A success tells the repair task that the store can write.
+    /// Appends to the log. A success wakes the repair task, because the store can write.
     pub(crate) async fn append(&self, commit: Commit) -> Result<Appended, ports::Error> {
         let appended = self.log.append(commit).await?;
         if self.unfinished.count() > 0 {
@@ -148,7 +148,7 @@ impl Shared {
 }
 
 impl Sessions {
-    /// Has a session repaired as soon as the store can write. Callers whose commands its actor dropped are told the
+    /// Schedules a repair for as soon as the store can write. Callers whose commands the actor dropped get the
     /// error.
     pub(crate) fn needs_repair(&self, id: SessionId, damage: Damage, error: ports::Error) {
         let unfinished = &self.shared.unfinished;
@@ -157,27 +157,27 @@ impl Sessions {
         self.start_repairs();
     }
 
-    /// Notes an abort of a session that needs repair; false if it needs none.
+    /// Records an abort of a session that needs repair; false if it needs none.
     pub(crate) fn abort_unfinished(&self, id: &SessionId) -> bool {
         self.shared.unfinished.abort(id)
     }
 
-    /// Why sessions wait for repair, for people; none if none does.
+    /// Explains to the user why sessions wait for repair; `None` if no session does.
     pub fn problem(&self) -> Option<String> {
         let inner = self.shared.unfinished.lock();
         let (count, failure) = (inner.sessions.len(), inner.error.as_ref().map(|error| error.failure));
         let why = match failure {
             Some(Failure::Full) => "no space is left for the database; free some".to_owned(),
             Some(failure) => format!("{failure}; the server's log has the cause"),
-            None => "what the last server left unfinished is being repaired".to_owned(),
+            None => "repairing turns that the last server left unfinished".to_owned(),
         };
-        (count > 0).then(|| format!("{why} (sessions that wait for repair: {count})"))
+        (count > 0).then(|| format!("{why} (sessions waiting for repair: {count})"))
     }
 
     fn start_repairs(&self) {
         if self.shared.unfinished.begin() {
             let problem = self.problem().unwrap_or_default();
-            tracing::warn!(problem, "sessions wait for repair");
+            tracing::warn!(problem, "sessions need repair");
             tokio::spawn(self.clone().repair_until_done());
         }
     }
@@ -188,13 +188,13 @@ impl Sessions {
         loop {
             tokio::time::sleep(shared.limits.store_retry).await;
             let rest = pause.saturating_sub(shared.limits.store_retry);
-            // A success of another session and the end of the pause mean the same: it is worth a try.
+            // The success of another session and the end of the pause both make an attempt worthwhile.
             let _ = timeout(rest, shared.unfinished.written.notified()).await;
             let closed = shared.registry.is_closed();
             let repaired = if closed { 0 } else { self.repair_all().await };
             if shared.unfinished.end(closed) {
                 if !closed {
-                    tracing::info!("no session waits for repair any more");
+                    tracing::info!("all sessions are repaired");
                 }
                 return;
             }
@@ -202,12 +202,12 @@ impl Sessions {
         }
     }
 
-    /// Tries to repair every session that needs it; how many are in order now.
+    /// Tries to repair every session that needs it; returns the number of repaired ones.
     async fn repair_all(&self) -> usize {
         let unfinished = &self.shared.unfinished;
         let mut ids = unfinished.ids().into_iter();
         let mut repaired = 0;
-        // One at a time until the store has taken one: as long as it is full, the others need not try.
+        // One at a time until the store has accepted one: while it is full, the others need not try.
         for id in ids.by_ref() {
             match timeout(self.shared.limits.recovery, self.repair(&id)).await {
                 Ok(Err(Error::Store(error))) if error.failure == Failure::Full => {
@@ -219,17 +219,17 @@ impl Sessions {
                     repaired += 1;
                     break;
                 }
-                // Its actor has more to do than to write, such as to read the configuration of its directory.
+                // This actor does more than write, such as loading the configuration of its directory.
                 Err(_) => break,
             }
         }
-        // Then many at once, so that the store can write them in few transactions.
+        // Then many concurrently, so that the store can write them in few transactions.
         let rest = stream::iter(ids).map(|id| async move { self.repair(&id).await.is_ok() });
         repaired
             + rest.buffer_unordered(REPAIRS_AT_ONCE).filter(|done| std::future::ready(*done)).count().await
     }
 
-    /// Starts the session's actor, which repairs it first.
+    /// Starts the session's actor, which repairs the session first.
     async fn repair(&self, id: &SessionId) -> Result<(), Error> {
         match self.ask(id, Command::Settle).await {
             Err(Error::NotFound { .. }) => {
@@ -240,10 +240,10 @@ impl Sessions {
         }
     }
 
-    /// Repairs what a dead owner left: closes open turns as interrupted and takes up waiting prompts. To be called
-    /// once, before the first request is served. What cannot be repaired in [`crate::limits::Limits::recovery`],
-    /// because there is too much of it or the disk is full, is repaired while the server runs. Tells how many
-    /// sessions needed repair.
+    /// Repairs sessions that a dead server left unfinished: ends open turns as interrupted and takes up waiting
+    /// prompts. Must be called once, before the first client is served. Repairs that take longer than
+    /// [`crate::limits::Limits::recovery`], because there are many or the disk is full, continue while the server
+    /// runs. Returns the number of sessions that needed repair.
     pub async fn recover(&self) -> Result<usize, Error> {
         let shared = &self.shared;
         let (_, newest) = shared.reads.bounds().await?;
@@ -261,7 +261,7 @@ impl Sessions {
         Ok(unfinished.len())
     }
 
-    /// Tells the bus what a client that joins has to know: which sessions are not idle, and which requests wait.
+    /// Gives the bus the statuses and open requests, which it sends to new subscribers.
     async fn remember(
         &self,
         statuses: Vec<(SessionId, Arc<str>, SessionStatus)>,
@@ -285,8 +285,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Starts the actors of sessions whose requests outlived their turn: they keep the deadlines. A repair and an
-    /// answer start the actor by themselves.
+    /// Starts the actors of sessions with orphaned requests, because actors keep the deadlines. Sessions that need
+    /// repair are skipped: the repair starts their actors.
     fn keep_deadlines(&self, waiting: BTreeSet<SessionId>) {
         let sessions = self.clone();
         tokio::spawn(async move {
@@ -295,7 +295,7 @@ impl Sessions {
                 if sessions.shared.unfinished.damage(&id).is_none()
                     && let Err(error) = sessions.ask(&id, Command::Settle).await
                 {
-                    tracing::warn!(session = %id, %error, "the deadline of a waiting request is not kept");
+                    tracing::warn!(session = %id, %error, "failed to schedule the deadline of an open request");
                 }
             };
             stream::iter(waiting).for_each_concurrent(REPAIRS_AT_ONCE, settle).await;

@@ -1,6 +1,7 @@
-//! What plugins make of a prompt before it is stored.
+//! Lets plugins change a prompt before it is stored.
 //!
-//! Here and not in the session's actor, for the same reason as [`prepare`](super::prepare): a hook may take its time.
+//! This happens here and not in the session's actor, for the same reason as [`prepare`](super::prepare): a hook may
+//! take long.
 
 use protocol::{
     Message, MessageWithParts, Part, PartBody, Session,
@@ -18,7 +19,8 @@ use crate::{
 };
 
 impl Sessions {
-    /// Lets hooks change a prompt. Who answers it has to be looked up again if they want somebody else to.
+    /// Lets hooks change a prompt. Returns no runner if they chose another agent or model, which has to be resolved
+    /// again.
     pub(super) async fn shape(
         &self,
         session: &Session,
@@ -59,7 +61,7 @@ impl Sessions {
         (input, same.then_some(resolved))
     }
 
-    /// Lets hooks change what a slash command stands for.
+    /// Lets hooks change the prompt that a slash command expands to.
     pub(super) async fn shape_command(
         &self,
         session: &Session,
@@ -83,7 +85,7 @@ impl Sessions {
     }
 }
 
-/// A part as a prompt can hold it; what only answers hold is left out.
+/// Converts a stored part to a prompt's part; `None` for kinds that only answers contain.
 fn said(part: Part) -> Option<PartInput> {
     let body = match part.body {
         PartBody::Text(text) => PartInputBody::Text(text),

@@ -1,4 +1,4 @@
-//! A client's event stream: what it missed, what is going on, then what happens.
+//! A client's event stream: missed events, then the current state, then live events.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -17,14 +17,13 @@ use crate::{
     ports::Span,
 };
 
-/// What a stream yields.
 #[derive(Debug)]
 pub enum StreamItem {
     /// Frames to send, in order.
     Frames(Vec<Arc<Frame>>),
-    /// The client fell behind and is cut off; it may resume.
+    /// The client fell behind and is disconnected; it may resume.
     Lagged(Lagged),
-    /// The server goes down.
+    /// The server shuts down.
     End,
 }
 
@@ -32,11 +31,11 @@ pub enum StreamItem {
 pub struct Stream {
     shared: Arc<Shared>,
     directory: Option<Arc<str>>,
-    /// Replay from here…
+    /// Replays events after this position…
     after: u64,
-    /// …up to here; everything later comes live.
+    /// …up to this one; later events come live.
     upto: u64,
-    /// Sent after the replay: a resync notice, what is going on, the open parts.
+    /// Sent after the replay: a resync event, statuses and open requests, the open parts.
     then: VecDeque<Arc<Frame>>,
     live: Subscription,
 }
@@ -51,10 +50,11 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Sessions {
-    /// Joins the event stream, of one directory or of all. With a cursor, what happened since is replayed
-    /// first; if the log no longer reaches back that far, `server.resync` says so instead. Then everybody is
-    /// told who is not idle and what waits for an answer: again, if need be, because a level may be repeated.
-    /// Who has no cursor is also told which turns a crash has ended, which nobody could hear.
+    /// Joins the event stream of one directory or of all. With a cursor, events since then are replayed first; if
+    /// the log no longer reaches back that far, `server.resync` is sent instead. Then every client receives the
+    /// statuses that are not idle and the open requests, even if the replay contained them, because repeating a
+    /// state is harmless. Clients without a cursor also receive the idle of turns that ended during recovery, while
+    /// no client could be connected.
     pub async fn subscribe(&self, scope: Scope, cursor: Option<u64>) -> Result<Stream, Error> {
         let joined = self.shared.bus.subscribe(&scope);
         let directory = scope.directory;
@@ -82,12 +82,12 @@ impl Sessions {
         Ok(Stream { shared, directory, after, upto, then, live })
     }
 
-    /// A frame for one client only.
+    /// Encodes an event for one client only.
     pub fn frame(&self, place: Option<&Place>, body: EventBody) -> Arc<Frame> {
         Arc::new(Frame::live(place, self.shared.mint.encoded(body).json))
     }
 
-    /// Publishes a live event to everybody who may see it.
+    /// Publishes a live event to all subscribers whose scope includes it.
     pub fn publish(&self, place: Option<&Place>, body: EventBody) {
         self.shared.bus.publish(place, &self.shared.mint.event(body));
     }
@@ -99,7 +99,6 @@ fn resync(mint: &Mint, oldest: u64) -> Arc<Frame> {
 }
 
 impl Stream {
-    /// The next frames.
     pub async fn next(&mut self) -> Result<StreamItem, Error> {
         if self.after < self.upto {
             let frames = self.replay().await?;
@@ -127,11 +126,11 @@ impl Stream {
         let stored = self.shared.reads.replay(span).await?;
         let (oldest, _) = self.shared.reads.bounds().await?;
         if self.after.saturating_add(1) < oldest {
-            // The log was trimmed between two pages, under a client that reads slowly.
+            // The log was trimmed between two pages, because the client reads slowly.
             self.after = self.upto;
             return Ok(vec![resync(&self.shared.mint, oldest)]);
         }
-        // A short page means the stretch is exhausted, whatever other directories wrote in between.
+        // A short page means that the range is exhausted, whatever other directories wrote in between.
         self.after = match stored.last() {
             Some(last) if stored.len() >= REPLAY_PAGE => last.position,
             _ => self.upto,

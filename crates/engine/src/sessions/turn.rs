@@ -1,4 +1,4 @@
-//! The last turn of a session, put together.
+//! The last turn of a session: its prompt, its messages and its end.
 
 use protocol::{
     EndReason, EventBody, Message, MessageError, MessageId, MessageWithParts, SessionId, turn::LastTurn,
@@ -10,13 +10,13 @@ use crate::{
     ports::{Cursor, Page},
 };
 
-/// Messages read at a time on the way back to the prompt.
+/// Messages to read at a time on the way back to the prompt.
 const PAGE: usize = 50;
-/// Newest events of a session among which the end of its last turn is looked for.
+/// Number of newest events in which to look for the end of the last turn.
 const NEWEST: u64 = 200;
 
 impl Sessions {
-    /// The newest prompt that a person wrote, and what came of it.
+    /// The newest prompt written by the user, and its answer.
     pub async fn last_turn(&self, id: &SessionId) -> Result<LastTurn, Error> {
         self.get(id).await?;
         let (mut after, mut before) = (Vec::new(), None);
@@ -38,7 +38,7 @@ impl Sessions {
         Ok(LastTurn::new(id.clone(), &prompt, after, end))
     }
 
-    /// How a prompt ended: as the log has it, or as its last message shows if the log was trimmed.
+    /// The end of a prompt according to the log, or to its last message if the log was trimmed.
     async fn end_of(
         &self,
         id: &SessionId,
@@ -50,11 +50,11 @@ impl Sessions {
         }
         let newest = self.head(id).await?.saturating_sub(NEWEST);
         let events = self.events(id, newest, usize::try_from(NEWEST).unwrap_or(usize::MAX)).await?;
-        let told = events.iter().rev().find_map(|(_, event)| match &event.body {
+        let logged = events.iter().rev().find_map(|(_, event)| match &event.body {
             EventBody::PromptEnded(it) if it.message_id == *prompt => Some(it.reason),
             _ => None,
         });
-        Ok(told.or_else(|| shown(last?)))
+        Ok(logged.or_else(|| shown(last?)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Closing what is open: at the end of a run, and for what a dead process left behind.
+//! Closes open parts and messages, at the end of a run and after a process died.
 
 use protocol::{
     Extra, Message, MessageError, MessageWithParts, Millis, Part, PartBody, ToolState,
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::Emit;
 
-/// What a tool that was cut short says, in OpenCode's words: clients look for them.
+/// The error text of an interrupted tool call. Clients compare it, so it is OpenCode's.
 pub const ABORTED_TOOL: &str = "Tool execution aborted";
 
-/// Ends every open part, then completes every open message, with `error` where one is given.
+/// Ends every open part, then completes every open message, with `error` if one is given.
 pub(crate) fn close(open: Vec<MessageWithParts>, error: Option<&MessageError>, emit: &mut Emit<'_>) {
     let now = emit.now();
     for MessageWithParts { info, parts, .. } in open {

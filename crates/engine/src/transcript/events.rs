@@ -1,4 +1,4 @@
-//! Shorthands for the events of one session.
+//! Builds the events of one session.
 
 use protocol::{
     AssistantMessage, EventBody, Extra, Message, MessageError, MessageId, Millis, Part, PartBody, PartId,
@@ -58,7 +58,7 @@ impl<'a> Emit<'a> {
         self.message(Message::Assistant(Box::new(message.clone())));
     }
 
-    /// A fresh part of a message.
+    /// A new part of a message, with a fresh id.
     pub(crate) fn new_part(&self, message: &MessageId, body: PartBody) -> Part {
         Part { id: self.mint.id(), session_id: self.session.clone(), message_id: message.clone(), body }
     }
@@ -119,7 +119,7 @@ impl<'a> Emit<'a> {
     }
 }
 
-/// A fresh assistant message.
+/// A new assistant message, with a fresh id.
 pub(super) fn assistant(
     session: &Session,
     prompt: &MessageId,
@@ -150,7 +150,7 @@ pub(super) fn assistant(
     }
 }
 
-/// A fresh user message that continues the turn of `asked`.
+/// A new user message that continues the turn of `asked`.
 pub(super) fn continuation(
     session: &Session,
     asked: &MessageId,

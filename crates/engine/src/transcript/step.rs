@@ -16,7 +16,6 @@ use protocol::{
 
 use super::Emit;
 
-/// How a step ended.
 struct Finished {
     reason: Finish,
     tokens: Tokens,
@@ -29,24 +28,21 @@ struct Finished {
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) message: AssistantMessage,
-    /// Text and reasoning by the runner's key; only open ones.
+    /// Open text and reasoning, by the runner's key.
     texts: HashMap<String, Streamed>,
-    /// Tools by call id, open or not: a late progress report must not reopen one.
+    /// Tools by call id, open or closed: a late progress report must not reopen one.
     tools: HashMap<String, Part>,
-    /// Finished text of this attempt, which a failed attempt takes back.
+    /// Closed text of this attempt; withdrawn if the attempt fails.
     said: Vec<PartId>,
 }
 
-/// Words of an answer that have not ended.
+/// The open text of an answer.
 #[derive(Debug, Clone)]
 pub struct OpenText {
-    /// The runner's name for them.
+    /// The runner's name for this text.
     pub key: String,
-    /// The part that holds them.
     pub part: PartId,
-    /// Its message.
     pub message: MessageId,
-    /// The words.
     pub text: String,
 }
 
@@ -67,7 +63,7 @@ impl Step {
         emit.part(emit.new_part(&self.message.id, body));
     }
 
-    /// The message with its open parts, for closing.
+    /// The message with its open parts, to be closed.
     pub(super) fn into_open(self) -> MessageWithParts {
         let mut parts: Vec<Part> =
             self.texts.into_values().map(|text| text.part).chain(self.tools.into_values()).collect();
@@ -99,7 +95,7 @@ impl Step {
         open
     }
 
-    /// True when the step is over.
+    /// Returns true when the step is over.
     pub(super) fn apply(&mut self, report: AgentEvent, session: &mut Session, emit: &mut Emit<'_>) -> bool {
         match report {
             AgentEvent::TextStarted { key } => {
@@ -148,20 +144,20 @@ impl Step {
             AgentEvent::Patched(patch) => {
                 emit.part(emit.new_part(&self.message.id, PartBody::Patch(patch)));
             }
-            // Told with the next change of the message.
+            // Published with the next change of the message.
             AgentEvent::Structured(value) => self.message.structured = Some(value),
             AgentEvent::StepFinished { reason, tokens, cost, snapshot, patch, error } => {
                 self.finish(Finished { reason, tokens, cost, snapshot, patch, error }, session, emit);
                 return true;
             }
-            // The rest concerns the session and is handled by the transcript.
+            // The transcript handles the rest, which concerns the session.
             _ => {}
         }
         false
     }
 
     fn open_text(&mut self, key: String, body: PartBody, emit: &mut Emit<'_>) {
-        // The same key again means the runner lost track of an end; close the old one first.
+        // The same key again means that the runner missed an end; close the old text first.
         self.close_text(&key, None, emit);
         let part = emit.new_part(&self.message.id, body);
         emit.part(part.clone());
@@ -179,7 +175,7 @@ impl Step {
         emit.delta(&text.part, delta);
     }
 
-    /// Other words instead of those that were streamed; clients are told when they end.
+    /// Replaces streamed text; clients see the new text when the part ends.
     fn replace_text(&mut self, key: &str, text: String) {
         if let Some(Streamed { part: Part { body: PartBody::Text(part), .. }, dirty }) =
             self.texts.get_mut(key)
@@ -256,7 +252,7 @@ impl Step {
         emit.new_part(&self.message.id, PartBody::Tool(Box::new(body)))
     }
 
-    /// Takes back what a failed attempt said. Tools that already ran stay: they happened.
+    /// Withdraws the text of a failed attempt. Tool calls that have ended stay, because they have taken effect.
     fn withdraw(&mut self, emit: &mut Emit<'_>) {
         let mut gone = std::mem::take(&mut self.said);
         gone.extend(self.texts.drain().map(|(_, text)| text.part.id));

@@ -1,4 +1,4 @@
-//! Whatever a runner reports, the transcript stays well formed and nothing stays open.
+//! Checks that any sequence of reports gives a well-formed transcript that leaves nothing open.
 
 use std::{
     collections::BTreeMap,
@@ -53,7 +53,7 @@ fn session(mint: &Mint) -> Session {
     .unwrap()
 }
 
-/// What a client has after applying events.
+/// A client's state after applying events.
 #[derive(Default)]
 struct Replica {
     messages: BTreeMap<MessageId, Message>,
@@ -200,7 +200,7 @@ proptest! {
 }
 
 #[test]
-fn an_assistant_message_knows_where_it_works() {
+fn an_assistant_message_has_its_directory_and_root() {
     let mint = mint();
     let mut session = session(&mint);
     let mut transcript = Transcript::new(&session, "build".into(), ModelRef::new("p", "m"), mint.id(), 0);
@@ -222,7 +222,7 @@ fn messages_are_later_than_those_before_whatever_the_clock_says() {
 }
 
 #[test]
-fn whoever_speaks_is_named_and_a_summary_says_so() {
+fn a_message_names_its_speaker_and_marks_a_summary() {
     let mint = mint();
     let mut session = session(&mint);
     let mut transcript = Transcript::new(&session, "build".into(), ModelRef::new("p", "m"), mint.id(), 0);
@@ -235,7 +235,7 @@ fn whoever_speaks_is_named_and_a_summary_says_so() {
 }
 
 #[test]
-fn a_title_that_a_person_gave_meanwhile_stays() {
+fn a_title_set_by_the_user_meanwhile_stays() {
     let mint = mint();
     let mut session = session(&mint);
     let mut transcript = Transcript::new(&session, "build".into(), ModelRef::new("p", "m"), mint.id(), 0);

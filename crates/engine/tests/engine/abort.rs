@@ -1,4 +1,4 @@
-//! Abort always wins.
+//! An abort wins over everything else.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ async fn a_prompt_after_the_abort_gets_its_own_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn abort_of_an_idle_session_says_nothing() {
+async fn abort_of_an_idle_session_publishes_nothing() {
     let mut world = World::new().await;
     let session = world.session().await;
     world.sessions.abort(&session.id).await.unwrap();
@@ -79,13 +79,13 @@ async fn abort_of_an_idle_session_says_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_stopped_runner_still_says_is_dropped() {
+async fn reports_of_a_stopped_runner_are_dropped() {
     let mut world = World::new().await;
     let session = world.session().await;
     world.script(|turn| async move {
         step(&turn, "one", Finish::ToolCalls).await;
         turn.cancelled().await;
-        // It is polite enough to return, but talks on.
+        // The runner returns, but only after it has sent more reports.
         TurnEnd::Completed
     });
     let submitted = world.submit(&session, "x").await;
@@ -111,7 +111,7 @@ async fn deleting_a_busy_session_stops_it_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_ends_turns_as_interrupted_and_keeps_what_waits() {
+async fn shutdown_ends_turns_as_interrupted_and_keeps_waiting_prompts() {
     let mut world = World::new().await;
     let session = world.session().await;
     world.script(tool_for_ever);

@@ -1,4 +1,4 @@
-//! What is allowed for good, what a refusal takes along, and who else is meant.
+//! Approvals, rejections, and the other requests that they settle.
 
 use engine::{limits::Limits, ports::ChildSpec, session::Turn};
 use protocol::{
@@ -20,7 +20,7 @@ fn may_i(pattern: &str) -> Ask {
     }
 }
 
-/// Asks for something that is enough once it is allowed for good.
+/// Asks for a permission that an approval of the same pattern settles.
 async fn want(turn: &Turn, pattern: &'static str) -> Answer {
     turn.ask_unless(may_i(pattern), move |approved: &[Rule]| {
         approved.iter().any(|rule| rule.pattern == pattern)
@@ -28,7 +28,7 @@ async fn want(turn: &Turn, pattern: &'static str) -> Answer {
     .await
 }
 
-/// The next so many permissions that are asked for.
+/// The next `count` permissions that are asked.
 async fn asked(world: &mut World, count: usize) -> Vec<PermissionRequest> {
     for _ in 0..count {
         world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
@@ -48,8 +48,8 @@ fn replies(world: &World) -> Vec<PermissionAnswered> {
     world.seen.iter().filter_map(replied).collect()
 }
 
-/// A turn that wants three things at once, two of them the same.
-async fn three_wishes(world: &mut World, first: Answer, second: Answer, other: Answer) -> Session {
+/// A turn that asks for three permissions at once, two of them the same.
+async fn three_permissions(world: &mut World, first: Answer, second: Answer, other: Answer) -> Session {
     let session = world.session().await;
     world.script(move |turn| async move {
         let answers = tokio::join!(want(&turn, "make"), want(&turn, "make"), want(&turn, "rm"));
@@ -61,9 +61,9 @@ async fn three_wishes(world: &mut World, first: Answer, second: Answer, other: A
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_allowed_for_good_settles_what_waits_for_nothing_else() {
+async fn an_approval_settles_open_permissions_that_it_covers() {
     let mut world = World::new().await;
-    let session = three_wishes(&mut world, Answer::Always, Answer::Always, Answer::Once).await;
+    let session = three_permissions(&mut world, Answer::Always, Answer::Always, Answer::Once).await;
     let waiting = asked(&mut world, 3).await;
     reply(&world, &waiting[0], PermissionReply::Always).await;
     let left = world.sessions.permissions(None).await.unwrap();
@@ -77,10 +77,10 @@ async fn what_is_allowed_for_good_settles_what_waits_for_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_refuses_every_permission_of_the_session() {
+async fn a_rejection_rejects_every_permission_of_the_session() {
     let mut world = World::new().await;
     let rejected = |message: Option<&str>| Answer::Rejected { message: message.map(str::to_owned) };
-    let session = three_wishes(&mut world, rejected(None), rejected(Some("no")), rejected(None)).await;
+    let session = three_permissions(&mut world, rejected(None), rejected(Some("no")), rejected(None)).await;
     let stranger = world.session().await;
     world.script(|turn| async move {
         assert_eq!(want(&turn, "make").await, Answer::Once);
@@ -99,7 +99,7 @@ async fn a_refusal_refuses_every_permission_of_the_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_allowed_for_good_is_known_after_a_crash_and_can_be_forgotten() {
+async fn approvals_survive_a_crash_and_can_be_deleted() {
     let mut world = World::new().await;
     let session = world.session().await;
     for _ in 0..2 {
@@ -134,7 +134,7 @@ async fn what_is_allowed_for_good_is_known_after_a_crash_and_can_be_forgotten() 
     assert!(approved(&world, &session).await.is_empty());
 }
 
-/// A family of three, each of which wants the same thing.
+/// A root session, its child and grandchild, each of which asks for the same permission.
 async fn family(world: &World) -> Session {
     let child = || ChildSpec { title: "below".into(), prompt: "look".into(), ..ChildSpec::default() };
     let root = world.session().await;
@@ -155,7 +155,7 @@ async fn family(world: &World) -> Session {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_of_children_name_the_root_and_the_family_hears_what_is_allowed() {
+async fn requests_of_children_name_the_root_and_an_approval_settles_the_family() {
     let mut world = World::new().await;
     let root = family(&world).await;
     let waiting = asked(&mut world, 3).await;
@@ -178,7 +178,7 @@ async fn requests_of_children_name_the_root_and_the_family_hears_what_is_allowed
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permission_nobody_answers_gets_the_reply_that_was_set() {
+async fn an_unanswered_permission_gets_the_configured_reply() {
     for set in [PermissionReply::Once, PermissionReply::Always, PermissionReply::Reject] {
         let mut world = World::with(Limits { request_reply: Some(set), ..Limits::default() }).await;
         let session = world.session().await;

@@ -1,4 +1,4 @@
-//! Files in memory, with trees of them: what can be taken back in a test.
+//! An in-memory worktree with saved trees, for tests of reverts.
 
 use std::{
     collections::BTreeMap,
@@ -14,19 +14,19 @@ use protocol::{Extra, Session, part::PatchPart, project::FileDiff};
 
 type Files = BTreeMap<String, String>;
 
-/// The files of a worktree and what they once were.
+/// The files of a worktree and their earlier states.
 #[derive(Default)]
 pub(crate) struct Attic {
     pub(crate) files: Mutex<Files>,
     trees: Mutex<Vec<Files>>,
-    /// How many more times restoring fails.
+    /// Number of remaining `restore` calls that fail.
     failures: AtomicUsize,
-    /// Whether the next failure comes after half of the work.
+    /// True if the next failure comes after half of the files were restored.
     half: AtomicBool,
 }
 
 impl Attic {
-    /// The next so many attempts to restore something fail, the first of them in the middle.
+    /// Makes the next `times` calls of `restore` fail, the first of them half-way.
     pub(crate) fn fail(&self, times: usize) {
         self.failures.store(times, Ordering::Relaxed);
         self.half.store(true, Ordering::Relaxed);

@@ -113,7 +113,7 @@ async fn a_runner_that_forgets_its_child_does_not_become_idle_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_can_be_given_more_to_do_by_its_own_family_only() {
+async fn a_child_can_be_prompted_again_by_its_own_ancestors_only() {
     let world = World::new().await;
     let (session, stranger) = (world.session().await, world.session().await);
     let told = stranger.id.clone();
@@ -125,7 +125,7 @@ async fn a_child_can_be_given_more_to_do_by_its_own_family_only() {
             let refused = turn.start_child(ChildSpec { resume: Some(outside), ..child() }).await.unwrap_err();
             assert!(refused.contains("was not started by this session"), "{refused}");
         }
-        // Twice at once: the second waits for the first, and the turn for both.
+        // Two prompts at once: the second waits for the first, and the turn for both.
         let again = || ChildSpec { resume: Some(id.clone()), ..child() };
         let (one, two) = (turn.start_child(again()).await.unwrap(), turn.start_child(again()).await.unwrap());
         assert_eq!((one.session(), two.session()), (&id, &id));
@@ -174,7 +174,7 @@ async fn an_abort_with_children_in_different_states_leaves_nothing_running() {
         .boxed()
     }));
     world.submit(&session, "x").await;
-    // Five turns have begun and one of them asks, in whatever order.
+    // Five turns have begun and one of them asks, in any order.
     for _ in 0..6 {
         let fits = |body: &_| matches!(body, EventBody::PromptStarted(_) | EventBody::QuestionAsked(_));
         world.until(fits).await;
@@ -194,7 +194,7 @@ async fn an_abort_with_children_in_different_states_leaves_nothing_running() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_can_be_told_not_to_wait_for_its_children() {
+async fn children_can_be_sent_to_the_background() {
     let mut world = World::new().await;
     let session = world.session().await;
     assert!(!world.sessions.background(&session.id).await.unwrap(), "it is idle");

@@ -1,4 +1,4 @@
-//! What a runner adds to a turn by itself: messages that continue it, summaries, changes, structured answers.
+//! Things that a runner adds to a turn: messages that continue it, summaries, changes, structured answers.
 
 use engine::{ports::ChildSpec, ports::Page, session::Turn};
 use protocol::{
@@ -33,7 +33,7 @@ async fn summarise(turn: &Turn) {
     turn.emit(finish(Finish::Stop)).await;
 }
 
-/// A turn that is summarised half way.
+/// A turn that is summarised half-way.
 async fn long(turn: Turn) -> TurnEnd {
     step(&turn, "looking", Finish::ToolCalls).await;
     turn.emit(request()).await;
@@ -56,7 +56,7 @@ async fn a_turn_that_is_summarised_half_way_tells_its_story() {
     insta::assert_snapshot!(story[start..].join(" · "), @"prompt.started · assistant[-] · step-start · text · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · user · compaction · assistant[-] · step-start · text · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · user · text · session.compacted · assistant[-] · step-start · text · message.part.delta · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · prompt.ended(completed) · IDLE(completed) · session.idle");
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
     insta::assert_snapshot!(family(&messages), @r"
-    user, a person
+    user, prompt
     answer of 0 by build on model
     user, continues 0
     summary of 2 by compaction on small
@@ -65,13 +65,13 @@ async fn a_turn_that_is_summarised_half_way_tells_its_story() {
     ");
 }
 
-/// Who answers whom, by position, and what continues what.
+/// The message that each answer and each continuation belongs to, by position.
 fn family(messages: &[MessageWithParts]) -> String {
     let place = |id: &MessageId| messages.iter().position(|message| message.info.id() == id).unwrap();
     let line = |message: &MessageWithParts| match &message.info {
         Message::User(it) => {
             let of =
-                it.continues().map_or("a person".to_owned(), |asked| format!("continues {}", place(&asked)));
+                it.continues().map_or("prompt".to_owned(), |asked| format!("continues {}", place(&asked)));
             format!("user, {of}")
         }
         Message::Assistant(it) => {
@@ -144,7 +144,7 @@ async fn an_abort_before_the_continuation_is_answered_answers_it() {
     insta::assert_snapshot!(&story[story.find("assistant").unwrap()..], @"assistant[-] · step-start · assistant[-,done] · user · compaction · assistant[-,done,error] · session.error · prompt.ended(aborted) · IDLE(aborted) · session.idle");
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
     insta::assert_snapshot!(family(&messages), @r"
-    user, a person
+    user, prompt
     answer of 0 by build on model
     user, continues 0
     answer of 2 by build on model
@@ -172,7 +172,7 @@ async fn a_crash_in_a_summary_leaves_nothing_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_noted_with_the_prompt_and_the_session() {
+async fn changed_files_are_recorded_with_the_prompt_and_the_session() {
     let mut world = World::new().await;
     let session = world.session().await;
     let diff = |file: &str, additions, deletions| FileDiff {
@@ -219,7 +219,7 @@ async fn a_structured_answer_is_kept_with_its_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_title_given_by_a_person_during_the_turn_stays() {
+async fn a_title_set_by_the_user_during_the_turn_stays() {
     let world = World::new().await;
     let session = world.session().await;
     let (go, wait) = oneshot::channel::<()>();
@@ -237,7 +237,7 @@ async fn a_title_given_by_a_person_during_the_turn_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_that_joins_is_answered_by_whom_it_asked_for() {
+async fn a_prompt_that_joins_is_answered_by_the_agent_it_names() {
     let world = World::new().await;
     let session = world.session().await;
     let (go, wait) = oneshot::channel::<()>();
@@ -258,15 +258,15 @@ async fn a_prompt_that_joins_is_answered_by_whom_it_asked_for() {
     joined.end.unwrap().await.unwrap();
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
     insta::assert_snapshot!(family(&messages), @r"
-    user, a person
+    user, prompt
     answer of 0 by build on model
-    user, a person
+    user, prompt
     answer of 2 by plan on other
     ");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fork_keeps_what_continues_what() {
+async fn a_fork_keeps_the_links_of_continuations() {
     let world = World::new().await;
     let session = world.session().await;
     world.script(long);

@@ -1,4 +1,4 @@
-//! When the store fails for a moment: nothing is promised that is not kept. Longer outages are in `outages`.
+//! Short failures of the store: nothing that was acknowledged is lost. Longer outages are in `outages`.
 
 use engine::{Error, memory::faults::Fault, ports::Failure};
 use protocol::{Message, prompt::PromptInput};

@@ -11,7 +11,7 @@ use protocol::{Message, MessageWithParts, Part, Session, prompt::PromptInput};
 
 use crate::harness::World;
 
-/// More than one commit of a copy takes.
+/// More bytes than one commit of a copy takes.
 const LONG: usize = 900_000;
 
 async fn long_session(world: &World) -> Session {
@@ -46,7 +46,7 @@ async fn a_long_session_is_copied_whole() {
     assert_eq!(answer.parent_id, *copy[5].info.id(), "an answer belongs to the copy of its prompt");
     let cut = world.sessions.fork(&session.id, Some(original[4].info.id())).await.unwrap();
     assert_eq!(texts(&messages(&world, &cut).await), texts(&original[..4]));
-    // It is a session like any other.
+    // The fork is a session like any other.
     world.submit(&fork, "go on").await;
     world.until_idle(&fork).await;
 }

@@ -1,4 +1,4 @@
-//! Turns that go on by themselves: for open todos and for hooks, inside the same turn, and never without end.
+//! Turns that continue by themselves, because of open todos or hooks: within the same turn, and never endlessly.
 
 use std::{sync::Arc, time::Duration};
 
@@ -46,13 +46,13 @@ fn todos(statuses: &[&str]) -> AgentEvent {
     AgentEvent::Todos(statuses.iter().map(todo).collect())
 }
 
-/// Sets the todo list and says something.
+/// Sets the todo list and emits a text.
 async fn list(turn: Turn, statuses: &[&str]) -> TurnEnd {
     turn.emit(todos(statuses)).await;
     say(turn, "so far").await
 }
 
-/// What happened, in order: how often it went on, why it stopped, and every idle.
+/// Every busy, continuation, stop and idle, in order.
 fn tale(world: &World, session: &Session) -> Vec<String> {
     let mine = world.seen.iter().filter(|event| event.body.session_id() == Some(&session.id));
     mine.filter_map(|event| match &event.body {
@@ -87,7 +87,7 @@ async fn a_turn_with_open_todos_goes_on_until_they_are_done() {
         say(turn, "all done").await
     });
     let answer = world.sessions.prompt(&session.id, PromptInput::text("do it")).await.unwrap();
-    assert_eq!(answer.parts[1].text(), Some("all done"), "whoever waits gets the last word");
+    assert_eq!(answer.parts[1].text(), Some("all done"), "a waiting caller gets the last answer");
     world.drain();
     assert_eq!(tale(&world, &session).join(", "), "busy, on 1, on 2, idle completed");
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_model_that_never_updates_its_todos_is_stopped() {
     assert_eq!(toasts(&world), ["warning: todos are left: it made no progress"]);
 }
 
-/// What clients that know nothing of this show for a moment.
+/// The toasts that OpenCode's clients show.
 fn toasts(world: &World) -> Vec<String> {
     let toasts = world.seen.iter().filter_map(|event| match &event.body {
         EventBody::TuiToastShow(it) => Some(it),
@@ -144,7 +144,7 @@ async fn a_model_that_churns_is_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn todos_that_nobody_can_update_any_more_do_not_hold_a_turn_for_ever() {
+async fn todos_that_are_never_updated_do_not_continue_a_turn_forever() {
     let (mut world, session) = world(policy()).await;
     world.sessions.update(&session.id, switch(false)).await.unwrap();
     world.script(|turn| async move { list(turn, &["pending"]).await });
@@ -186,7 +186,7 @@ async fn a_round_that_says_nothing_is_the_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_is_waited_for_and_a_refused_one_ends_it() {
+async fn an_open_question_holds_the_turn_and_a_rejected_one_ends_it() {
     let (mut world, session) = world(policy()).await;
     world.script(|turn| async move {
         turn.emit(todos(&["pending"])).await;
@@ -211,7 +211,7 @@ async fn a_question_is_waited_for_and_a_refused_one_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_during_a_continuation_holds_until_a_person_speaks() {
+async fn an_abort_during_a_continuation_holds_until_the_next_prompt() {
     let (mut world, session) = world(policy()).await;
     world.script(|turn| async move { list(turn, &["pending"]).await });
     world.script(|turn| async move {
@@ -311,7 +311,7 @@ async fn a_stop_during_a_step_lets_it_end_and_nothing_follow() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_gives_no_round_back() {
-    // Another life begins a day later.
+    // The restarted server's clock begins a day later.
     let time = Duration::from_hours(100);
     let (mut world, session) = world(Policy { rounds: 3, stagnant: 9, time, ..policy() }).await;
     world.script(|turn| async move { list(turn, &["pending"]).await });
@@ -379,7 +379,7 @@ async fn a_summary_in_the_middle_changes_nothing_about_the_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_summary_that_a_person_asks_for_is_all_they_get() {
+async fn a_requested_summary_is_not_continued() {
     let (mut world, session) = world(policy()).await;
     world.script(|turn| async move { list(turn, &["blocked"]).await });
     turn(&mut world, &session).await;
@@ -388,7 +388,7 @@ async fn a_summary_that_a_person_asks_for_is_all_they_get() {
     world.drain();
     assert_eq!(tale(&world, &session).join(", "), "busy, idle completed");
     let stored = world.sessions.get(&session.id).await.unwrap().continuation.unwrap();
-    assert_eq!(stored.stopped, Some(StopReason::Blocked), "it is no word of a person");
+    assert_eq!(stored.stopped, Some(StopReason::Blocked), "a summary does not start an episode");
 }
 
 #[tokio::test(start_paused = true)]
@@ -414,7 +414,7 @@ async fn children_do_not_go_on_by_themselves() {
     assert_eq!(tale(&world, &child).join(", "), "busy, idle completed");
 }
 
-/// A plugin that wants to go on, or never answers.
+/// A plugin that continues every turn, or never answers.
 struct Pushy(bool);
 
 impl Hooks for Pushy {

@@ -1,4 +1,4 @@
-//! A world for tests: an engine on memory, a runner that follows scripts, a watcher of everything published.
+//! The test harness: an engine on an in-memory log, a scripted runner, and a subscriber to all events.
 
 use std::{
     collections::VecDeque,
@@ -32,16 +32,14 @@ use crate::attic::Attic;
 type Habit = Arc<dyn Fn(Turn) -> BoxFuture<'static, TurnEnd> + Send + Sync>;
 type Script = Box<dyn FnOnce(Turn) -> BoxFuture<'static, TurnEnd> + Send>;
 
-/// Plays the scripts it was given, one per run, in order.
+/// Runs the scripts it was given, one per run, in order.
 #[derive(Default)]
 pub(crate) struct Scripted {
     scripts: Mutex<VecDeque<Script>>,
     otherwise: Mutex<Option<Habit>>,
-    /// Sessions that it was told to forget.
+    /// Sessions that `forget` was called for.
     pub(crate) forgotten: Mutex<Vec<SessionId>>,
-    /// Who looks on.
     hooks: Mutex<Option<Arc<dyn Hooks>>>,
-    /// How far turns go by themselves.
     policy: Mutex<Policy>,
 }
 
@@ -80,7 +78,7 @@ impl Runners for OneRunner {
         async move { self.0.forgotten.lock().unwrap().push(session.clone()) }.boxed()
     }
 
-    /// `say` stands for its arguments.
+    /// `say` expands to its arguments.
     fn command<'a>(
         &'a self,
         _: &'a Session,
@@ -93,7 +91,7 @@ impl Runners for OneRunner {
     }
 }
 
-/// A clock that moves one millisecond with every look.
+/// A clock that advances one millisecond with every read.
 struct Ticking(AtomicI64);
 
 impl Clock for Ticking {
@@ -120,7 +118,7 @@ pub(crate) struct World {
     pub(crate) attic: Arc<Attic>,
     stream: Stream,
     unread: VecDeque<Event>,
-    /// Where the clock began; another life begins a day later.
+    /// The clock's first time; a restarted server's clock begins a day later.
     start: Millis,
     pub(crate) seen: Vec<Event>,
 }
@@ -130,14 +128,14 @@ impl World {
         Self::with(Limits::default()).await
     }
 
-    /// A world with other bounds than the usual ones.
+    /// A world with non-default limits.
     pub(crate) async fn with(limits: Limits) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
         Self::on(memory, bus, Arc::default(), 1_794_724_000_000, limits).await
     }
 
-    /// The process dies at this instant and another one opens the same log.
+    /// Kills the process at this instant and opens the same log in another one.
     pub(crate) async fn crash(self) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(self.memory.reopen(bus.clone()));
@@ -172,7 +170,7 @@ impl World {
         self.sessions.create(home, SessionInput::default()).await.unwrap()
     }
 
-    /// The next run does this.
+    /// Sets the script of the next run.
     pub(crate) fn script<F>(&self, script: impl FnOnce(Turn) -> F + Send + 'static)
     where
         F: Future<Output = TurnEnd> + Send + 'static,
@@ -180,17 +178,16 @@ impl World {
         self.runner.scripts.lock().unwrap().push_back(Box::new(move |turn| script(turn).boxed()));
     }
 
-    /// Every run without a script does this.
+    /// Sets the behaviour of every run without a script.
     pub(crate) fn always(&self, habit: Habit) {
         *self.runner.otherwise.lock().unwrap() = Some(habit);
     }
 
-    /// Somebody looks on from now on.
     pub(crate) fn hook(&self, hooks: impl Hooks + 'static) {
         *self.runner.hooks.lock().unwrap() = Some(Arc::new(hooks));
     }
 
-    /// Turns go on by themselves from now on, this far.
+    /// Lets turns continue by themselves from now on.
     pub(crate) fn policy(&self, policy: Policy) {
         *self.runner.policy.lock().unwrap() = policy;
     }
@@ -200,7 +197,7 @@ impl World {
         self.sessions.submit(&session.id, PromptInput::text(text)).await.unwrap()
     }
 
-    /// Reads published events until one fits.
+    /// Reads published events until one matches.
     pub(crate) async fn until(&mut self, fits: impl Fn(&EventBody) -> bool) -> Event {
         loop {
             while let Some(event) = self.unread.pop_front() {
@@ -230,7 +227,7 @@ impl World {
         }
     }
 
-    /// Takes whatever was published so far.
+    /// Takes all events published so far.
     pub(crate) fn drain(&mut self) {
         self.seen.extend(self.unread.drain(..));
         while let Some(item) = self.stream.next().now_or_never() {
@@ -240,7 +237,7 @@ impl World {
         }
     }
 
-    /// What a client that joins now is told before anything new happens, in short words.
+    /// A short form of the events that a client receives when it joins now.
     pub(crate) async fn told(&self, directory: &str, cursor: Option<u64>) -> String {
         let scope = Scope { directory: Some(directory.into()) };
         let mut stream = self.sessions.subscribe(scope, cursor).await.unwrap();
@@ -253,7 +250,7 @@ impl World {
         told.join(" · ")
     }
 
-    /// The story of a session in short words.
+    /// A short form of all events of a session.
     pub(crate) fn story(&self, session: &SessionId) -> Vec<String> {
         self.seen
             .iter()
@@ -290,7 +287,7 @@ fn word(body: &EventBody) -> String {
     }
 }
 
-/// A whole step that says `text`.
+/// A complete step with the given text.
 pub(crate) async fn step(turn: &Turn, text: &str, reason: Finish) {
     turn.emit(AgentEvent::step_started()).await;
     turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;

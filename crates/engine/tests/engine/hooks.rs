@@ -1,4 +1,4 @@
-//! Hooks that the engine calls itself, for every runner: what they change is what is stored and what clients see.
+//! Hooks that the engine calls itself, for every runner: their changes are stored and reach clients.
 
 use std::{
     collections::BTreeSet,
@@ -30,7 +30,7 @@ use serde_json::json;
 
 use crate::harness::{World, finish, say};
 
-/// What a plugin of these tests does where it listens.
+/// The behaviour of a test plugin at the points where it listens.
 #[derive(Clone, Copy)]
 enum Deed {
     Shout,
@@ -41,7 +41,7 @@ enum Deed {
 struct Plugin {
     points: BTreeSet<HookPoint>,
     deed: Deed,
-    /// What it was given, as JSON.
+    /// The inputs it received, as JSON.
     heard: Arc<Mutex<Vec<String>>>,
 }
 
@@ -136,7 +136,7 @@ async fn an_edited_text_is_what_is_stored_and_what_clients_see_last() {
     assert_eq!(told.next_back().as_deref(), Some("HELLO THERE"), "the last word to clients");
 }
 
-/// A runner that forgets to end its words.
+/// A runner that does not end its text.
 async fn forgetful(turn: Turn) -> TurnEnd {
     turn.emit(AgentEvent::step_started()).await;
     turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
@@ -146,7 +146,7 @@ async fn forgetful(turn: Turn) -> TurnEnd {
 }
 
 #[tokio::test(start_paused = true)]
-async fn words_that_end_with_their_step_are_shown_to_hooks_once() {
+async fn text_that_ends_with_its_step_reaches_hooks_once() {
     let world = World::new().await;
     let session = world.session().await;
     let plugin = Plugin::new(Deed::Shout, [HookPoint::TextComplete]);
@@ -159,7 +159,7 @@ async fn words_that_end_with_their_step_are_shown_to_hooks_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_is_stored_as_hooks_want_it() {
+async fn a_prompt_is_stored_as_hooks_changed_it() {
     let mut world = World::new().await;
     let session = world.session().await;
     let plugin = Plugin::new(Deed::Shout, [HookPoint::ChatMessage]);
@@ -175,7 +175,7 @@ async fn a_prompt_is_stored_as_hooks_want_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_that_is_sent_again_is_not_shown_to_hooks_again() {
+async fn a_repeated_prompt_does_not_reach_hooks_again() {
     let mut world = World::new().await;
     let session = world.session().await;
     let plugin = Plugin::new(Deed::Shout, [HookPoint::ChatMessage]);
@@ -190,7 +190,7 @@ async fn a_prompt_that_is_sent_again_is_not_shown_to_hooks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_stands_for_what_hooks_make_of_it() {
+async fn a_command_expands_to_the_prompt_that_hooks_return() {
     let world = World::new().await;
     let session = world.session().await;
     let plugin = Plugin::new(Deed::Shout, [HookPoint::CommandBefore]);
@@ -223,7 +223,7 @@ fn ask() -> Ask {
     }
 }
 
-/// Asks for a permission and says what came of it.
+/// Asks for a permission and reports the answer.
 async fn careful(turn: Turn) -> TurnEnd {
     let answer = match turn.ask(ask()).await {
         Answer::Once => "allowed",
@@ -235,7 +235,7 @@ async fn careful(turn: Turn) -> TurnEnd {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_may_answer_a_permission_and_nobody_is_asked() {
+async fn a_hook_may_answer_a_permission_instead_of_the_user() {
     for (status, came) in [(Action::Allow, "allowed"), (Action::Deny, "refused")] {
         let mut world = World::new().await;
         let session = world.session().await;
@@ -249,7 +249,7 @@ async fn a_hook_may_answer_a_permission_and_nobody_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_may_leave_a_permission_to_the_person() {
+async fn a_hook_may_leave_a_permission_to_the_user() {
     let mut world = World::new().await;
     let session = world.session().await;
     let plugin = Plugin::new(Deed::Decide(Action::Ask), [HookPoint::PermissionAsk]);
@@ -260,7 +260,7 @@ async fn a_hook_may_leave_a_permission_to_the_person() {
     let asked = world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
     let EventBody::PermissionAsked(request) = asked.body else { panic!("not asked") };
     let shown = heard.lock().unwrap().join("");
-    assert!(shown.contains(request.id.as_str()), "hooks and people see the same id: {shown}");
+    assert!(shown.contains(request.id.as_str()), "hooks and clients see the same id: {shown}");
     world
         .sessions
         .reply_permission(&request.id, protocol::request::PermissionReply::Once, None)
@@ -269,7 +269,7 @@ async fn a_hook_may_leave_a_permission_to_the_person() {
     world.until_idle(&session).await;
 }
 
-/// A turn that comes by every hook.
+/// A turn that passes every hook.
 async fn everything(turn: Turn) -> TurnEnd {
     turn.ask(ask()).await;
     say(turn, "done").await

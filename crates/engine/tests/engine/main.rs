@@ -1,4 +1,4 @@
-//! The engine as an edge sees it: sessions on an in-memory log, with runners that the test plays.
+//! Tests of the engine through its facade: sessions on an in-memory log, with scripted runners.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Requests that waited when the server stopped.
+//! Requests that were open when the server stopped.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn may_i() -> Ask {
     }
 }
 
-/// A tool call that waits for a person.
+/// A tool call that waits for a permission.
 async fn waits(turn: Turn) -> TurnEnd {
     turn.emit(AgentEvent::step_started()).await;
     let (call, tool) = ("c1".to_owned(), "bash".to_owned());
@@ -35,7 +35,7 @@ async fn waiting(world: &World) -> Vec<PermissionRequest> {
     world.sessions.permissions(None).await.unwrap()
 }
 
-/// A world whose server stopped while a call waited for a person, and was started again.
+/// A world whose server stopped while a tool call waited for a permission, and was started again.
 async fn restarted(kindly: bool) -> (World, Session) {
     let mut world = World::new().await;
     let session = world.session().await;
@@ -53,7 +53,7 @@ async fn restarted(kindly: bool) -> (World, Session) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waited_for_a_person_is_listed_after_a_restart_and_the_answer_takes_the_turn_up() {
+async fn an_open_request_is_listed_after_a_restart_and_its_answer_resumes_the_turn() {
     for kindly in [false, true] {
         let (mut world, session) = restarted(kindly).await;
         let request = waiting(&world).await.remove(0);
@@ -77,7 +77,7 @@ async fn what_waited_for_a_person_is_listed_after_a_restart_and_the_answer_takes
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_still_waits_after_a_restart_is_told_to_whoever_connects() {
+async fn a_request_that_is_open_after_a_restart_is_sent_to_new_clients() {
     let (world, _) = restarted(true).await;
     assert_eq!(world.told("/project", None).await, "permission.asked");
     let (world, _) = restarted(false).await;
@@ -91,7 +91,7 @@ async fn what_still_waits_after_a_restart_is_told_to_whoever_connects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_goes_on_without_an_answer_withdraws_the_request() {
+async fn a_new_prompt_or_an_abort_withdraws_the_orphaned_request() {
     let (mut world, session) = restarted(false).await;
     world.sessions.prompt(&session.id, PromptInput::text("never mind")).await.unwrap();
     assert!(waiting(&world).await.is_empty());
@@ -106,7 +106,7 @@ async fn whoever_goes_on_without_an_answer_withdraws_the_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_of_another_life_does_not_wait_for_ever() {
+async fn an_orphaned_request_has_a_deadline() {
     let (mut world, _) = restarted(true).await;
     let begun = tokio::time::Instant::now();
     let given_up = world.until(|body| matches!(body, EventBody::PermissionReplied(_))).await;

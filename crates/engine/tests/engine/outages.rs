@@ -1,5 +1,5 @@
-//! When the store cannot write for a while, as on a full disk: status and stream agree all the time, every turn gets its
-//! one idle, and everything is repaired without a call.
+//! Outages of the store, as on a full disk: status and stream agree all the time, every turn gets its one idle, and
+//! everything is repaired automatically.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn is_full<T>(result: &Result<T, Error>) -> bool {
     matches!(result, Err(Error::Store(error)) if error.failure == Failure::Full)
 }
 
-/// A turn that says something, waits for `go`, and says more.
+/// A turn that emits text, waits for `go`, and emits more.
 async fn talks(turn: Turn, go: oneshot::Receiver<()>) -> TurnEnd {
     turn.emit(AgentEvent::step_started()).await;
     turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
@@ -33,7 +33,7 @@ async fn talks(turn: Turn, go: oneshot::Receiver<()>) -> TurnEnd {
     std::future::pending().await
 }
 
-/// A world whose disk became full during a turn, while another prompt waited. The turn was given up.
+/// A world whose disk became full during a turn while another prompt waited, so that the actor gave up.
 async fn given_up() -> (World, Session) {
     let mut world = World::new().await;
     let session = world.session().await;
@@ -58,7 +58,7 @@ async fn status(world: &World, session: &Session) -> Option<SessionStatus> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_full_disk_the_turn_ends_once_and_what_waited_is_run() {
+async fn after_a_full_disk_the_turn_ends_once_and_waiting_prompts_run() {
     let (mut world, session) = given_up().await;
     tokio::time::sleep(Duration::from_mins(10)).await;
     world.drain();
@@ -103,7 +103,7 @@ async fn a_session_whose_prompts_wait_is_busy_from_its_repair_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_on_a_full_disk_is_refused_remembered_and_applied() {
+async fn an_abort_on_a_full_disk_fails_and_is_applied_later() {
     let (mut world, session) = given_up().await;
     assert!(is_full(&world.sessions.abort(&session.id).await));
     world.memory.faults().end_outage();
@@ -118,7 +118,7 @@ async fn an_abort_on_a_full_disk_is_refused_remembered_and_applied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_that_cannot_be_stored_is_applied_later_and_spares_what_comes_after_it() {
+async fn an_abort_that_cannot_be_stored_is_applied_later_and_spares_later_prompts() {
     let mut world = World::new().await;
     let session = world.session().await;
     let (_go, wait) = oneshot::channel();
@@ -167,7 +167,7 @@ async fn a_prompt_whose_start_could_not_be_stored_is_run_later() {
     world.memory.faults().pass(1); // the prompt itself
     world.memory.faults().next(20, Fault::Refuse(Failure::Full));
     let waits = world.sessions.prompt(&session.id, PromptInput::text("x")).await;
-    assert!(is_full(&waits), "nobody waits for the disk: {waits:?}");
+    assert!(is_full(&waits), "callers do not wait for the disk: {waits:?}");
     world.until_idle(&session).await;
     let story = world.story(&session.id);
     assert_eq!(story[story.len() - 3..], ["prompt.ended(completed)", "IDLE(completed)", "session.idle"]);
@@ -256,7 +256,7 @@ async fn many_waiting_requests_are_repaired_together_and_the_start_does_not_wait
     while world.sessions.stats().unfinished > 0 {
         tokio::time::sleep(slow).await;
     }
-    // One after the other they would take a minute.
+    // One after the other, the repairs would take a minute.
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     assert_eq!(world.sessions.permissions(None).await.unwrap().len(), SESSIONS);
     let ended = world.sessions.stats().ended;

@@ -53,7 +53,7 @@ async fn a_prompt_during_the_final_answer_is_answered_next_before_idle() {
     assert_eq!(parents(&world, &session.id).await, [0, 1, 2], "each was answered on its own, in order");
 }
 
-/// Which user message (by position) each assistant message answers.
+/// The index of the user message that each assistant message answers.
 async fn parents(world: &World, id: &protocol::SessionId) -> Vec<usize> {
     let messages = world.sessions.messages(id, Page::default()).await.unwrap();
     let users: Vec<&MessageId> = messages
@@ -235,7 +235,7 @@ async fn an_idle_session_has_no_actor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_that_a_finished_step_carries_is_told_once() {
+async fn an_error_of_a_finished_step_is_published_once() {
     let mut world = World::new().await;
     let session = world.session().await;
     world.script(|turn| async move {
@@ -316,7 +316,7 @@ async fn a_prompt_that_arrives_while_the_history_is_read_is_not_in_it() {
     });
     let first = world.submit(&session, "one").await;
     read.await.unwrap();
-    // The first of the two reads is under way and is answered only when the clock moves.
+    // The first of the two reads is in progress and is answered only when the clock moves.
     tokio::task::yield_now().await;
     world.memory.faults().slow_reads(Duration::ZERO);
     let second = world.submit(&session, "two").await;

@@ -1,4 +1,4 @@
-//! After a crash: nothing busy, nothing open, nothing lost, the cursor still good.
+//! After a crash: no session is busy, no part is open, no prompt is lost, and cursors stay valid.
 
 use engine::{
     bus::Scope,
@@ -53,7 +53,7 @@ async fn a_crash_in_a_turn_is_closed_as_interrupted_and_waiting_prompts_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_back_without_a_cursor_is_told_that_the_crash_ended_the_turn() {
+async fn a_client_without_a_cursor_learns_that_the_crash_ended_the_turn() {
     let mut world = World::new().await;
     let session = world.session().await;
     world.script(half_way);

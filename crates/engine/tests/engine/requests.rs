@@ -79,7 +79,7 @@ async fn a_request_that_its_runner_drops_is_withdrawn_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_ever() {
+async fn an_unanswered_request_is_withdrawn_at_its_deadline() {
     let mut world = World::new().await;
     let session = world.session().await;
     world.script(|turn| async move {

@@ -1,4 +1,4 @@
-//! Taking back a part of a conversation, and taking that back.
+//! Reverting a part of a conversation, and undoing that.
 
 use engine::{Error, ports::Page, session::Turn};
 use protocol::{
@@ -20,7 +20,7 @@ async fn work(turn: Turn, patch: PatchPart) -> TurnEnd {
     TurnEnd::Completed
 }
 
-/// A session whose two turns made `a` 1 and then 2, and the second one added `b`.
+/// A session with two turns: the first sets `a` to 1, the second sets it to 2 and adds `b`.
 async fn two_turns(world: &mut World) -> (Session, Vec<MessageId>) {
     let session = world.session().await;
     world.attic.files.lock().unwrap().insert("a".into(), "0".into());
@@ -44,7 +44,7 @@ async fn revert(world: &World, session: &Session, to: &MessageId) -> Session {
 }
 
 #[tokio::test]
-async fn a_revert_restores_files_and_hides_messages_until_it_is_taken_back() {
+async fn a_revert_restores_files_and_hides_messages_until_it_is_undone() {
     let mut world = World::new().await;
     let (session, prompts) = two_turns(&mut world).await;
     assert_eq!(world.attic.shown(), "a=1 b=x");
@@ -86,7 +86,7 @@ async fn a_mark_can_be_moved_in_both_directions() {
 }
 
 #[tokio::test]
-async fn the_next_prompt_removes_what_was_taken_back_in_the_commit_that_accepts_it() {
+async fn the_commit_that_accepts_the_next_prompt_deletes_reverted_messages() {
     let mut world = World::new().await;
     let (session, prompts) = two_turns(&mut world).await;
     revert(&world, &session, &prompts[1]).await;
@@ -111,7 +111,7 @@ async fn the_next_prompt_removes_what_was_taken_back_in_the_commit_that_accepts_
 }
 
 #[tokio::test]
-async fn an_answer_can_be_taken_back_from_a_part_on() {
+async fn an_answer_can_be_reverted_from_a_part_on() {
     let mut world = World::new().await;
     let (session, _) = two_turns(&mut world).await;
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
@@ -136,7 +136,7 @@ async fn an_answer_can_be_taken_back_from_a_part_on() {
 }
 
 #[tokio::test]
-async fn nothing_is_taken_back_while_the_session_is_busy() {
+async fn a_busy_session_cannot_be_reverted() {
     let mut world = World::new().await;
     let (session, prompts) = two_turns(&mut world).await;
     world.script(|turn| async move {
@@ -164,10 +164,11 @@ async fn files_that_cannot_be_restored_are_left_as_they_were() {
 }
 
 #[tokio::test]
-async fn whoever_dies_in_the_middle_leaves_the_way_back() {
+async fn a_crash_during_a_revert_leaves_the_way_back() {
     let mut world = World::new().await;
     let (session, prompts) = two_turns(&mut world).await;
-    // Nothing can be restored, not even back: what a crash after the mark and in the middle of the files is like.
+    // All restores fail, even the one that puts files back: like a crash after the mark is stored and while files
+    // change.
     world.attic.fail(2);
     world.sessions.revert(&session.id, prompts[0].clone(), None).await.unwrap_err();
     assert_ne!(world.attic.shown(), "a=1 b=x");

@@ -1,8 +1,8 @@
-//! A seeded simulation: many sessions, runners that do anything, a plugin that wants more, a log that fails, a process
-//! that dies.
+//! A seeded simulation: many sessions, runners that do anything, a plugin that continues turns, a log that fails, a
+//! process that dies.
 //!
-//! What counts is read from the log afterwards, as a client with a cursor would see it. A failing seed is
-//! printed; `BATON_SEED` is not needed, because seeds are plain numbers in the range below.
+//! The rules are checked on the log afterwards, as a client with a cursor would read it. A failing seed is printed;
+//! seeds are plain numbers in the range below.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,10 +41,10 @@ use crate::harness::{World, step};
 
 const SEEDS: std::ops::Range<u64> = 0..150;
 const ACTIONS: usize = 60;
-/// How often a turn may go on by itself.
+/// Maximum number of continuations of an episode.
 const ROUNDS: u32 = 3;
 
-/// A small generator: the order of its numbers is all that matters.
+/// A small pseudo-random generator.
 struct Dice(u64);
 
 impl Dice {
@@ -122,7 +122,7 @@ async fn anything(turn: Turn, seed: u64) -> TurnEnd {
     TurnEnd::Completed
 }
 
-/// A list that is rarely finished.
+/// A todo list that is rarely finished.
 fn todos(dice: &mut Dice) -> Vec<Todo> {
     let statuses = ["pending", "in_progress", "completed", "blocked", "pending"];
     let one = |_| {
@@ -132,7 +132,7 @@ fn todos(dice: &mut Dice) -> Vec<Todo> {
     (0..3).map(one).collect()
 }
 
-/// A plugin that sometimes wants a turn to go on, after a while.
+/// A plugin that sometimes continues a turn, after a delay.
 struct Moody(AtomicU64);
 
 impl Hooks for Moody {
@@ -158,10 +158,10 @@ fn busy_agents(world: &World, seed: u64) {
     world.always(Arc::new(move |turn| anything(turn, runs.fetch_add(1, Ordering::Relaxed)).boxed()));
 }
 
-/// Plays one seed: who let turns go on by themselves, each time, or what did not hold, as the log tells it.
+/// Plays one seed. Returns the source of each continuation, or the rule that the log breaks.
 async fn play(seed: u64) -> Result<Vec<Source>, String> {
     let mut dice = Dice(seed);
-    // One process to the end is followed as a client follows it; the others die now and then.
+    // Odd seeds run one process to the end, followed by a client; even ones crash now and then.
     let crashes = seed.is_multiple_of(2);
     let mut world = World::new().await;
     busy_agents(&world, seed);
@@ -180,7 +180,7 @@ async fn play(seed: u64) -> Result<Vec<Source>, String> {
                     accepted.insert(submitted.message.info.id().clone());
                 }
             }
-            // Only a store that cannot write is a reason not to stop now.
+            // Only a store that cannot write may fail an abort.
             6 | 7 => match world.sessions.abort(&session.id).await {
                 Ok(()) | Err(Error::Store(_)) => {}
                 Err(error) => return Err(error.to_string()),
@@ -223,7 +223,7 @@ async fn play(seed: u64) -> Result<Vec<Source>, String> {
     }
     world.memory.faults().clear();
     if crashes {
-        // One last crash settles everything that is still open, then nothing new is started.
+        // A last crash closes everything that is still open; nothing new starts afterwards.
         world = world.crash().await;
         world.sessions.recover().await.unwrap();
     } else {
@@ -239,7 +239,7 @@ async fn play(seed: u64) -> Result<Vec<Source>, String> {
     judge(&history(&world).await, &accepted)
 }
 
-/// Without a crash nothing but the store's return puts right what an outage has left. What does not end by itself is
+/// Without a crash, only the end of the outage triggers the repairs. Turns that do not end by themselves are
 /// aborted, which works now.
 async fn settle(world: &World) -> Result<(), String> {
     tokio::time::sleep(MAX_REPAIR_PAUSE * 2).await;
@@ -269,7 +269,7 @@ struct Track {
     open_messages: BTreeSet<MessageId>,
     open_parts: BTreeSet<protocol::PartId>,
     requests: BTreeSet<String>,
-    /// Continuations, by episode and number, with whoever wanted them.
+    /// Continuations by episode and number, with their source.
     rounds: BTreeMap<(MessageId, u32), Source>,
 }
 
@@ -359,7 +359,7 @@ impl Track {
 #[test]
 fn whatever_happens_every_turn_ends_once_and_every_prompt_is_accounted_for() {
     std::panic::set_hook(Box::new(|info| {
-        // Planned panics of runners are part of the play.
+        // Runners panic on purpose in this simulation.
         if info.payload().downcast_ref::<&str>() != Some(&"planned") {
             eprintln!("{info}");
         }

@@ -1,4 +1,4 @@
-//! Streams: resume without gap or duplicate, the words of open parts, bounded queues.
+//! Streams: resuming without gap or duplicate, the text of open parts, bounded queues.
 
 use engine::{
     StreamItem,
@@ -24,7 +24,7 @@ async fn read(stream: &mut engine::Stream) -> Vec<(Option<u64>, Event)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_client_gets_the_words_of_an_open_part() {
+async fn a_late_client_gets_the_text_of_an_open_part() {
     let mut world = World::new().await;
     let session = world.session().await;
     let (go, wait) = oneshot::channel::<()>();
@@ -51,7 +51,7 @@ async fn a_late_client_gets_the_words_of_an_open_part() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_joins_is_told_who_is_busy_and_what_waits_until_it_is_over() {
+async fn a_new_client_receives_busy_sessions_and_open_requests_until_they_end() {
     let mut world = World::new().await;
     let session = world.session().await;
     assert_eq!(world.told("/project", None).await, "");
@@ -122,7 +122,7 @@ async fn a_cursor_replays_exactly_what_was_missed_in_its_own_directory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cursor_that_is_too_old_or_from_another_life_is_told_to_resync() {
+async fn a_cursor_that_is_too_old_or_unknown_gets_a_resync() {
     let world = World::new().await;
     world.session().await;
     world.session().await;

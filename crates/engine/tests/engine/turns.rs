@@ -1,4 +1,4 @@
-//! The last turn of a session in one piece.
+//! Reads the last turn of a session.
 
 use engine::{Error, lifecycle::continuation::Policy, session::Turn};
 use protocol::{
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::harness::{World, finish, say, step};
 
-/// Two steps, a tool, and something left to do.
+/// A turn with two steps, a tool call and an open todo.
 async fn busy(turn: Turn) -> TurnEnd {
     turn.emit(AgentEvent::step_started()).await;
     let (call, tool) = ("call_1".to_owned(), "bash".to_owned());
@@ -41,7 +41,7 @@ async fn rest(turn: Turn) -> TurnEnd {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_turn_is_told_with_everything_it_went_on_with() {
+async fn the_last_turn_includes_its_continuations() {
     let world = World::new().await;
     world.policy(Policy { todos: true, ..Policy::default() });
     let session = world.session().await;
@@ -60,7 +60,7 @@ async fn the_last_turn_is_told_with_everything_it_went_on_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_the_last_turn_ended_is_told_once_it_has() {
+async fn the_last_turn_has_its_end_once_it_has_ended() {
     let mut world = World::new().await;
     let session = world.session().await;
     let nothing = world.sessions.last_turn(&session.id).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Agents that begin by themselves, and what they remember of a session.
+//! Agents that start turns by themselves, and notes that they keep about a session.
 
 use protocol::{AgentEvent, Message, message::Origin};
 
@@ -24,7 +24,7 @@ async fn an_agent_that_wakes_up_gets_a_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_runner_notes_is_there_in_the_next_turn_and_after_a_crash() {
+async fn notes_of_a_runner_survive_turns_and_crashes() {
     let world = World::new().await;
     let session = world.session().await;
     world.script(|turn| async move {
@@ -45,7 +45,7 @@ async fn what_a_runner_notes_is_there_in_the_next_turn_and_after_a_crash() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runners_are_told_of_sessions_that_are_gone() {
+async fn runners_are_notified_of_deleted_sessions() {
     let world = World::new().await;
     let session = world.session().await;
     world.sessions.abort(&session.id).await.unwrap();

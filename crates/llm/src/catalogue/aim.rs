@@ -1,4 +1,4 @@
-//! From a provider and a request to a call: where to, in which dialect, and with which settings.
+//! Turns a provider and a request into a call: address, dialect and settings.
 
 use std::borrow::Cow;
 
@@ -11,48 +11,48 @@ use crate::dialect::{Dialect, Quirks, Target};
 use crate::transport::{Endpoint, KeyHeader, is_near};
 use crate::{Error, Purpose, Request, Sampling, json};
 
-/// Headers that stand for a key.
+/// Headers that can carry a key.
 const KEY_HEADERS: [&str; 5] =
     ["authorization", "x-api-key", "api-key", "x-goog-api-key", "cf-aig-authorization"];
 
-/// Providers whose cache finds a conversation by its name without being told to.
+/// Providers that use a name of the conversation for their cache by default.
 const NAMING: [&str; 4] = ["openai", "azure", "azure-cognitive-services", "venice"];
 
-/// Names of models by Mistral, wherever they run.
+/// Substrings in the names of Mistral's models, wherever they run.
 const MISTRALS: [&str; 5] = ["mistral", "ministral", "devstral", "codestral", "magistral"];
 
 /// Everything a call needs besides the request.
 #[derive(Debug, Clone)]
 pub struct Aim {
-    /// Where to call, and as whom.
     pub endpoint: Endpoint,
-    /// In which dialect.
     pub dialect: Dialect,
-    /// What the dialect has to know.
+    /// Model-specific input of the dialect.
     pub target: Target,
-    /// How daring: what was asked for, else what suits the model.
+    /// Requested sampling, else the model's default.
     pub sampling: Sampling,
 }
 
 impl Provider {
-    /// Whether a model can be asked for by this name.
+    /// Returns true if this model can be called.
     pub fn knows(&self, model: &str) -> bool {
         self.models.contains_key(model) || self.is_open()
     }
 
-    /// Whether it may have models that no list knows: it is on this machine, or nobody ever listed any.
+    /// Returns true if the provider may have models that no list contains: it runs on this machine, or no
+    /// models were ever listed.
     pub fn is_open(&self) -> bool {
         let unlisted = self.models.is_empty() && self.env.is_empty();
         !self.closed && (unlisted || self.is_local())
     }
 
-    /// Whether it is on this machine.
+    /// Returns true if the provider runs on this machine.
     pub fn is_local(&self) -> bool {
         let url = self.base_url.as_deref().or(self.url.as_deref());
         url.and_then(|url| Url::parse(url).ok()).is_some_and(|url| is_near(&url))
     }
 
-    /// Whether it can be called with what is known: it has a key, or needs none, or somebody vouches for it.
+    /// Returns true if the provider can be called: it has a key, needs none, or another component authorises
+    /// its calls.
     pub fn is_usable(&self) -> bool {
         self.key.is_some() || self.vouched || !self.needs_key()
     }
@@ -76,7 +76,7 @@ impl Provider {
             .ok_or_else(|| Error::UnknownModel(format!("{}/{}", self.id, request.model.model)))?;
         let package = packages::find(self, &model).ok_or_else(|| {
             let name = packages::name(self, &model);
-            Error::Other(format!("{} speaks the dialect of `{name}`, which is not known here", self.name))
+            Error::Other(format!("{} needs the package `{name}`, which Baton does not support", self.name))
         })?;
         if !self.is_usable() {
             let keys: Vec<String> = self.key_variables().map(str::to_owned).collect();
@@ -102,7 +102,7 @@ impl Provider {
         Ok(Aim { endpoint, dialect: package.dialect, target, sampling })
     }
 
-    /// Where local servers can be asked for their models.
+    /// Endpoint of local servers for listing their models.
     pub fn endpoint(&self) -> Option<Endpoint> {
         let url = self.base_url.as_deref().or(self.url.as_deref())?;
         Some(Endpoint {
@@ -129,7 +129,7 @@ impl Provider {
         Error::Auth { provider: self.id.clone(), message }
     }
 
-    /// What suits the model, what was configured, and what was chosen, in this order.
+    /// Merges the model's defaults, its configuration and the request's choice, in this order.
     fn settings(&self, model: &Model, dialect: Dialect, request: &Request) -> Map<String, Value> {
         let mut settings = effort::defaults(self, model, dialect);
         json::merge(&mut settings, &model.options);

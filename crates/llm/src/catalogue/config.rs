@@ -1,4 +1,4 @@
-//! What a person may say about a provider: the entry `provider.<id>` of `opencode.json`.
+//! Configuration of a provider: the entry `provider.<id>` of `opencode.json`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,17 +12,17 @@ use super::{Limit, Price, Status};
 use crate::dialect::Modalities;
 use crate::{CallHeaders, Secret};
 
-/// A configuration with something in the wrong place.
+/// An invalid value in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` should be {expected}")]
 pub struct ConfigError {
-    /// Which key, from the provider's entry on.
+    /// Path of the key below the provider's entry.
     pub key: String,
-    /// What belongs there.
+    /// Description of a valid value.
     pub expected: &'static str,
 }
 
-/// What is said about a provider. Whatever is absent stays as it is.
+/// Configuration of a provider. Absent values stay unchanged.
 #[derive(Clone, Default, PartialEq)]
 pub struct ProviderConfig {
     pub(super) name: Option<String>,
@@ -32,14 +32,14 @@ pub struct ProviderConfig {
     pub(super) whitelist: Option<Vec<String>>,
     pub(super) blacklist: Option<Vec<String>>,
     pub(super) key: Option<Secret>,
-    /// A token that is sent as such and not as a key.
+    /// A token that is sent as a bearer token instead of a key.
     pub(super) token: Option<Secret>,
     pub(super) base_url: Option<String>,
     pub(super) headers: CallHeaders,
     pub(super) query: BTreeMap<String, String>,
-    /// Values for placeholders in addresses.
+    /// Values of placeholders in addresses.
     pub(super) names: BTreeMap<&'static str, String>,
-    /// For everything, for the headers, and between chunks.
+    /// Timeouts of the whole call, of the headers and between chunks.
     pub(super) total: Option<Duration>,
     pub(super) header_wait: Option<Duration>,
     pub(super) chunk_wait: Option<Duration>,
@@ -48,7 +48,7 @@ pub struct ProviderConfig {
     pub(super) models: BTreeMap<String, ModelConfig>,
 }
 
-/// What is said about a model. Whatever is absent stays as it is.
+/// Configuration of a model. Absent values stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelConfig {
     pub(super) api_id: Option<String>,
@@ -72,11 +72,11 @@ pub struct ModelConfig {
     pub(super) released: Option<String>,
     pub(super) options: Map<String, Value>,
     pub(super) headers: CallHeaders,
-    /// By name; nothing if it is switched off.
+    /// By name; `None` if it is disabled.
     pub(super) variants: BTreeMap<String, Option<Map<String, Value>>>,
 }
 
-/// What is said about a price.
+/// Configuration of a price.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct PriceConfig {
     input: Option<f64>,
@@ -106,7 +106,7 @@ impl PriceConfig {
 }
 
 impl ProviderConfig {
-    /// Reads the entry of a provider. Keys that are not known here are left to others.
+    /// Parses the entry of a provider. Ignores unknown keys.
     pub fn read(entry: &Value) -> Result<Self, ConfigError> {
         let fields = Fields::of(entry)?;
         let options = fields.inner("options")?;

@@ -1,23 +1,23 @@
-//! What a step costs.
+//! Cost of a step.
 
 use crate::Usage;
 
-/// Prompts longer than this have another price at some providers.
+/// Prompts longer than this have a higher price at some providers.
 const LONG_PROMPT: u64 = 200_000;
 
-/// Prices are whole numbers of this fraction of a dollar, so that sums are exact.
+/// Prices are integers in this fraction of a dollar, so that sums are exact.
 const UNITS: f64 = 1e10;
 
-/// Dollars for a million tokens.
+/// Dollars per million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Price {
-    /// Prompt, as far as it was not cached.
+    /// Uncached prompt tokens.
     pub input: f64,
-    /// Answer, reasoning included.
+    /// Answer tokens, including reasoning.
     pub output: f64,
-    /// Read from the cache.
+    /// Tokens read from the cache.
     pub cache_read: f64,
-    /// Written to the cache.
+    /// Tokens written to the cache.
     pub cache_write: f64,
 }
 
@@ -28,30 +28,29 @@ pub(super) struct Tier {
     pub(super) price: Price,
 }
 
-/// What a model costs, by the size of the prompt.
+/// Prices of a model by prompt size.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Prices {
-    /// Usually.
     pub base: Price,
-    /// For prompts of more than 200,000 tokens, where no tier says otherwise.
+    /// For prompts of more than 200,000 tokens, where no tier applies.
     pub over_200k: Option<Price>,
     /// In ascending order.
     pub(super) tiers: Vec<Tier>,
 }
 
 impl Prices {
-    /// The prices for larger prompts: above how many tokens, and how much.
+    /// Prices for larger prompts, each with its threshold in tokens.
     pub fn tiers(&self) -> impl Iterator<Item = (u64, Price)> {
         self.tiers.iter().map(|tier| (tier.above, tier.price))
     }
 
-    /// The price that applies to a prompt of so many tokens, cached ones included.
+    /// The price of a prompt with this many tokens, including cached ones.
     pub fn at(&self, input: u64) -> Price {
         let tier = self.tiers.iter().rev().find(|tier| tier.above < input).map(|tier| tier.price);
         tier.or_else(|| self.over_200k.filter(|_| input > LONG_PROMPT)).unwrap_or(self.base)
     }
 
-    /// What a step costs, in dollars.
+    /// Cost of a step in dollars.
     pub fn cost(&self, usage: &Usage) -> f64 {
         let price = self.at(usage.input);
         let tokens = usage.exclusive();
@@ -65,13 +64,13 @@ impl Prices {
         .into_iter()
         .map(|(tokens, price)| u128::from(tokens) * units(price))
         .fold(0, u128::saturating_add);
-        #[expect(clippy::cast_precision_loss, reason = "the one rounding there is")]
+        #[expect(clippy::cast_precision_loss, reason = "the only rounding")]
         let cost = sum as f64 / (UNITS * 1e6);
         cost
     }
 }
 
-/// A price as a whole number. What is not a price costs nothing.
+/// Converts a price to an integer. Invalid prices count as zero.
 fn units(price: f64) -> u128 {
     let units = (price * UNITS).round();
     #[expect(
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_costs_nothing() {
+    fn invalid_prices_cost_nothing() {
         for nonsense in [f64::NAN, f64::INFINITY, -1.0] {
             let prices = Prices { base: price(nonsense), ..Prices::default() };
             assert!(prices.cost(&Usage { input: u64::MAX, ..Usage::default() }).abs() < f64::EPSILON);

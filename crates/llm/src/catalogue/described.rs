@@ -1,4 +1,4 @@
-//! Models as clients see them, read back: who lists the models of a provider does it in these words.
+//! Parses models in the format that clients see, in which plugins list the models of a provider.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{ConfigError, Limit, Model, Provider};
 use crate::dialect::{Abilities, Modalities};
 
 impl Provider {
-    /// The provider with these models and no others. What is not said about one that was there stays as it was.
+    /// Replaces the models by this list. Unmentioned values of models that were already there stay unchanged.
     pub fn listing(mut self, models: &Value) -> Result<Self, ConfigError> {
         let before = std::mem::take(&mut self.models);
         let listed = Fields::of(models)?.all()?;
@@ -25,7 +25,7 @@ impl Provider {
         Ok(self)
     }
 
-    /// The provider with other prices for some of its models.
+    /// Replaces the prices of some models.
     pub fn priced(mut self, costs: &Value) -> Result<Self, ConfigError> {
         for (id, cost) in Fields::of(costs)?.all()? {
             if let Some(model) = self.models.get_mut(id) {
@@ -35,7 +35,7 @@ impl Provider {
         Ok(self)
     }
 
-    /// The model with these variants and no others, if it is said which there are.
+    /// Replaces the variants of a model, if the list mentions any.
     fn with_variants(&self, mut model: Model, fields: &Fields<'_>) -> Result<Model, ConfigError> {
         if fields.get("variants").is_none() {
             return Ok(model);

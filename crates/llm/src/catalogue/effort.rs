@@ -1,7 +1,7 @@
-//! What suits a model: how hard it thinks unless told otherwise, and how hard it can be told to think.
+//! Default reasoning effort of models, and the efforts that can be selected.
 //!
-//! The settings are OpenCode's, so that its variants mean the same here; the dialects know where they go. No list
-//! says which efforts a model takes, so they follow from its name.
+//! The settings are OpenCode's, so that its variants have the same effect here; the dialects place them in the
+//! body. No list states which efforts a model accepts, so they are derived from its name.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use super::{Model, Provider};
 use crate::Sampling;
 use crate::dialect::Dialect;
 
-/// Efforts from the least on.
+/// Efforts in ascending order.
 const LADDER: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 
-/// What nearly every reasoning model takes.
+/// Efforts that nearly every reasoning model accepts.
 const USUAL: [&str; 3] = ["low", "medium", "high"];
 
-/// Families that think as much as they like.
+/// Families whose effort cannot be selected.
 const UNTUNABLE: [&str; 10] = [
     "deepseek-chat",
     "deepseek-reasoner",
@@ -32,21 +32,21 @@ const UNTUNABLE: [&str; 10] = [
     "big-pickle",
 ];
 
-/// From these days on `OpenAI`'s models take two more efforts.
+/// Dates from which `OpenAI`'s models accept two more efforts.
 const NONE_SINCE: &str = "2025-11-13";
 const XHIGH_SINCE: &str = "2025-12-04";
 
-/// Budgets of models that are given one, in tokens.
+/// Thinking budgets in tokens, for models that take one.
 const BUDGET: u64 = 16_000;
 const LARGEST_BUDGET: u64 = 31_999;
 
-/// The header that lets Claude be fast.
+/// Beta header for Claude's fast mode.
 const FAST_CLAUDE: &str = "fast-mode-2026-02-01";
 
 type Settings = Map<String, Value>;
 
 impl Provider {
-    /// The named settings of a model: those that follow from what it is, and those that were configured.
+    /// Variants of a model: those derived from its kind, and the configured ones.
     pub fn variants(&self, model: &Model) -> BTreeMap<String, Settings> {
         let dialect = self.dialect(model);
         let mut variants = dialect.map(|dialect| efforts(self, model, dialect)).unwrap_or_default();
@@ -62,7 +62,7 @@ impl Provider {
     }
 }
 
-/// What is asked of a model unless somebody says otherwise.
+/// Default settings of a model.
 pub(super) fn defaults(provider: &Provider, model: &Model, dialect: Dialect) -> Settings {
     let npm = packages::name(provider, model);
     let id = model.api_id.to_lowercase();
@@ -84,7 +84,7 @@ pub(super) fn defaults(provider: &Provider, model: &Model, dialect: Dialect) -> 
         Dialect::Chat => chat_defaults(provider, model, npm, &id),
         Dialect::Anthropic | Dialect::Gemini => Settings::new(),
     };
-    // Some models are another one with a setting.
+    // Some models are another model with a setting.
     if let Some(mode) = model.id.strip_prefix(model.api_id.as_str()) {
         settings.extend(mode_settings(mode, dialect, &id));
     }
@@ -99,7 +99,7 @@ fn responses_defaults(provider: &Provider, model: &Model, npm: &str, id: &str) -
     if npm == "@ai-sdk/xai" {
         return settings;
     }
-    // Without asking for a summary one hears nothing while it thinks.
+    // Without a summary the stream is silent while the model reasons.
     if !id.starts_with("o1") && !id.contains("-chat") {
         settings.insert("reasoningSummary".into(), "auto".into());
     }
@@ -144,7 +144,7 @@ fn mode_settings(mode: &str, dialect: Dialect, id: &str) -> Settings {
     })
 }
 
-/// The least a model can be told to think, for small jobs.
+/// The lowest effort of a model, for side calls such as titles.
 pub(super) fn least(dialect: Dialect, variants: &BTreeMap<String, Settings>) -> Settings {
     if !matches!(dialect, Dialect::Responses | Dialect::Gemini) {
         return Settings::new();
@@ -152,7 +152,7 @@ pub(super) fn least(dialect: Dialect, variants: &BTreeMap<String, Settings>) -> 
     LADDER.iter().take(3).find_map(|effort| variants.get(*effort)).cloned().unwrap_or_default()
 }
 
-/// How daring a model is at its best, for those whose makers say so.
+/// Sampling defaults of models whose makers recommend some.
 pub(super) fn sampling(model: &Model, wanted: Sampling) -> Sampling {
     let id = model.id.to_lowercase();
     let any = |names: &[&str]| names.iter().any(|name| id.contains(name));
@@ -175,7 +175,7 @@ pub(super) fn sampling(model: &Model, wanted: Sampling) -> Sampling {
     Sampling { temperature: wanted.temperature.or(temperature), top_p: wanted.top_p.or(top_p), ..wanted }
 }
 
-/// How hard a model can be told to think.
+/// Selectable efforts of a model.
 fn efforts(provider: &Provider, model: &Model, dialect: Dialect) -> BTreeMap<String, Settings> {
     let id = model.api_id.to_lowercase();
     if !model.abilities.reasoning {
@@ -224,7 +224,7 @@ fn efforts(provider: &Provider, model: &Model, dialect: Dialect) -> BTreeMap<Str
 
 fn claude(model: &Model, id: &str, kimi: bool) -> BTreeMap<String, Settings> {
     let version = version_after(id, "claude");
-    // A name without a version is a new one.
+    // A name without a version belongs to a new model.
     let modern = kimi || (id.contains("claude") && version.is_none_or(|version| version >= (4, 7)));
     if modern {
         return each(
@@ -300,7 +300,7 @@ fn gpt_efforts(id: &str, released: &str) -> Vec<&'static str> {
     }
 }
 
-/// The version of a GPT: `openai/gpt-5.2-codex` is 5 and 2.
+/// Version of a GPT: `openai/gpt-5.2-codex` is 5 and 2.
 fn gpt(id: &str) -> Option<(u32, Option<u32>)> {
     let rest = id.rsplit('/').next()?.strip_prefix("gpt-")?;
     let mut numbers = rest.split(['.', '-']);
@@ -308,8 +308,8 @@ fn gpt(id: &str) -> Option<(u32, Option<u32>)> {
     Some((major, numbers.next().and_then(|minor| minor.parse().ok())))
 }
 
-/// The version in a name like `claude-opus-4-6`, `claude-sonnet-4.6-v1` or `claude-4-6-opus`. A number of more than
-/// two digits is a date.
+/// Version in a name such as `claude-opus-4-6`, `claude-sonnet-4.6-v1` or `claude-4-6-opus`. A number of more
+/// than two digits is a date.
 fn version_after(id: &str, family: &str) -> Option<(u32, u32)> {
     let (_, rest) = id.split_once(family)?;
     let mut numbers = rest

@@ -1,4 +1,4 @@
-//! Reading a configuration: JSON whose wrong parts are named.
+//! Parses configuration JSON with errors that name the invalid key.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::ConfigError;
 use crate::Deadlines;
 
-/// An object of the configuration, and where it is.
+/// An object of the configuration with its path.
 #[derive(Debug, Clone)]
 pub(super) struct Fields<'v> {
     fields: Option<&'v Map<String, Value>>,
@@ -29,7 +29,7 @@ impl<'v> Fields<'v> {
         }
     }
 
-    /// A value, if it is there and not null.
+    /// A value, if it is present and not null.
     pub(super) fn get(&self, key: &str) -> Option<&'v Value> {
         self.fields?.get(key).filter(|value| !value.is_null())
     }
@@ -66,7 +66,7 @@ impl<'v> Fields<'v> {
         })
     }
 
-    /// Milliseconds, or `false` for none.
+    /// A timeout in milliseconds, or `false` for none.
     pub(super) fn wait(&self, key: &str) -> Result<Option<Duration>, ConfigError> {
         self.read(key, "a number of milliseconds, or false", |value| match value {
             Value::Bool(false) => Some(Deadlines::wait(None)),
@@ -91,29 +91,29 @@ impl<'v> Fields<'v> {
         })
     }
 
-    /// An inner object; an absent one has nothing in it.
+    /// An inner object; empty if absent.
     pub(super) fn inner(&self, key: &str) -> Result<Self, ConfigError> {
         Self::at(self.get(key).unwrap_or(&Value::Null), self.path(key))
     }
 
-    /// The objects of an inner object.
+    /// Entries of an inner object, each an object.
     pub(super) fn each(&self, key: &str) -> Result<Vec<(&'v str, Self)>, ConfigError> {
         self.inner(key)?.all()
     }
 
-    /// The objects in it.
+    /// Entries, each an object.
     pub(super) fn all(&self) -> Result<Vec<(&'v str, Self)>, ConfigError> {
         let fields = self.fields.into_iter().flatten();
         fields.map(|(key, value)| Ok((key.as_str(), Self::at(value, self.path(key))?))).collect()
     }
 
-    /// The objects of an inner list.
+    /// Elements of an inner list, each an object.
     pub(super) fn items(&self, key: &str) -> Result<Vec<Self>, ConfigError> {
         let items = self.read(key, "a list", |value| value.as_array())?.into_iter().flatten();
         items.map(|item| Self::at(item, self.path(key))).collect()
     }
 
-    /// Everything but these.
+    /// All fields except these.
     pub(super) fn rest(&self, but: &[&str]) -> Map<String, Value> {
         let fields = self.fields.into_iter().flatten();
         let fields = fields.filter(|(key, _)| !but.contains(&key.as_str()));

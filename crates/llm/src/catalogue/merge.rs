@@ -1,4 +1,4 @@
-//! Laying a configuration and the environment over what the list says.
+//! Applies a configuration and the environment to a provider of the list.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,14 @@ use super::{Model, Provider, ProviderConfig};
 use crate::dialect::Abilities;
 use crate::{Secret, json};
 
-/// Ends of variables that hold a key.
+/// Suffixes of variables that hold a key.
 const KEY_ENDS: [&str; 5] = ["KEY", "TOKEN", "PAT", "TOKEN_BEDROCK", "SECRET"];
 
-/// Parts of variables that hold half of one.
+/// Parts of variable names that hold only half of a key.
 const NO_KEYS: [&str; 2] = ["ACCESS_KEY", "PUBLIC_KEY"];
 
 impl Provider {
-    /// The provider as configured.
+    /// Applies a configuration.
     #[must_use]
     pub fn configured(mut self, config: &ProviderConfig) -> Self {
         let set = |to: &mut String, from: &Option<String>| {
@@ -61,8 +61,7 @@ impl Provider {
         self
     }
 
-    /// The provider with what the environment says: its key, and `${NAME}` in its addresses. A key that is there
-    /// already stays.
+    /// Applies the environment: its key and `${NAME}` in its addresses. An existing key stays.
     #[must_use]
     pub fn with_environment(mut self, read: &dyn Fn(&str) -> Option<String>) -> Self {
         let read = |name: &str| read(name).filter(|value| !value.trim().is_empty());
@@ -78,19 +77,18 @@ impl Provider {
         self
     }
 
-    /// The provider with this key.
     #[must_use]
     pub fn with_key(mut self, key: Secret) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Which of its variables hold a key.
+    /// Variables that hold a key.
     pub fn key_variables(&self) -> impl Iterator<Item = &str> {
         self.env.iter().map(String::as_str).filter(|name| holds_key(name))
     }
 
-    /// The names of placeholders in its addresses, and of variables that are no keys.
+    /// Names of placeholders in its addresses, and of variables that are not keys.
     fn wanted(&self) -> BTreeSet<String> {
         let urls = [&self.url, &self.base_url].into_iter().flatten();
         let urls = urls.chain(self.models.values().filter_map(|model| model.url.as_ref()));
@@ -98,7 +96,7 @@ impl Provider {
         urls.flat_map(|url| placeholders(url)).chain(settings).collect()
     }
 
-    /// An address with its placeholders filled in, or the names of those that nobody has set.
+    /// An address with its placeholders replaced, or the names of unset ones.
     pub(super) fn filled(&self, url: &str) -> Result<String, Vec<String>> {
         let mut url = url.to_owned();
         for (name, value) in &self.names {
@@ -110,7 +108,7 @@ impl Provider {
 }
 
 impl Model {
-    /// A model that is in no list. What can be assumed of it is what OpenCode assumes.
+    /// A model that is in no list, with OpenCode's assumptions about it.
     pub(super) fn new_configured(id: &str) -> Self {
         let text = modalities(&["text"]);
         let abilities = Abilities {
@@ -159,7 +157,7 @@ impl Model {
     }
 }
 
-/// The names of placeholders in an address.
+/// Names of placeholders in an address.
 fn placeholders(url: &str) -> Vec<String> {
     let pieces = url.split("${").skip(1);
     pieces.filter_map(|piece| piece.split_once('}')).map(|(name, _)| name.to_owned()).collect()

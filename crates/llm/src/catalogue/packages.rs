@@ -1,19 +1,19 @@
-//! From the package OpenCode would call a model with to the dialect it speaks and the address it would use.
+//! Maps the package that OpenCode would use for a model to its dialect and default address.
 
 use super::{Model, Provider};
 use crate::dialect::Dialect;
 use crate::transport::KeyHeader;
 
-/// What a package does.
+/// Properties of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Package {
     pub(super) dialect: Dialect,
     pub(super) key: KeyHeader,
-    /// Where it calls when nobody says.
+    /// Default address.
     pub(super) url: Option<&'static str>,
 }
 
-/// The packages whose dialect is spoken here.
+/// Supported packages.
 const PACKAGES: [(&str, Dialect, Option<&str>); 25] = {
     use Dialect::{Anthropic, Chat, Gemini, Responses};
     [
@@ -23,7 +23,7 @@ const PACKAGES: [(&str, Dialect, Option<&str>); 25] = {
         ("@ai-sdk/xai", Responses, Some("https://api.x.ai/v1")),
         ("@ai-sdk/amazon-bedrock/mantle", Responses, None),
         ("@ai-sdk/google", Gemini, Some("https://generativelanguage.googleapis.com/v1beta")),
-        // With a key. What the cloud's own accounts need is not spoken here.
+        // With an API key. Google Cloud accounts are not supported.
         ("@ai-sdk/google-vertex", Gemini, Some("https://aiplatform.googleapis.com/v1/publishers/google")),
         ("@ai-sdk/openai-compatible", Chat, None),
         ("@ai-sdk/github-copilot", Chat, None),
@@ -46,7 +46,7 @@ const PACKAGES: [(&str, Dialect, Option<&str>); 25] = {
     ]
 };
 
-/// Azure's addresses, by the provider's id.
+/// Azure's addresses by provider id.
 const AZURE: [(&str, &str); 2] = [
     ("azure", "https://${AZURE_RESOURCE_NAME}.openai.azure.com/openai/v1"),
     (
@@ -55,12 +55,12 @@ const AZURE: [(&str, &str); 2] = [
     ),
 ];
 
-/// The package a model is called with.
+/// The package of a model.
 pub(super) fn name<'p>(provider: &'p Provider, model: &'p Model) -> &'p str {
     model.npm.as_deref().unwrap_or(&provider.npm)
 }
 
-/// What the package does, if it is known.
+/// The properties of a model's package, if it is supported.
 pub(super) fn find(provider: &Provider, model: &Model) -> Option<Package> {
     let name = name(provider, model);
     let (_, dialect, url) = PACKAGES.iter().copied().find(|(known, ..)| *known == name)?;

@@ -1,4 +1,4 @@
-//! The list that is built into the program.
+//! The list of models compiled into the program.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -14,26 +14,25 @@ use super::{Limit, Model, Provider, Status};
 use crate::dialect::{Abilities, Modalities};
 use crate::{CallHeaders, Error};
 
-/// Where the providers are in [`PACKED`].
+/// Positions of the providers in [`PACKED`].
 static INDEX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/models.index"));
 
-/// The models of one provider after those of another.
+/// Compressed models of all providers, one after the other.
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/models.packed"));
 
-/// The providers there are. Some 50 kilobytes; the models of a provider are unpacked when it is asked for.
+/// The known providers, about 50 kilobytes. The models of a provider are unpacked on request.
 #[derive(Debug, Clone)]
 pub struct Catalogue {
     entries: Vec<Entry>,
 }
 
-/// What can be told of a provider without unpacking its models.
+/// Properties of a provider that are available without unpacking its models.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its id.
     pub id: String,
-    /// Its name for people.
+    /// Name for display to the user.
     pub name: String,
-    /// The environment variables it may be set up by.
+    /// Environment variables with its key and other settings.
     pub env: Vec<String>,
     npm: String,
     url: Option<String>,
@@ -102,7 +101,7 @@ struct PackedBound {
 }
 
 impl Catalogue {
-    /// The list of this version. Fails only if it was built from a broken one.
+    /// The list of this version. Fails only if it was built from an invalid list.
     pub fn built_in() -> Result<Self, Error> {
         let entries: Vec<PackedEntry> = unpack(INDEX)?;
         let entries = entries.into_iter().map(|entry| Entry {
@@ -116,7 +115,7 @@ impl Catalogue {
         Ok(Self { entries: entries.collect() })
     }
 
-    /// The providers in the order of their ids.
+    /// Providers sorted by id.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter()
     }
@@ -131,7 +130,7 @@ impl Catalogue {
 }
 
 impl Entry {
-    /// The provider with its models.
+    /// A provider with its models.
     pub fn unpack(&self) -> Result<Provider, Error> {
         let models: BTreeMap<String, PackedModel> =
             unpack(PACKED.get(self.place.clone()).unwrap_or_default())?;
@@ -210,7 +209,7 @@ impl PackedTier {
     }
 }
 
-/// Kinds of content by their names.
+/// Modalities by name.
 pub(super) fn modalities<S: AsRef<str>>(names: &[S]) -> Modalities {
     let has = |kind: &str| names.iter().any(|name| name.as_ref() == kind);
     Modalities {
@@ -222,7 +221,6 @@ pub(super) fn modalities<S: AsRef<str>>(names: &[S]) -> Modalities {
     }
 }
 
-/// A status by its name.
 pub(super) fn status(name: Option<&str>) -> Status {
     match name {
         Some("alpha") => Status::Alpha,
@@ -233,7 +231,7 @@ pub(super) fn status(name: Option<&str>) -> Status {
 }
 
 fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
-    let broken = |why: String| Error::Other(format!("the list of models is broken: {why}"));
+    let broken = |why: String| Error::Other(format!("the built-in list of models is invalid: {why}"));
     let mut text = String::new();
     ZlibDecoder::new(bytes).read_to_string(&mut text).map_err(|error| broken(error.to_string()))?;
     serde_json::from_str(&text).map_err(|error| broken(error.to_string()))

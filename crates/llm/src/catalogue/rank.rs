@@ -1,11 +1,11 @@
-//! Which model to use when nobody said.
+//! Chooses a default model.
 
 use super::{Model, Provider};
 
-/// Names worth choosing by default; later ones are worth more.
+/// Substrings of preferred models; later ones rank higher.
 const FAVOURITES: [&str; 4] = ["gpt-5", "claude-sonnet-4", "big-pickle", "gemini-3-pro"];
 
-/// Names of small and quick models, the best first.
+/// Substrings of small and fast models, best first.
 const SMALL: [&str; 8] = [
     "claude-haiku-4-5",
     "claude-haiku-4.5",
@@ -18,8 +18,8 @@ const SMALL: [&str; 8] = [
 ];
 
 impl Provider {
-    /// The model to use when nobody chose one: a favourite, then one called `latest`, then the highest id. Models
-    /// that cannot answer in words or call tools are no use and do not count, unless there are no others.
+    /// The default model: a preferred one, then one called `latest`, then the highest id. Models without text
+    /// output or tools are considered only if there are no others.
     pub fn default_model(&self) -> Option<&Model> {
         let useful = |model: &&Model| model.abilities.tools && model.abilities.output.text;
         let best = |models: &mut dyn Iterator<Item = &'_ Model>| -> Option<String> {
@@ -29,13 +29,13 @@ impl Provider {
         self.models.get(&id)
     }
 
-    /// A small model for titles and other side jobs, if there is one that is known to be good at it.
+    /// A small model for titles and other side calls, if a suitable one is known.
     pub fn small_model(&self) -> Option<&Model> {
         SMALL.iter().find_map(|name| self.offered().find(|model| model.id.contains(name)))
     }
 }
 
-/// The greater, the better.
+/// Sort key; greater is better.
 fn rank(model: &Model) -> (Option<usize>, bool, &str) {
     let favourite = FAVOURITES.iter().position(|name| model.id.contains(name));
     (favourite, model.id.contains("latest"), &model.id)
@@ -66,17 +66,17 @@ mod tests {
     }
 
     #[test]
-    fn models_on_their_way_out_or_without_tools_are_not_chosen() {
+    fn deprecated_models_and_models_without_tools_are_not_chosen() {
         let mut acme = provider(&["alpha", "beta", "zeta"]);
         acme.models.get_mut("zeta").unwrap().status = Status::Deprecated;
         acme.models.get_mut("beta").unwrap().abilities.tools = false;
         assert_eq!(default(&acme), Some("alpha"));
         acme.models.get_mut("alpha").unwrap().abilities.tools = false;
-        assert_eq!(default(&acme), Some("beta"), "better than nothing");
+        assert_eq!(default(&acme), Some("beta"), "the only one left");
     }
 
     #[test]
-    fn small_models_are_known_by_name() {
+    fn small_models_are_found_by_name() {
         let acme = provider(&["gpt-5-nano", "claude-haiku-4-5-20251001", "claude-opus-5"]);
         assert_eq!(acme.small_model().map(|model| model.id.as_str()), Some("claude-haiku-4-5-20251001"));
         assert_eq!(provider(&["claude-opus-5"]).small_model(), None);

@@ -1,4 +1,4 @@
-//! Tests of the catalogue: what is in it, and what configuration and environment make of it.
+//! Tests of the catalogue, and of the configuration and environment applied to it.
 
 mod aiming;
 mod configuring;
@@ -23,7 +23,7 @@ fn request(model: &str) -> Request {
     Request::new(ModelRef::new("any", model))
 }
 
-/// An environment in which every variable is set to its own name.
+/// An environment in which every variable is set to a value derived from its name.
 #[expect(clippy::unnecessary_wraps, reason = "the shape of an environment")]
 fn everything(name: &str) -> Option<String> {
     Some(format!("{}-value", name.to_lowercase().replace('_', "-")))

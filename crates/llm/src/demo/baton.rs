@@ -1,8 +1,8 @@
-//! `demo/baton`: what answers a newcomer's first prompt.
+//! `demo/baton`: answers the first prompt of a new user.
 //!
-//! It is a script, and says so, but everything it does is real: the files it lists are the project's, the
-//! command it runs asks for a real permission. What it does next follows from the prompt and from the tool
-//! results since, so it needs no memory, and a tool that is missing or fails only makes the answer shorter.
+//! It is a script, and says so, but everything it does is real: it lists the project's files, and the command
+//! it runs asks for a real permission. The next step follows from the prompt and the tool results since, so it
+//! needs no state, and a missing or failing tool only makes the answer shorter.
 
 mod intent;
 mod look;
@@ -14,7 +14,7 @@ use super::choice;
 use super::scenario::{Action, Talk};
 use crate::{Finish, Message, Request, ToolResult};
 
-/// The pace of the demo's speech: quick to read, slow enough to see it stream.
+/// Milliseconds per word: fast to read, slow enough to show the streaming.
 const WORD_MS: u64 = 18;
 
 const HELP: &str = "\
@@ -36,7 +36,7 @@ const PROVIDER_HINT: &str = "\
 To work with a real model, add a provider and its key to `opencode.json` (or set a key such as \
 `ANTHROPIC_API_KEY` before starting Baton) and choose one of its models as `provider/model`.";
 
-/// What the demo does in this step.
+/// Actions of the demo in this step.
 pub(super) fn answer(request: &Request) -> Vec<Action> {
     let prompt = choice::prompt(request);
     let turn = Turn { request, step: choice::step_number(request) };
@@ -47,14 +47,14 @@ pub(super) fn answer(request: &Request) -> Vec<Action> {
         }),
         Intent::Run(command) => {
             turn.once("I can run that, if you allow it. ", "bash", json!({ "command": command }), |result| {
-                format!("It ran. This is what it said:\n\n```\n{}\n```", result.trim_end())
+                format!("It ran. Its output:\n\n```\n{}\n```", result.trim_end())
             })
         }
         Intent::Ask => turn.once("Gladly. ", "question", questions(), |result| {
-            format!("Thank you. What came back to me was: {result}")
+            format!("Thank you. The tool returned: {result}")
         }),
         Intent::Subagent => turn.once(
-            "I'll send a colleague ahead. It works in a session of its own. ",
+            "I'll send a colleague ahead. It works in its own session. ",
             "task",
             json!({
                 "description": "Look around the project",
@@ -68,14 +68,14 @@ pub(super) fn answer(request: &Request) -> Vec<Action> {
                 "Somebody wants to see me think. I am a script, so this is what thinking looks like from outside: \
                  a block of its own, streamed before the answer, that clients may fold away.",
             ),
-            say("There you are: the reasoning came first, in a part of its own, and this is the answer."),
+            say("The reasoning came first, as a separate part; this is the answer."),
         ]),
         Intent::Plan => plan(&turn),
         Intent::Look => look::around(&turn),
     }
 }
 
-/// The newest prompt's turn so far.
+/// The turn of the newest prompt so far.
 struct Turn<'a> {
     request: &'a Request,
     step: usize,
@@ -86,7 +86,7 @@ impl Turn<'_> {
         self.request.tools.iter().any(|offered| offered.name == tool)
     }
 
-    /// The newest answer of a tool in this turn.
+    /// The newest result of a tool in this turn.
     fn result(&self, tool: &str) -> Option<&ToolResult> {
         self.request.since_newest_prompt().iter().rev().find_map(|message| match message {
             Message::Tool(results) => results.iter().rev().find(|result| result.name == tool),
@@ -94,7 +94,7 @@ impl Turn<'_> {
         })
     }
 
-    /// One call, then an answer made of its result.
+    /// Calls a tool once, then answers with its result.
     fn once(
         &self,
         first: &str,
@@ -110,7 +110,7 @@ impl Turn<'_> {
             None if !self.offers(tool) => {
                 stop([say(&format!("I would use the `{tool}` tool for this, but it is switched off here."))])
             }
-            // The call was made and no answer came: it was cut off. Calling again could go on for ever.
+            // The call was made and no result came: it was interrupted. Calling again could loop for ever.
             None if self.step > 0 => stop([say(&format!("The `{tool}` tool gave no answer."))]),
             None => go_on([say(first), call(tool, input)]),
         }

@@ -1,15 +1,15 @@
-//! Which script a request is about, and where in it the request stands.
+//! Determines the scenario of a request and its step in it.
 
 use crate::{Message, Request, UserContent};
 
-/// A scenario by name, with the numbers its model id may carry.
+/// The name of a scenario with the numbers from its model id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) name: String,
     pub(super) tuning: Tuning,
 }
 
-/// Numbers that replace those in a scenario.
+/// Numbers that override those in a scenario.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tuning {
     pub(super) repeat: Option<u32>,
@@ -25,8 +25,8 @@ impl Choice {
         Self::parse(named.map_or(request.model.model.as_str(), |(name, _)| name.trim()))
     }
 
-    /// Reads `name`, `name:repeat`, `name@delay` or `name:repeat@delay`. What is not a number stays part of the
-    /// name, and so is reported as an unknown model instead of being ignored.
+    /// Parses `name`, `name:repeat`, `name@delay` or `name:repeat@delay`. A suffix that is not a number stays
+    /// part of the name, so it is reported as an unknown model instead of being ignored.
     pub(super) fn parse(text: &str) -> Self {
         let mut tuning = Tuning::default();
         let mut name = text;
@@ -46,7 +46,7 @@ impl Choice {
     }
 }
 
-/// The text of the newest user message.
+/// Text of the newest user message.
 pub(super) fn prompt(request: &Request) -> String {
     let Some(Message::User(content)) = request.since_newest_prompt().first() else { return String::new() };
     let texts: Vec<&str> = content
@@ -59,7 +59,7 @@ pub(super) fn prompt(request: &Request) -> String {
     texts.join("\n")
 }
 
-/// How many steps the model has made since the newest prompt.
+/// Number of steps since the newest prompt.
 pub(super) fn step_number(request: &Request) -> usize {
     request.since_newest_prompt().iter().filter(|message| matches!(message, Message::Assistant(_))).count()
 }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_id_names_the_scenario_and_its_numbers() {
+    fn the_model_id_selects_the_scenario_and_its_numbers() {
         let numbers = |repeat, delay_ms| Tuning { repeat, delay_ms };
         for (model, name, tuning) in [
             ("simple", "simple", numbers(None, None)),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_can_name_another_scenario() {
+    fn a_prompt_can_select_another_scenario() {
         assert_eq!(asked("subagent", "[[scenario:slow@5]] go").name, "slow");
         assert_eq!(asked("subagent", "[[scenario:slow").name, "subagent");
     }

@@ -1,15 +1,15 @@
 //! The provider `demo`: a model that follows a script. It needs no network and no key.
 //!
-//! It serves three purposes. `demo/baton` is what answers a newcomer's first prompt before any provider is set
-//! up. The built-in scenarios (`demo/simple`, `demo/retry_429`, `demo/stall`, ...) let anyone see how Baton and
-//! its clients behave when a model misbehaves. And tests write their own.
+//! It serves three purposes. `demo/baton` answers a new user's first prompt before any provider is set up. The
+//! built-in scenarios (`demo/simple`, `demo/retry_429`, `demo/stall`, ...) show how Baton and its clients
+//! behave when a model misbehaves. And tests write their own.
 //!
 //! # Scenario files
 //!
-//! A file is an object of named scenarios. A scenario has a line `about` it and `steps`: what the model does in
-//! its first, second, ... call since the newest prompt. When a turn needs more steps than are written, the last
-//! one repeats. A step is a list of actions, performed in order; an empty list says nothing at all. A scenario may
-//! also have `after_summary`: steps in place of the others for a conversation that was summarised meanwhile.
+//! A file is an object of named scenarios. A scenario has a description `about` and `steps`: the actions of the
+//! model in its first, second, ... call since the newest prompt. When a turn needs more steps than are written,
+//! the last one repeats. A step is a list of actions, performed in order; an empty list produces nothing. A
+//! scenario may also have `after_summary`: steps that replace the others after the conversation was summarised.
 //!
 //! ```
 //! let file = r#"{
@@ -38,15 +38,15 @@
 //! | `text`, `reasoning` | `text`; `words` per delta (1), `delay_ms` before each delta (0), `repeat` the text (1) |
 //! | `tool` | `name`, and `input` (any JSON) or `raw` (the argument text itself, which need not be JSON) |
 //! | `wait` | `ms` |
-//! | `stall` | never says anything again; `times` |
-//! | `drop` | the connection is lost here; `times` |
-//! | `error` | the stream reports a failure; `message`, `code`, `times` |
-//! | `http` | the call is refused (first in its step); `status`, `headers`, `body`, `times` |
+//! | `stall` | sends nothing more; `times` |
+//! | `drop` | loses the connection; `times` |
+//! | `error` | reports an error in the stream; `message`, `code`, `times` |
+//! | `http` | refuses the call (first in its step); `status`, `headers`, `body`, `times` |
 //! | `finish` | `reason` and `usage` (estimated when left out) |
 //!
-//! Texts that follow one another are one block, as are pieces of reasoning; a failure cuts the block it follows.
-//! `times` makes a failure happen for the first so many attempts of a step only, so that the next one succeeds;
-//! without it the failure lasts for ever. A step without `finish` ends without one, as a broken provider's does.
+//! Consecutive texts form one block, as do consecutive pieces of reasoning; a failure cuts the block before it.
+//! `times` limits a failure to the first attempts of a step, so that the next one succeeds; without it the
+//! failure is permanent. A step without `finish` ends without one, like that of a broken provider.
 //!
 //! # Choosing a scenario
 //!
@@ -54,7 +54,7 @@
 //! every `delay_ms`, and `demo/<scenario>:500@20` both. A prompt that contains `[[scenario:<scenario>]]`
 //! overrides the model id; scripted subagents use this to differ from their parent.
 //!
-//! The model keeps no state: what it does follows from the request alone (assistant messages since the newest
+//! The model keeps no state: its actions follow from the request alone (assistant messages since the newest
 //! prompt, attempt), so a turn continues where it was after a restart.
 
 mod baton;
@@ -74,19 +74,17 @@ pub use scenario::{Action, ParseError, Scenario, Scenarios, Step, Talk};
 use crate::catalogue::{self, Limit};
 use crate::{Error, EventStream, Model, Purpose, Request};
 
-/// The provider's id.
 pub const PROVIDER: &str = "demo";
 
-/// The friendly scenario that looks at the prompt; the default model when nothing else is configured.
+/// The tour that reacts to the prompt; the default model when nothing else is configured.
 pub const BATON: &str = "baton";
 
-/// What fits, in tokens: as much as into a real model of medium size.
+/// Context size in tokens, like that of a real model of medium size.
 pub const CONTEXT: u64 = 128_000;
 
-/// What it may write in one step, in tokens.
+/// Output limit of one step, in tokens.
 pub const OUTPUT: u64 = 8_192;
 
-/// The scripted model.
 #[derive(Debug, Clone)]
 pub struct Demo {
     scenarios: Arc<Scenarios>,
@@ -94,19 +92,19 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// A model that knows these scenarios, besides [`BATON`].
+    /// A model with these scenarios besides [`BATON`].
     pub fn new(scenarios: Scenarios) -> Self {
         let mut about = catalogue::Model::named(PROVIDER);
         about.limit = Limit { context: CONTEXT, input: None, output: OUTPUT };
         Self { scenarios: Arc::new(scenarios), about: Arc::new(about) }
     }
 
-    /// A model with the built-in scenarios. Fails only if the file built into the program is broken.
+    /// A model with the built-in scenarios. Fails only if the file compiled into the program is invalid.
     pub fn built_in() -> Result<Self, ParseError> {
         Scenarios::built_in().map(Self::new)
     }
 
-    /// Every model id (without the provider) and a line about it, the friendly one first.
+    /// Every model id (without the provider) and its description, the tour first.
     pub fn models(&self) -> impl Iterator<Item = (&str, &str)> {
         let baton = (BATON, "friendly tour: looks at the prompt and uses the real tools");
         std::iter::once(baton)

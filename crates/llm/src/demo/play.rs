@@ -1,4 +1,4 @@
-//! Actions become cues (pure), cues become a stream (with the clock).
+//! Converts actions to cues (pure), and cues to a stream (with the clock).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::{
     complaint,
 };
 
-/// One moment of a stream.
+/// One item of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Cue {
     Say(ModelEvent),
@@ -22,7 +22,7 @@ pub(super) enum Cue {
     Silence,
 }
 
-/// Turns actions into cues. Fails when the call itself is refused.
+/// Converts actions to cues. Fails when the call itself is refused.
 pub(super) fn script(actions: &[Action], request: &Request, tuning: Tuning) -> Result<Vec<Cue>, Error> {
     let mut script = Script::new(request, tuning);
     for action in actions {
@@ -34,7 +34,7 @@ pub(super) fn script(actions: &[Action], request: &Request, tuning: Tuning) -> R
     Ok(script.cues)
 }
 
-/// Plays cues on the tokio clock.
+/// Streams cues on the tokio clock.
 pub(super) fn stream(cues: Vec<Cue>) -> EventStream {
     stream::unfold(VecDeque::from(cues), |mut cues| async move {
         loop {
@@ -66,7 +66,7 @@ struct Script<'a> {
     request: &'a Request,
     tuning: Tuning,
     cues: Vec<Cue>,
-    /// The block that is being spoken. It is closed by whatever comes next, unless that continues or cuts it.
+    /// The open block. Any following action closes it, unless it continues or cuts it.
     open: Option<Block>,
     blocks: usize,
     calls: usize,
@@ -111,7 +111,7 @@ impl<'a> Script<'a> {
         Ok(())
     }
 
-    /// Says words in the open block if it is of the same kind, else in a new one.
+    /// Adds text to the open block if it is of the same kind, else to a new one.
     fn talk(&mut self, kind: Kind, talk: &Talk) {
         let id = match self.open.take() {
             Some(block) if block.kind == kind => block.id,
@@ -158,7 +158,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Streams the words; answers how many characters they have.
+    /// Streams the words and returns their length in characters.
     fn deltas(&mut self, talk: &Talk, event: impl Fn(String) -> ModelEvent) -> usize {
         let delay = Duration::from_millis(self.tuning.delay_ms.unwrap_or(talk.delay_ms));
         let words: Vec<&str> = talk.text.split_inclusive(char::is_whitespace).collect();
@@ -176,7 +176,7 @@ impl<'a> Script<'a> {
         length
     }
 
-    /// A number in the model id is about the texts that repeat, not about every text of the scenario.
+    /// A number in the model id applies to texts that repeat, not to every text of the scenario.
     fn repeats(&self, talk: &Talk) -> u32 {
         if talk.repeat > 1 { self.tuning.repeat.unwrap_or(talk.repeat) } else { talk.repeat }
     }
@@ -185,7 +185,7 @@ impl<'a> Script<'a> {
         self.close();
         let json = raw.map_or_else(|| input.map(Value::to_string).unwrap_or_default(), str::to_owned);
         let input = serde_json::from_str(&json).unwrap_or_else(|_| Value::String(json.clone()));
-        // Counting every step of the conversation keeps ids apart between turns and equal between attempts.
+        // Counting all steps of the conversation makes ids unique between turns and equal between attempts.
         let step =
             self.request.messages.iter().filter(|message| matches!(message, Message::Assistant(_))).count();
         let id = format!("call_{step}_{}", self.calls);
@@ -196,7 +196,7 @@ impl<'a> Script<'a> {
         self.say(ModelEvent::ToolCall { id, name: name.to_owned(), input });
     }
 
-    /// Four characters to a token, the usual rule of thumb.
+    /// Estimates four characters per token.
     fn estimate(&self) -> Usage {
         let tokens = |characters: usize| u64::try_from(characters.div_ceil(4)).unwrap_or(u64::MAX);
         let asked =
@@ -229,7 +229,7 @@ fn length(message: &Message) -> usize {
     }
 }
 
-/// What comes of a refusal is the same as for any other provider.
+/// Uses the same error handling as for any other provider.
 fn refusal(status: u16, headers: &Headers, body: Option<&Value>) -> Error {
     let headers = headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
     let body = match body {

@@ -1,7 +1,7 @@
-//! The scenario file: its types and how it is read.
+//! Types and parser of the scenario file.
 //!
-//! Actions are read one by one from a first, loose pass over the file, so that an error can say which scenario,
-//! step and action it is about instead of only a line number.
+//! Actions are parsed one by one after a first, loose pass over the file, so that an error can name the
+//! scenario, step and action instead of only a line number.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,21 @@ use serde_json::Value;
 
 use crate::{Finish, Headers, Usage};
 
-/// What one call to the model does.
+/// Actions of one call to the model.
 pub type Step = Vec<Action>;
 
-/// A named script.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// One line for listings.
+    /// One-line description for lists.
     pub about: String,
-    /// What the first, second, ... call since the newest prompt does. Never empty.
+    /// Steps of the first, second, ... call since the newest prompt. Never empty.
     pub steps: Vec<Step>,
-    /// The same for a conversation that was summarised; empty if that makes no difference.
+    /// Steps after the conversation was summarised; empty if they are the same.
     pub after_summary: Vec<Step>,
 }
 
 impl Scenario {
-    /// What call number `index` does; the last step repeats.
+    /// The step of call number `index`; the last step repeats.
     pub(super) fn step(&self, index: usize, summarised: bool) -> &[Action] {
         let other = summarised && !self.after_summary.is_empty();
         let steps = if other { &self.after_summary } else { &self.steps };
@@ -33,90 +32,79 @@ impl Scenario {
     }
 }
 
-/// One thing a scripted model does. See the module above for the file format.
+/// One action of a scripted model. The module above describes the file format.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Action {
-    /// Says something.
+    /// Streams answer text.
     Text(Talk),
-    /// Thinks something.
+    /// Streams reasoning.
     Reasoning(Talk),
-    /// Calls a tool.
     Tool {
-        /// The tool's name.
         name: String,
-        /// Its input.
         #[serde(default)]
         input: Option<Value>,
-        /// The argument text as it is, in place of `input`.
+        /// Raw argument text in place of `input`.
         #[serde(default)]
         raw: Option<String>,
     },
-    /// Pauses.
     Wait {
-        /// For how long.
         ms: u64,
     },
-    /// Never says anything again.
+    /// Sends nothing more.
     Stall {
-        /// Only for so many attempts.
+        /// Number of attempts that fail; `None` means all.
         #[serde(default)]
         times: Option<u32>,
     },
-    /// Loses the connection.
     Drop {
-        /// Only for so many attempts.
+        /// Number of attempts that fail; `None` means all.
         #[serde(default)]
         times: Option<u32>,
     },
-    /// Reports a failure inside the stream.
+    /// Reports an error inside the stream.
     Error {
-        /// What a person reads.
         message: String,
-        /// The provider's name for it.
+        /// The provider's error code.
         #[serde(default)]
         code: Option<String>,
-        /// Only for so many attempts.
+        /// Number of attempts that fail; `None` means all.
         #[serde(default)]
         times: Option<u32>,
     },
     /// Refuses the call.
     Http {
-        /// The status code.
         status: u16,
-        /// Response headers.
         #[serde(default)]
         headers: Headers,
-        /// The response body: text, or any other JSON, which is sent as its text.
+        /// Response body: text, or JSON, which is sent as text.
         #[serde(default)]
         body: Option<Value>,
-        /// Only for so many attempts.
+        /// Number of attempts that fail; `None` means all.
         #[serde(default)]
         times: Option<u32>,
     },
-    /// Ends the step.
+    /// Ends the step with a finish reason.
     Finish {
-        /// Why.
         reason: Finish,
-        /// What was used; estimated when absent.
+        /// Estimated when absent.
         #[serde(default)]
         usage: Option<Usage>,
     },
 }
 
-/// Words and how they are streamed.
+/// Text and the way it is streamed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Talk {
-    /// The words.
     pub text: String,
-    /// How many of them go into one delta.
+    /// Words per delta.
     #[serde(default = "one")]
     pub words: u32,
-    /// The pause before each delta.
+    /// Pause before each delta.
     #[serde(default)]
     pub delay_ms: u64,
-    /// How often the text is said, within one block.
+    /// Number of repetitions of the text within one block.
     #[serde(default = "one")]
     pub repeat: u32,
 }
@@ -125,17 +113,16 @@ fn one() -> u32 {
     1
 }
 
-/// Scenarios by name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scenarios(BTreeMap<String, Scenario>);
 
 impl Scenarios {
-    /// The scenarios that come with the program.
+    /// Scenarios compiled into the program.
     pub fn built_in() -> Result<Self, ParseError> {
         Self::parse(include_str!("scenarios.json"))
     }
 
-    /// Reads a scenario file.
+    /// Parses a scenario file.
     pub fn parse(json: &str) -> Result<Self, ParseError> {
         let file: BTreeMap<String, Loose> = serde_json::from_str(json).map_err(ParseError::File)?;
         file.into_iter()
@@ -149,18 +136,17 @@ impl Scenarios {
         self.0.extend(other.0);
     }
 
-    /// The scenario with that name.
     pub fn get(&self, name: &str) -> Option<&Scenario> {
         self.0.get(name)
     }
 
-    /// All scenarios, by name.
+    /// All scenarios, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Scenario)> {
         self.0.iter().map(|(name, scenario)| (name.as_str(), scenario))
     }
 }
 
-/// A scenario whose actions have not been looked at yet.
+/// A scenario whose actions are not parsed yet.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Loose {
@@ -177,7 +163,7 @@ impl Loose {
         }
         let first = self.steps.len();
         let steps = read(self.steps, scenario, 0)?;
-        // Counted on, so that an error names one place.
+        // Numbered after `steps`, so that an error names an unambiguous step.
         let after_summary = read(self.after_summary, scenario, first)?;
         Ok(Scenario { about: self.about, steps, after_summary })
     }
@@ -203,48 +189,34 @@ fn read(loose: Vec<Vec<Value>>, scenario: &str, before: usize) -> Result<Vec<Ste
     Ok(steps)
 }
 
-/// What the types cannot say: how an action fits with itself and with those before it.
+/// Checks rules that the types cannot express: fields of an action, and its position among the others.
 fn check(action: &Action, before: &[Action]) -> Result<(), &'static str> {
     if before.iter().any(|action| matches!(action, Action::Finish { .. })) {
         return Err("nothing can follow `finish`");
     }
     match action {
         Action::Http { .. } if !before.iter().all(|action| matches!(action, Action::Http { .. })) => {
-            Err("`http` refuses the whole call, so it has to come first")
+            Err("`http` refuses the whole call, so it must come first")
         }
         Action::Tool { input, raw, .. } if input.is_some() == raw.is_some() => {
             Err("`tool` needs either `input` or `raw`")
         }
-        Action::Text(talk) | Action::Reasoning(talk) if talk.words == 0 => {
-            Err("`words` has to be at least 1")
-        }
+        Action::Text(talk) | Action::Reasoning(talk) if talk.words == 0 => Err("`words` must be at least 1"),
         _ => Ok(()),
     }
 }
 
-/// A scenario file that cannot be used.
+/// An invalid scenario file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// The file as a whole.
+    /// The file as a whole is invalid.
     #[error("cannot read the scenario file: {0}")]
     File(#[source] serde_json::Error),
-    /// A scenario that does nothing, not even nothing.
+    /// The scenario has no steps at all.
     #[error("scenario `{scenario}` has no steps")]
-    NoSteps {
-        /// Its name.
-        scenario: String,
-    },
-    /// One action; steps and actions are counted from 1.
+    NoSteps { scenario: String },
+    /// An invalid action; steps and actions are counted from 1.
     #[error("scenario `{scenario}`, step {step}, action {action}: {message}")]
-    Action {
-        /// The scenario's name.
-        scenario: String,
-        /// Which step.
-        step: usize,
-        /// Which action of the step.
-        action: usize,
-        /// What is wrong with it.
-        message: String,
-    },
+    Action { scenario: String, step: usize, action: usize, message: String },
 }

@@ -1,4 +1,4 @@
-//! What the demo says when it is asked for something other than a step of a turn.
+//! The demo's titles and summaries.
 
 use super::choice;
 use super::scenario::{Action, Talk};
@@ -24,16 +24,16 @@ pub(super) fn title(request: &Request) -> Vec<Action> {
     said(title.chars().take(TITLE).collect())
 }
 
-/// How every summary begins.
+/// Prefix of every summary.
 const SUMMARY: &str = "Summary by the demo model:";
 
-/// A summary: how much was said, which is all a script can honestly tell.
+/// A summary that states the number of lines, which is all a script can tell.
 pub(super) fn summary(request: &Request) -> Vec<Action> {
     let lines = choice::prompt(request).lines().count();
     said(format!("{SUMMARY} what came before this has {lines} lines."))
 }
 
-/// Whether the conversation begins with such a summary.
+/// Returns true if the conversation contains such a summary.
 pub(super) fn is_summarised(request: &Request) -> bool {
     request.messages.iter().any(|message| match message {
         Message::Assistant(said) => {

@@ -1,4 +1,4 @@
-//! What every scenario says, and how the clock and the attempt change it.
+//! Output of every scenario, and the effect of the clock and the attempt.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn request(model: &str, prompt: &str) -> Request {
     request
 }
 
-/// One call as text: a line per event, deltas as their text only. A silent minute ends it.
+/// One call as text: a line per event, deltas as their text only. A minute of silence ends it.
 async fn hear(demo: &Demo, request: Request) -> (String, Vec<ModelEvent>) {
     let mut heard = String::new();
     let mut events = Vec::new();
@@ -49,7 +49,7 @@ async fn hear(demo: &Demo, request: Request) -> (String, Vec<ModelEvent>) {
     (heard, events)
 }
 
-/// A whole turn: calls are answered with `answers`, failed calls tried again, at most `calls` calls.
+/// A whole turn: answers tool calls with `answers`, retries failed calls, makes at most `calls` calls.
 async fn turn(
     demo: &Demo,
     mut request: Request,
@@ -112,12 +112,12 @@ fn fixture(name: &str) -> ToolResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_built_in_scenario_says_what_it_says() {
+async fn built_in_scenarios_match_their_snapshots() {
     let demo = Demo::built_in().unwrap();
     let names: Vec<String> = Scenarios::built_in().unwrap().iter().map(|(name, _)| name.to_owned()).collect();
     assert!(names.len() >= 30, "{names:?}");
     for name in names {
-        // Two numbers keep the long ones short enough to read.
+        // The suffix keeps the long scenarios short enough to read.
         let model = match name.as_str() {
             "long_stream" | "slow" => format!("{name}:3"),
             _ => name.clone(),
@@ -142,7 +142,7 @@ async fn the_friendly_demo_varies_with_the_prompt() {
     ] {
         let mut asked = request("baton", prompt);
         asked.model.model.push_str("@0");
-        // Whole texts instead of single words: what matters here is what it says.
+        // Joins the words of each text, because only the text matters here.
         let told = turn(&demo, asked, 7, fixture).await.replace("\"\n  \"", "");
         insta::assert_snapshot!(format!("baton_{name}"), told);
     }
@@ -163,7 +163,7 @@ async fn the_friendly_demo_ends_even_when_every_tool_fails_or_is_missing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn long_stream_has_two_thousand_deltas_or_as_many_as_asked() {
+async fn long_stream_has_two_thousand_deltas_or_the_requested_number() {
     let demo = Demo::built_in().unwrap();
     for (model, wanted) in [("long_stream", 2000), ("long_stream:17", 17)] {
         let (_, events) = hear(&demo, request(model, "go")).await;
@@ -173,7 +173,7 @@ async fn long_stream_has_two_thousand_deltas_or_as_many_as_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_takes_the_time_it_says() {
+async fn slow_takes_the_stated_time() {
     let demo = Demo::built_in().unwrap();
     for (model, wanted) in [("slow", 4000), ("slow:10@50", 500)] {
         let start = Instant::now();
@@ -201,7 +201,7 @@ async fn an_unknown_scenario_is_an_unknown_model() {
 }
 
 #[tokio::test]
-async fn titles_and_summaries_come_even_from_a_scenario_that_fails() {
+async fn titles_and_summaries_work_even_in_failing_scenarios() {
     let demo = Demo::built_in().unwrap();
     for purpose in [Purpose::Title, Purpose::Compaction] {
         let asked = Request {

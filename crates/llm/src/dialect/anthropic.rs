@@ -1,4 +1,4 @@
-//! Anthropic's Messages, and the servers that imitate it.
+//! Anthropic's Messages API and compatible servers.
 
 mod decode;
 mod encode;
@@ -6,5 +6,5 @@ mod encode;
 pub(super) use decode::Decode;
 pub(super) use encode::encode;
 
-/// The name under which metadata of this dialect is kept.
+/// Key of this dialect's metadata.
 const NAME: &str = "anthropic";

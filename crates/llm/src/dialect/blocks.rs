@@ -1,13 +1,13 @@
-//! Text and reasoning for dialects that do not say where a block begins and ends.
+//! Text and reasoning blocks for dialects without explicit starts and ends.
 
 use serde_json::Value;
 
 use crate::ModelEvent;
 
-/// The block that is open, if one is. A delta of the other kind ends it.
+/// The open block, if any. A delta of the other kind ends it.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
-    /// How many there have been.
+    /// Number of blocks so far.
     count: usize,
     open: Option<Block>,
 }
@@ -16,12 +16,12 @@ pub(super) struct Blocks {
 struct Block {
     id: String,
     reasoning: bool,
-    /// What the provider wants back with it.
+    /// Data that the provider expects back with the block.
     metadata: Option<Value>,
 }
 
 impl Blocks {
-    /// More answer text.
+    /// Adds answer text.
     pub(super) fn text(&mut self, text: &str, out: &mut Vec<ModelEvent>) {
         if !text.is_empty() {
             let id = self.continued(false, out);
@@ -29,7 +29,7 @@ impl Blocks {
         }
     }
 
-    /// More reasoning.
+    /// Adds reasoning.
     pub(super) fn reasoning(&mut self, text: &str, out: &mut Vec<ModelEvent>) {
         if !text.is_empty() {
             let id = self.continued(true, out);
@@ -37,8 +37,8 @@ impl Blocks {
         }
     }
 
-    /// Sets what the provider wants back with the open reasoning; opens an empty one if none is open, or if the
-    /// open one has its own already.
+    /// Sets the metadata of the open reasoning block. Opens an empty one if none is open, or if the open one
+    /// already has metadata.
     pub(super) fn sign(&mut self, metadata: Value, out: &mut Vec<ModelEvent>) {
         if self.open.as_ref().is_some_and(|block| block.metadata.is_some()) {
             self.close(out);
@@ -49,12 +49,12 @@ impl Blocks {
         }
     }
 
-    /// Whether reasoning is open.
+    /// Returns true if a reasoning block is open.
     pub(super) fn is_reasoning(&self) -> bool {
         self.open.as_ref().is_some_and(|block| block.reasoning)
     }
 
-    /// Ends what is open.
+    /// Ends the open block.
     pub(super) fn close(&mut self, out: &mut Vec<ModelEvent>) {
         let Some(Block { id, reasoning, metadata }) = self.open.take() else { return };
         out.push(if reasoning {

@@ -1,6 +1,6 @@
-//! `OpenAI`'s Chat Completions and its imitators: Ollama, llama.cpp, vLLM, LM Studio, `OpenRouter`, Groq,
-//! `DeepSeek`, Mistral and a hundred more. They agree on text and differ in the rest, so reading is lenient and
-//! writing keeps to what all of them take.
+//! `OpenAI`'s Chat Completions API and compatible servers: Ollama, llama.cpp, vLLM, LM Studio, `OpenRouter`,
+//! Groq, `DeepSeek`, Mistral and a hundred more. They agree on text and differ in the rest, so decoding is
+//! lenient and encoding uses only what all of them accept.
 
 mod calls;
 mod decode;
@@ -10,14 +10,14 @@ mod usage;
 pub(super) use decode::Decode;
 pub(super) use encode::encode;
 
-/// The name under which the field that reasoning came in is kept.
+/// Metadata key of the field in which reasoning arrived.
 const COMPATIBLE: &str = "openaiCompatible";
 
-/// That field's name.
+/// Name of that field.
 const FIELD: &str = "reasoningField";
 
-/// The name under which a router's reasoning is kept.
+/// Metadata key of a router's reasoning.
 const ROUTER: &str = "openrouter";
 
-/// The router's list, there as here.
+/// Field of a router's reasoning, on the wire and in the metadata.
 const DETAILS: &str = "reasoning_details";

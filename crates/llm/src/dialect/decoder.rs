@@ -1,4 +1,4 @@
-//! What all decoders have in common: JSON out of frames, one end, and nothing after it.
+//! Common part of all decoders: JSON from frames, exactly one end, and nothing after it.
 
 use std::fmt;
 
@@ -7,28 +7,28 @@ use sse::Frame;
 
 use crate::{Error, ModelEvent};
 
-/// Ends a stream of `OpenAI`'s making.
+/// End mark of `OpenAI`'s streams.
 const DONE: &str = "[DONE]";
 
-/// Names under which servers send frames that say nothing.
+/// Event names of frames without content.
 const KEEP_ALIVES: [&str; 5] = ["ping", "keepalive", "keep-alive", "heartbeat", "comment"];
 
-/// The half of a dialect that differs.
+/// The dialect-specific part of a decoder.
 pub(super) trait Decode: Send + fmt::Debug {
-    /// Takes one payload. An error ends the stream.
+    /// Decodes one payload. An error ends the stream.
     fn payload(&mut self, payload: &Value, out: &mut Vec<ModelEvent>) -> Result<(), Error>;
 
-    /// Takes the end of the stream: closes what is open and finishes, if the provider has said enough for that.
-    /// `marked` tells the dialect's own mark from a connection that merely ended.
+    /// Handles the end of the stream: closes open blocks and finishes, if the provider sent a reason. `marked`
+    /// is true for the dialect's end mark and false for a connection that merely ended.
     fn end(&mut self, marked: bool, out: &mut Vec<ModelEvent>);
 
-    /// Whether the provider has said why it stopped, so that only numbers can follow.
+    /// Returns true if the provider has sent a finish reason, so that only usage can follow.
     fn is_settled(&self) -> bool;
 }
 
-/// Turns the frames of one answer into events.
+/// Decodes the frames of one response into events.
 ///
-/// A stream ends with [`ModelEvent::Finish`] or with an error, once; whatever is pushed after that is ignored.
+/// A stream ends exactly once, with [`ModelEvent::Finish`] or with an error; later frames are ignored.
 #[derive(Debug)]
 pub struct Decoder {
     dialect: Box<dyn Decode>,
@@ -40,7 +40,7 @@ impl Decoder {
         Self { dialect: Box::new(dialect), over: false }
     }
 
-    /// Takes a frame. No events mean that it said nothing: a keep-alive, or a formality.
+    /// Decodes a frame. Returns no events for a keep-alive or a frame without content.
     pub fn push(&mut self, frame: &Frame) -> Vec<Result<ModelEvent, Error>> {
         let data = frame.data.trim();
         if self.over || data.is_empty() {
@@ -61,18 +61,18 @@ impl Decoder {
         }
     }
 
-    /// Takes the end of the stream. Without the provider's own word for it, the connection was lost.
+    /// Handles the end of the stream. Without the provider's end mark, the connection was lost.
     pub fn end(&mut self) -> Vec<Result<ModelEvent, Error>> {
         if self.over { Vec::new() } else { self.close(false) }
     }
 
-    /// Whether nothing more can come.
+    /// Returns true if no more events can follow.
     pub fn is_over(&self) -> bool {
         self.over
     }
 
-    /// Whether the provider has said why it stopped, so that only numbers can follow. Not every server ends the
-    /// stream then, and none has to be waited for long.
+    /// Returns true if the provider has sent a finish reason, so that only usage can follow. Not every server
+    /// ends the stream then, so callers should not wait long.
     pub fn is_settled(&self) -> bool {
         self.over || self.dialect.is_settled()
     }

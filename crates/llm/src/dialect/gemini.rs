@@ -1,8 +1,8 @@
-//! Google's `generateContent`, streamed.
+//! Google's streamed `generateContent`.
 //!
-//! Gemini signs its thoughts, and the signature is attached to whatever part they led to: a call, a text or the
-//! thought itself. Here it travels as the metadata of a reasoning block, with a word on what it signs; a block
-//! without text is made where there is none. Without the signature, newer models refuse the next call.
+//! Gemini signs its thoughts and attaches the signature to the part they led to: a call, a text or the thought
+//! itself. Here it is metadata of a reasoning block, together with what it signs; where there is no such block,
+//! an empty one is created. Without the signature, newer models reject the next call.
 
 mod decode;
 mod encode;
@@ -10,17 +10,17 @@ mod encode;
 pub(super) use decode::Decode;
 pub(super) use encode::encode;
 
-/// The name under which metadata of this dialect is kept.
+/// Key of this dialect's metadata.
 const NAME: &str = "google";
 
-/// The signature.
+/// Metadata field of the signature.
 const SIGNATURE: &str = "thoughtSignature";
 
-/// What it signs; the thought itself if this is absent.
+/// Metadata field for the signed part; absent for the thought itself.
 const SIGNS: &str = "signs";
 
-/// The call that follows.
+/// The signature belongs to the following call.
 const CALL: &str = "call";
 
-/// The text before.
+/// The signature belongs to the preceding text.
 const TEXT: &str = "text";

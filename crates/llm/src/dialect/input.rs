@@ -1,10 +1,10 @@
-//! The arguments of tool calls, as models write them.
+//! Arguments of tool calls.
 
 use serde_json::{Map, Value};
 
-/// What a model wrote as arguments: an object, or the text itself if it is none.
+/// Parses arguments: an object, or the text itself if it is not one.
 ///
-/// Nothing and null mean no arguments: several models write them for tools that need none.
+/// Empty text and null mean no arguments: several models write them for tools without parameters.
 pub(super) fn parse(text: &str) -> Value {
     if text.trim().is_empty() {
         return Value::Object(Map::new());
@@ -16,7 +16,7 @@ pub(super) fn parse(text: &str) -> Value {
     }
 }
 
-/// Arguments that came as JSON rather than as its text.
+/// Arguments that arrived as JSON instead of text.
 pub(super) fn of(value: &Value) -> Value {
     match value {
         Value::Object(_) => value.clone(),
@@ -26,13 +26,13 @@ pub(super) fn of(value: &Value) -> Value {
     }
 }
 
-/// Arguments as they are told to a provider, which takes nothing but an object. What was wrong with others is
-/// in the tool's answer.
+/// Arguments in the form that providers accept, which is an object. For others an empty one is sent; the tool's
+/// result describes the error.
 pub(super) fn told(input: &Value) -> Value {
     if input.is_object() { input.clone() } else { Value::Object(Map::new()) }
 }
 
-/// A tool's schema with what every provider insists on.
+/// A tool's schema with the fields that every provider requires.
 pub(super) fn schema(schema: &Value) -> Value {
     let mut schema = match schema {
         Value::Object(schema) => schema.clone(),
@@ -48,7 +48,7 @@ pub(super) fn schema(schema: &Value) -> Value {
     Value::Object(schema)
 }
 
-/// A call's id in letters that every provider takes. The same id always becomes the same one.
+/// A call id with characters that every provider accepts. The mapping is deterministic.
 pub(super) fn id(id: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
     id.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect()
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_is_always_one_of_an_object() {
+    fn a_schema_always_describes_an_object() {
         assert_eq!(schema(&Value::Null), json!({ "type": "object", "properties": {} }));
         assert_eq!(
             schema(

@@ -1,4 +1,4 @@
-//! Attachments: what a file is, whether a model takes it, and what it is told if it does not.
+//! Attachments: their kind, if the model accepts them, and the message if it does not.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,12 +6,12 @@ use base64::engine::general_purpose::STANDARD;
 use super::Abilities;
 use crate::{Attachment, ToolResult, UserContent};
 
-/// An attachment as the dialects write it down.
+/// An attachment in a form that dialects can encode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Media {
-    /// Words, or words in place of something the model cannot take.
+    /// Text, or a message in place of a file that the model does not accept.
     Text(String),
-    /// Something of a kind, with its content or its address.
+    /// A file with its content or address.
     File { kind: Kind, mime: String, name: Option<String>, source: Source },
 }
 
@@ -26,7 +26,7 @@ pub(super) enum Kind {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    /// Base64.
+    /// Content in base64.
     Data(String),
     Url(String),
 }
@@ -41,7 +41,7 @@ impl Source {
     }
 }
 
-/// A block of a user message.
+/// Converts a block of a user message.
 pub(super) fn of(content: &UserContent, abilities: &Abilities) -> Media {
     match content {
         UserContent::Text(text) => Media::Text(text.clone()),
@@ -49,12 +49,12 @@ pub(super) fn of(content: &UserContent, abilities: &Abilities) -> Media {
     }
 }
 
-/// A file of a tool's answer.
+/// Converts a file of a tool's result.
 pub(super) fn of_tool(file_: &Attachment, abilities: &Abilities) -> Media {
     file(&file_.mime, file_.name.as_deref(), &file_.url, abilities)
 }
 
-/// The files of these answers, for a message after them.
+/// Files of these results, for a following user message.
 pub(super) fn after(results: &[ToolResult], abilities: &Abilities) -> Vec<Media> {
     let files = results.iter().flat_map(|result| &result.files);
     let files: Vec<Media> = files.map(|file| of_tool(file, abilities)).collect();
@@ -96,7 +96,7 @@ fn file(mime: &str, name: Option<&str>, url: &str, abilities: &Abilities) -> Med
     }
 }
 
-/// A text file, as words.
+/// The content of a text file.
 fn words(data: &str, name: &str) -> Media {
     match STANDARD.decode(data) {
         Ok(bytes) => Media::Text(format!("{name}:\n{}", String::from_utf8_lossy(&bytes))),
@@ -114,12 +114,12 @@ fn kind(mime: &str) -> Kind {
     }
 }
 
-/// The media type and the base64 content of a `data:` address.
+/// Media type and base64 content of a `data:` address.
 fn data(url: &str) -> Option<(&str, String)> {
     let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
     Some(match head.strip_suffix(";base64") {
         Some(head) => (head.split(';').next().unwrap_or_default(), data.to_owned()),
-        // Plain content; whatever escapes it has are the sender's business.
+        // Plain content; escapes are kept unchanged.
         None => (head.split(';').next().unwrap_or_default(), STANDARD.encode(data)),
     })
 }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_cannot_take_becomes_a_sentence() {
+    fn unsupported_files_become_an_error_text() {
         let Media::Text(told) = read("application/pdf", "data:application/pdf;base64,AA==") else {
             panic!("a pdf was sent")
         };
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_told_as_words() {
+    fn text_files_are_sent_as_text() {
         assert_eq!(read("text/csv", "data:text/csv;base64,YSxi"), Media::Text("\"a.x\":\na,b".into()));
         assert_eq!(read("", "data:text/plain,hi"), Media::Text("\"a.x\":\nhi".into()));
     }

@@ -1,11 +1,11 @@
-//! Settings of a call. People write them as they do for OpenCode, whose names are in camel case and sometimes
-//! differ from the provider's; anything not known here goes to the provider as it is.
+//! Settings of a call. Users write them as for OpenCode, in camel case and sometimes with other names than the
+//! provider's; unknown settings are sent to the provider unchanged.
 
 use serde_json::{Map, Value};
 
 use crate::json;
 
-/// Moves settings to where the provider has them: each pair is a name and a path.
+/// Moves settings to the provider's paths; each pair is a name and a path.
 pub(super) fn place(settings: &mut Map<String, Value>, places: &[(&str, &[&str])]) {
     for (name, path) in places {
         if let Some(value) = settings.shift_remove(*name) {
@@ -14,14 +14,14 @@ pub(super) fn place(settings: &mut Map<String, Value>, places: &[(&str, &[&str])
     }
 }
 
-/// Removes settings that are about the client and not for the provider.
+/// Removes settings that concern the client and not the provider.
 pub(super) fn forget(settings: &mut Map<String, Value>, names: &[&str]) {
     for name in names {
         settings.shift_remove(*name);
     }
 }
 
-/// Spells the keys as `snake_case`, at every depth.
+/// Converts keys to `snake_case` at every depth.
 pub(super) fn snake(settings: Map<String, Value>) -> Map<String, Value> {
     settings.into_iter().map(|(key, value)| (snake_key(&key), snake_value(value))).collect()
 }
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_find_their_place() {
+    fn settings_are_moved_to_their_paths() {
         let mut settings =
             map(json!({ "reasoningEffort": "high", "reasoning": { "summary": "auto" }, "x": 1 }));
         place(&mut settings, &[("reasoningEffort", &["reasoning", "effort"]), ("absent", &["a"])]);

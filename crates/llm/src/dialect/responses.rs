@@ -1,4 +1,5 @@
-//! `OpenAI`'s Responses, stateless: nothing is stored there, and reasoning goes back encrypted.
+//! `OpenAI`'s Responses API without server-side state: nothing is stored there, and reasoning is sent back
+//! encrypted.
 
 mod decode;
 mod encode;
@@ -6,11 +7,11 @@ mod encode;
 pub(super) use decode::Decode;
 pub(super) use encode::encode;
 
-/// The name under which metadata of this dialect is kept.
+/// Key of this dialect's metadata.
 const NAME: &str = "openai";
 
-/// The item's id.
+/// Metadata field of the item's id.
 const ITEM: &str = "itemId";
 
-/// The reasoning itself, readable by the provider only.
+/// Metadata field of the encrypted reasoning.
 const ENCRYPTED: &str = "reasoningEncryptedContent";

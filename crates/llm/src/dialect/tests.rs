@@ -1,5 +1,4 @@
-//! Tests of the dialects, through three doors: a recording in and events out, a request in and a body out, and
-//! both in a circle.
+//! Tests of the dialects: recordings to events, requests to bodies, and round trips.
 
 mod decoding;
 mod encoding;
@@ -15,7 +14,7 @@ use crate::{AssistantContent, Error, Message, ModelEvent, ModelRef, Request, Too
 
 const ALL: [Dialect; 4] = [Dialect::Anthropic, Dialect::Responses, Dialect::Chat, Dialect::Gemini];
 
-/// The recordings, with the dialect they are in.
+/// Recordings with their dialect.
 const RECORDINGS: [(&str, Dialect, &str); 6] = [
     ("anthropic", Dialect::Anthropic, include_str!("tests/recordings/anthropic.sse")),
     ("responses", Dialect::Responses, include_str!("tests/recordings/responses.sse")),
@@ -32,7 +31,7 @@ fn recording(name: &str) -> (Dialect, &'static str) {
 
 type Heard = Vec<Result<ModelEvent, Error>>;
 
-/// What is heard when a stream arrives in these pieces.
+/// Events of a stream that arrives in these pieces.
 fn hear<'p>(dialect: Dialect, pieces: impl IntoIterator<Item = &'p [u8]>) -> Heard {
     let mut frames = sse::Decoder::default();
     let mut decoder = dialect.decoder(3);
@@ -47,7 +46,7 @@ fn hear<'p>(dialect: Dialect, pieces: impl IntoIterator<Item = &'p [u8]>) -> Hea
     heard
 }
 
-/// What is heard of these payloads.
+/// Events of these payloads.
 fn hear_payloads(dialect: Dialect, payloads: &[Value]) -> Heard {
     let mut decoder = dialect.decoder(3);
     let frames = payloads.iter().map(|payload| Frame { data: payload.to_string(), ..Frame::default() });
@@ -56,7 +55,7 @@ fn hear_payloads(dialect: Dialect, payloads: &[Value]) -> Heard {
     heard
 }
 
-/// One line for each thing heard.
+/// One line per event.
 fn lines(heard: &Heard) -> String {
     let line = |event: &Result<ModelEvent, Error>| match event {
         Ok(event) => serde_json::to_string(event).expect("events are JSON"),
@@ -65,7 +64,7 @@ fn lines(heard: &Heard) -> String {
     heard.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// What was said, as it is told to the model with the next request.
+/// The response as content of the next request.
 fn told(heard: &Heard) -> Vec<AssistantContent> {
     let mut content: Vec<(String, AssistantContent)> = Vec::new();
     for event in heard.iter().map(|event| event.clone().expect("nothing went wrong")) {

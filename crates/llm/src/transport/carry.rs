@@ -1,4 +1,4 @@
-//! Calls that somebody else makes, in place of our own connections.
+//! Calls that another component makes in place of our own connections.
 
 use std::fmt;
 
@@ -10,30 +10,29 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{CallHeaders, Error, Headers};
 
-/// Makes calls in a way of its own. It need not keep deadlines: whoever asks does, and drops what takes too long.
+/// Makes calls on behalf of a client. It need not enforce timeouts: the caller does, and drops calls that take
+/// too long.
 pub trait Carrier: Send + Sync + fmt::Debug {
-    /// Makes a call, up to the headers of its answer. Dropping the future, or the body, ends it.
+    /// Makes a call up to the response headers. Dropping the future or the body ends it.
     fn carry(&self, call: Carried) -> BoxFuture<'static, Result<Reply, Error>>;
 }
 
-/// A call, as it would be made: a POST of JSON.
+/// A call: a POST of JSON.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Carried {
-    /// Where to; it may hold a password.
+    /// Address; may contain a password.
     pub url: String,
-    /// Its headers, with the key.
+    /// Headers including the key.
     pub headers: CallHeaders,
-    /// What is said.
     pub body: String,
 }
 
-/// The answer to a call.
+/// The response to a call.
 pub struct Reply {
-    /// Its status.
     pub status: u16,
-    /// Its headers, names in lower case.
+    /// Headers with lower-case names.
     pub headers: Headers,
-    /// What is to be read, unpacked.
+    /// Decompressed body.
     pub body: BoxStream<'static, Result<Bytes, Error>>,
 }
 
@@ -49,7 +48,7 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// An answer, whoever made the call.
+/// A response from either kind of call.
 pub(super) struct Response {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
@@ -75,7 +74,7 @@ impl From<Reply> for Response {
     }
 }
 
-/// Headers as whoever makes the call is told them.
+/// Headers in the form that a carrier receives.
 pub(super) fn told(headers: &HeaderMap) -> CallHeaders {
     let readable = |(name, value): (&HeaderName, &HeaderValue)| {
         Some((name.to_string(), value.to_str().ok()?.to_owned()))

@@ -1,24 +1,24 @@
-//! How long to wait, and for what.
+//! Timeouts of calls.
 
 use std::time::Duration;
 
-/// To a connection, TLS included.
+/// Timeout of a connection, including TLS.
 pub(super) const CONNECT: Duration = Duration::from_secs(15);
 
-/// The longest wait anybody can ask for. "No limit" means this.
+/// Longest timeout that can be configured. "No limit" means this.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// How long each wait of a call may be. Only what says something ends one: comments, pings and empty deltas
-/// keep a connection open and prove nothing about the model behind it.
+/// Timeouts of a call. Only content resets one: comments, pings and empty deltas keep a connection open, but
+/// prove nothing about the model behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
-    /// From the call to the response headers. Long prompts are read before anything is answered.
+    /// From the call to the response headers. Long prompts are processed before the response begins.
     pub headers: Duration,
     /// From the headers to the first event.
     pub first_chunk: Duration,
-    /// From one event to the next. Models that reason in secret are silent for minutes.
+    /// From one event to the next. Models with hidden reasoning are silent for minutes.
     pub next_chunk: Duration,
-    /// For everything.
+    /// The whole call.
     pub total: Duration,
 }
 
@@ -34,7 +34,7 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
-    /// A wait in milliseconds as people configure it; nothing means as long as possible.
+    /// Converts configured milliseconds; `None` means the longest timeout.
     pub(crate) fn wait(millis: Option<u64>) -> Duration {
         millis.map_or(LONGEST, |millis| Duration::from_millis(millis).min(LONGEST))
     }

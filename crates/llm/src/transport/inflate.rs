@@ -1,5 +1,5 @@
-//! Answers that arrive compressed. None is asked for, because compression holds back the pieces of a stream,
-//! but some gateways compress all the same.
+//! Decompresses responses. None is requested compressed, because compression delays the pieces of a stream, but
+//! some gateways compress all the same.
 
 use std::io::{self, Write as _};
 
@@ -8,7 +8,7 @@ use flate2::write::{GzDecoder, ZlibDecoder};
 
 use crate::Error;
 
-/// Undoes the compression of one answer.
+/// Decompressor of one response.
 #[derive(Debug)]
 pub(super) enum Inflate {
     Plain,
@@ -17,17 +17,17 @@ pub(super) enum Inflate {
 }
 
 impl Inflate {
-    /// For an answer with this `content-encoding`.
+    /// The decompressor for a `content-encoding`.
     pub(super) fn of(encoding: Option<&str>) -> Result<Self, Error> {
         match encoding.unwrap_or_default().trim().to_ascii_lowercase().as_str() {
             "" | "identity" => Ok(Self::Plain),
             "gzip" | "x-gzip" => Ok(Self::Gzip(Box::new(GzDecoder::new(Vec::new())))),
             "deflate" => Ok(Self::Zlib(Box::new(ZlibDecoder::new(Vec::new())))),
-            other => Err(Error::Garbled(format!("it is compressed as `{other}`, which was not asked for"))),
+            other => Err(Error::Garbled(format!("unsupported compression `{other}`"))),
         }
     }
 
-    /// What the next bytes stand for, as far as it can be told yet.
+    /// Decompresses the next bytes as far as possible.
     pub(super) fn push(&mut self, bytes: Bytes) -> Result<Bytes, Error> {
         let inflated = match self {
             Self::Plain => return Ok(bytes),
@@ -42,7 +42,7 @@ impl Inflate {
         };
         inflated
             .map(Bytes::from)
-            .map_err(|error: io::Error| Error::Garbled(format!("it cannot be decompressed ({error})")))
+            .map_err(|error: io::Error| Error::Garbled(format!("decompression failed ({error})")))
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compressed_pieces_come_out_as_soon_as_they_can() {
+    fn compressed_pieces_are_decompressed_without_delay() {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         let mut pieces = Vec::new();
         for text in ["data: one\n\n", "data: zwei €\n\n"] {
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn zlib_is_understood_byte_by_byte() {
+    fn zlib_is_decompressed_byte_by_byte() {
         let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
         zlib.write_all(b"hello hello hello").unwrap();
         let bytes = zlib.finish().unwrap();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn other_compression_and_nonsense_are_errors() {
+    fn other_compression_and_invalid_data_are_errors() {
         assert!(matches!(Inflate::of(Some("br")), Err(Error::Garbled(_))));
         let mut inflate = Inflate::of(Some("gzip")).unwrap();
         assert!(matches!(

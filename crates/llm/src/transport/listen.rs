@@ -1,4 +1,4 @@
-//! Listening to an answer: bytes in, events out, and an end to every silence.
+//! Reads a response: bytes in, events out, with a timeout for every silence.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,34 +16,34 @@ use crate::{Deadline, Error, ModelEvent};
 #[cfg(test)]
 mod tests;
 
-/// The most bytes an answer may have. Models write a few hundred kilobytes at most.
+/// Largest response in bytes. Models write a few hundred kilobytes at most.
 pub const MAX_ANSWER: usize = 64 << 20;
 
-/// How long numbers may take to follow the reason to stop. Some servers forget to end the stream.
+/// Time for usage to follow the finish reason. Some servers forget to end the stream.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// How long the end of the body may take to follow the last event. A body that has been read to its end leaves
-/// a connection that the next step can use.
+/// Time for the body to end after the last event. A connection whose body was read to its end can be reused for
+/// the next step.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// The most of an unintelligible answer that is quoted.
+/// Longest quote of an invalid response, in characters.
 const EXCERPT: usize = 200;
 
-/// How an answer is written.
+/// Format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Server-sent events.
     Events,
-    /// All at once: the server does not stream.
+    /// One JSON document: the server does not stream.
     Whole,
-    /// A web page: somebody else answered.
+    /// A web page, sent by another server than the provider's.
     Page,
-    /// To be seen.
+    /// Not determined yet.
     Unknown,
 }
 
 impl Shape {
-    /// By the `content-type`. Where it says something else, the first letter decides.
+    /// Determines the format by `content-type`. For other types the first character decides.
     pub(super) fn of(kind: Option<&str>) -> Self {
         let kind = kind.unwrap_or_default().to_ascii_lowercase();
         if kind.contains("event-stream") {
@@ -64,19 +64,19 @@ impl Shape {
     }
 }
 
-/// What is known about an answer before it is read.
+/// Properties of a response before its body is read.
 pub(super) struct Answer {
     pub(super) inflate: Inflate,
     pub(super) shape: Shape,
     pub(super) decoder: Decoder,
     pub(super) deadlines: Deadlines,
-    /// When everything has to be over.
+    /// Deadline of the whole call.
     pub(super) total: Instant,
-    /// The most bytes it may have.
+    /// Largest size in bytes.
     pub(super) limit: usize,
 }
 
-/// The events of an answer. An error is the last of them.
+/// Events of a response. An error is the last one.
 pub(super) fn listen<S>(body: S, answer: Answer) -> impl Stream<Item = Result<ModelEvent, Error>> + Send
 where
     S: Stream<Item = Result<Bytes, Error>> + Unpin + Send,
@@ -104,22 +104,22 @@ struct Listener<S> {
     body: S,
     answer: Answer,
     frames: sse::Decoder,
-    /// An answer that comes all at once.
+    /// The body so far, if the server does not stream.
     whole: Vec<u8>,
     taken: usize,
     heard: VecDeque<Result<ModelEvent, Error>>,
-    /// Since when nothing has been said, the time that nobody listened left out.
+    /// Start of the current silence, excluding the time in which the caller did not poll.
     silent_from: Instant,
-    /// When the last event was handed over.
+    /// Time at which the last event was returned.
     left_at: Instant,
-    /// Whether anything has been said at all.
+    /// True once any event has arrived.
     said: bool,
     over: bool,
 }
 
 impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
     async fn next(&mut self) -> Option<Result<ModelEvent, Error>> {
-        // While nobody listened, nobody can have been silent.
+        // Time in which the caller did not poll is not silence of the provider.
         self.silent_from += self.left_at.elapsed();
         let event = self.hear_next().await;
         self.left_at = Instant::now();
@@ -132,7 +132,7 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
             match timeout_at(at, self.body.next()).await {
                 Ok(Some(Ok(bytes))) => self.take(bytes),
                 Ok(None) => self.end(),
-                // What matters has been said.
+                // Everything important has arrived.
                 Ok(Some(Err(_))) | Err(_) if self.answer.decoder.is_settled() => self.end(),
                 Ok(Some(Err(error))) => self.fail(error),
                 Err(_) => self.fail(passed),
@@ -144,7 +144,7 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
         self.heard.pop_front()
     }
 
-    /// Until when to wait, and what it means if nothing comes.
+    /// Deadline of the current wait, and the error when it passes.
     fn deadline(&self) -> (Instant, Error) {
         let Answer { deadlines, decoder, total, .. } = &self.answer;
         let (deadline, mut after) = if self.said {
@@ -178,7 +178,7 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
         match self.answer.shape {
             Shape::Whole => self.whole.extend_from_slice(&bytes),
             Shape::Page => self.fail(Error::Other(
-                "the provider answered with a web page; its address may be wrong, or a proxy is in the way"
+                "the provider answered with a web page; its address may be wrong, or a proxy may be in the way"
                     .to_owned(),
             )),
             Shape::Events | Shape::Unknown => {
@@ -204,20 +204,20 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
         self.over |= self.answer.decoder.is_over();
     }
 
-    /// The body has ended, or need not be waited for.
+    /// Handles the end of the body, or stops waiting for it.
     fn end(&mut self) {
         if self.answer.shape == Shape::Whole {
             let data = String::from_utf8_lossy(&self.whole).into_owned();
             let excerpt: String = data.chars().take(EXCERPT).collect();
             self.hear(&Frame { data, ..Frame::default() });
-            // A whole answer cannot have been cut off: it is something else.
+            // A complete JSON document cannot have been cut off, so it is an invalid response.
             let ended = self.answer.decoder.end();
             self.heard.extend(ended.into_iter().map(|event| match event {
-                Err(Error::Dropped) => Err(Error::Garbled(format!("it begins with {excerpt:?}"))),
+                Err(Error::Dropped) => Err(Error::Garbled(format!("it starts with {excerpt:?}"))),
                 event => event,
             }));
         } else {
-            // A last line without its end is none, by the rules; servers that forget it mean it all the same.
+            // The format ignores a last frame without its end, but some servers omit the end by mistake.
             let _ = self.frames.push(b"\n\n");
             while let Some(frame) = self.frames.frame() {
                 self.hear_last(&frame);
@@ -227,7 +227,7 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
         self.over = true;
     }
 
-    /// A frame that was not ended. It counts if it can be read, and is forgotten if it was cut.
+    /// Handles an unterminated frame. It counts if it can be parsed; otherwise it was cut off and is ignored.
     fn hear_last(&mut self, frame: &Frame) {
         if frame.data == "[DONE]" || serde_json::from_str::<serde::de::IgnoredAny>(&frame.data).is_ok() {
             self.hear(frame);
@@ -240,7 +240,7 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
         }
     }
 
-    /// Reads what is left of a finished answer.
+    /// Reads the rest of a finished response.
     async fn drain(&mut self) {
         if matches!(self.heard.back(), Some(Ok(ModelEvent::Finish { .. }))) {
             let _ = timeout(DRAIN, async { while let Some(Ok(_)) = self.body.next().await {} }).await;

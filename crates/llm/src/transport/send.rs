@@ -1,4 +1,4 @@
-//! Sending a call, up to the headers of its answer.
+//! Sends a call and waits for the response headers.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -17,38 +17,36 @@ use super::{Client, Deadlines, USER_AGENT};
 use crate::dialect::{Dialect, HttpCall};
 use crate::{Deadline, Error, EventStream, Headers, Secret, complaint};
 
-/// The most of a refusal that is read; the rest would not be shown to anybody.
+/// Most bytes of an error response that are read.
 pub const MAX_REFUSAL: usize = 64 << 10;
 
-/// How long a refusal may take to arrive after its headers.
+/// Timeout for the body of an error response.
 const REFUSAL: Duration = Duration::from_secs(10);
 
-/// Headers of a refusal that are nobody's business.
+/// Headers of an error response that are dropped.
 const PRIVATE: [HeaderName; 1] = [header::SET_COOKIE];
 
-/// Where and as whom to call.
+/// Address and key of a provider.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// The provider's address.
     pub url: String,
-    /// Added to the address of every call.
+    /// Query parameters of every call.
     pub query: BTreeMap<String, String>,
-    /// The key, for providers that want one, and the header they want it in.
+    /// The key and its header, for providers that need one.
     pub key: Option<(KeyHeader, Secret)>,
-    /// How long to wait.
     pub deadlines: Deadlines,
 }
 
-/// How a key is sent.
+/// Header of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyHeader {
     /// `authorization: Bearer ...`
     Bearer,
-    /// `x-api-key`, Anthropic's.
+    /// `x-api-key`, used by Anthropic.
     XApiKey,
-    /// `x-goog-api-key`, Google's.
+    /// `x-goog-api-key`, used by Google.
     XGoogApiKey,
-    /// `api-key`, Azure's.
+    /// `api-key`, used by Azure.
     ApiKey,
 }
 
@@ -69,7 +67,7 @@ impl KeyHeader {
 impl Endpoint {
     fn address(&self, path: &str) -> Result<Url, Error> {
         let mut url = Url::parse(&format!("{}{path}", self.url.trim_end_matches('/')))
-            .map_err(|error| Error::Other(format!("the provider's address is not an address: {error}")))?;
+            .map_err(|error| Error::Other(format!("invalid address of the provider: {error}")))?;
         if !self.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&self.query);
         }
@@ -79,14 +77,14 @@ impl Endpoint {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // An address may hold a password.
+        // An address may contain a password.
         let host = Url::parse(&self.url).ok().and_then(|url| url.host_str().map(str::to_owned));
         f.debug_struct("Endpoint").field("host", &host).field("key", &self.key).finish_non_exhaustive()
     }
 }
 
 impl Client {
-    /// Makes a call and listens to its answer. Dropping the stream ends the call.
+    /// Makes a call and returns its events. Dropping the stream ends the call.
     pub async fn stream(
         &self,
         endpoint: &Endpoint,
@@ -132,9 +130,9 @@ impl Client {
         if let Some((name, value)) = endpoint.key.as_ref().and_then(|(how, key)| how.header(key)) {
             headers.insert(name, value);
         }
-        // After the key: who configures a header of that name means it.
+        // Set after the key, so that a configured header of the same name overrides it.
         for (name, value) in call.headers.iter() {
-            let invalid = || Error::Other(format!("the header `{name}` cannot be sent"));
+            let invalid = || Error::Other(format!("invalid header `{name}`"));
             let name = HeaderName::try_from(name).map_err(|_| invalid())?;
             let mut value = HeaderValue::from_str(value).map_err(|_| invalid())?;
             value.set_sensitive(true);
@@ -150,7 +148,7 @@ impl Client {
         Ok(request.send().await.map_err(|error| self.failed(error))?.into())
     }
 
-    /// Asks an `OpenAI`-compatible server which models it has. Local servers have those somebody installed.
+    /// Lists the models of an `OpenAI`-compatible server. Local servers have those that the user installed.
     pub async fn list(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
         let url = endpoint.address("/models")?;
         let mut headers = HeaderMap::new();
@@ -188,7 +186,7 @@ fn stalled(deadline: Deadline, after: Duration) -> Error {
     Error::Stalled { deadline, after }
 }
 
-/// Reads a refusal, as far as it is worth reading.
+/// Reads an error response up to its limits.
 async fn refused(response: Response) -> Error {
     let Response { status, headers, body: mut pieces } = response;
     let inflate = Inflate::of(text(&headers, &header::CONTENT_ENCODING));
@@ -203,7 +201,7 @@ async fn refused(response: Response) -> Error {
             }
         }
     };
-    // Half a refusal is one all the same.
+    // A partial error response is used, too.
     let _ = tokio::time::timeout(REFUSAL, read).await;
     body.truncate(MAX_REFUSAL);
     complaint::refusal(status, headers, String::from_utf8_lossy(&body).into_owned())
@@ -222,7 +220,7 @@ fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// An error with its causes, which is where the HTTP library says what happened.
+/// Formats an error with its causes, which contain the details in the HTTP library.
 pub(super) fn chain(error: &reqwest::Error) -> String {
     let mut sentence = error.to_string();
     let mut cause = error.source();

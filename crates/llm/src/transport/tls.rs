@@ -1,4 +1,4 @@
-//! TLS: rustls on `ring`, trusting whom the system trusts.
+//! TLS with rustls on `ring` and the system's root certificates.
 
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
@@ -8,7 +8,7 @@ use crate::Error;
 pub(super) fn config() -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
-    // One unreadable certificate must not spoil the others.
+    // Skips unreadable certificates.
     let (trusted, _) = roots.add_parsable_certificates(found.certs);
     if trusted == 0 {
         tracing::warn!(

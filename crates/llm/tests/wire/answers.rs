@@ -1,4 +1,4 @@
-//! Answers, in whatever pieces and clothes they arrive.
+//! Responses in any pieces and encodings.
 
 use std::io::Write as _;
 
@@ -12,7 +12,7 @@ use fake::Reply;
 
 type Gist = (String, Vec<(String, Value)>, Option<(Finish, Usage)>);
 
-/// The text, the calls and the end of an answer.
+/// Text, calls and end of a response.
 fn gist(heard: &[Result<ModelEvent, Error>]) -> Gist {
     let (mut text, mut calls, mut finish) = (String::new(), Vec::new(), None);
     for event in heard {
@@ -27,7 +27,7 @@ fn gist(heard: &[Result<ModelEvent, Error>]) -> Gist {
 }
 
 #[tokio::test]
-async fn every_dialect_is_spoken_over_the_wire_byte_by_byte() {
+async fn every_dialect_works_over_the_wire_byte_by_byte() {
     for (dialect, recording) in RECORDINGS.iter().enumerate() {
         let fake =
             Fake::start([Reply::events().send_in(1, recording), Reply::events().send(recording)]).await;
@@ -45,7 +45,7 @@ async fn every_dialect_is_spoken_over_the_wire_byte_by_byte() {
 }
 
 #[tokio::test]
-async fn calls_arrive_as_the_provider_wants_them() {
+async fn calls_have_the_providers_headers_and_paths() {
     let expected = [
         ("/v1/messages", "x-api-key", KEY.to_owned()),
         ("/v1/responses", "authorization", format!("Bearer {KEY}")),
@@ -75,7 +75,7 @@ async fn calls_arrive_as_the_provider_wants_them() {
 }
 
 #[tokio::test]
-async fn a_connection_is_used_again() {
+async fn a_connection_is_reused() {
     let fake = Fake::start([Reply::events().send(RECORDINGS[2])]).await;
     let model = model(&fake, DIALECTS[2].0, &json!({}));
     for _ in 0..3 {
@@ -85,7 +85,7 @@ async fn a_connection_is_used_again() {
 }
 
 #[tokio::test]
-async fn compressed_streams_are_understood_as_they_come() {
+async fn compressed_streams_are_decoded_without_delay() {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     let mut reply = Reply::new(200, &[("content-type", "text/event-stream"), ("content-encoding", "gzip")]);
     for line in RECORDINGS[0].split_inclusive("\n\n") {
@@ -101,7 +101,7 @@ async fn compressed_streams_are_understood_as_they_come() {
 }
 
 #[tokio::test]
-async fn compression_nobody_asked_for_and_nobody_knows_is_an_error() {
+async fn unsupported_compression_is_an_error() {
     let reply = Reply::new(200, &[("content-type", "text/event-stream"), ("content-encoding", "br")]);
     let fake = Fake::start([reply.send("whatever")]).await;
     let error = ask_fake(&fake, 2).await.unwrap_err();
@@ -109,7 +109,7 @@ async fn compression_nobody_asked_for_and_nobody_knows_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_stream_is_understood() {
+async fn a_response_without_streaming_is_decoded() {
     let body =
         json!({ "choices": [{ "index": 0, "finish_reason": "length", "message": { "content": "Hi" } }] });
     let fake =
@@ -119,7 +119,7 @@ async fn a_server_that_does_not_stream_is_understood() {
 }
 
 #[tokio::test]
-async fn a_web_page_is_no_answer() {
+async fn a_web_page_is_an_error() {
     let fake =
         Fake::start([Reply::new(200, &[("content-type", "text/html")]).send("<html>log in</html>")]).await;
     let heard = ask_fake(&fake, 2).await.unwrap();
@@ -127,7 +127,7 @@ async fn a_web_page_is_no_answer() {
 }
 
 #[tokio::test]
-async fn a_failure_inside_the_stream_is_its_last_word() {
+async fn a_failure_inside_the_stream_is_its_last_event() {
     let failures = [
         r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
         r#"{"type":"error","code":"server_error","message":"Overloaded"}"#,
@@ -149,7 +149,7 @@ async fn a_failure_inside_the_stream_is_its_last_word() {
 }
 
 #[tokio::test]
-async fn installed_models_can_be_asked_for() {
+async fn installed_models_can_be_listed() {
     let list =
         json!({ "object": "list", "data": [{ "id": "qwen3:8b" }, { "id": "llama4" }, { "no": "id" }] });
     let fake =

@@ -1,4 +1,4 @@
-//! Calls that somebody else makes: they are heard as our own are, and have the same deadlines.
+//! Calls through a carrier: same decoding and same timeouts as own calls.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use llm::{Carried, Carrier, Deadline, Headers, Reply, Retry};
 
 use super::*;
 
-/// Answers every call with this status and these pieces, then falls silent or hangs up; without a status it never
+/// Answers every call with this status and these pieces, then stays silent or closes; without a status it never
 /// answers.
 #[derive(Debug, Default)]
 struct Messenger {
@@ -42,7 +42,7 @@ async fn carried(messenger: &Arc<Messenger>) -> Result<Vec<Result<ModelEvent, Er
 }
 
 #[tokio::test]
-async fn the_call_is_handed_over_whole_and_its_answer_is_heard() {
+async fn the_carrier_gets_the_whole_call_and_its_response_is_decoded() {
     let messenger =
         Arc::new(Messenger { status: Some(200), pieces: vec![Ok(RECORDINGS[2])], ..Messenger::default() });
     let heard = carried(&messenger).await.unwrap();
@@ -60,7 +60,7 @@ async fn the_call_is_handed_over_whole_and_its_answer_is_heard() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_read_and_tells_no_key() {
+async fn a_refusal_is_read_and_contains_no_key() {
     let quoted = "{\"error\":{\"message\":\"no such key: sk-0123456789abcdef\"}}";
     let messenger =
         Arc::new(Messenger { status: Some(401), pieces: vec![Ok(quoted)], ..Messenger::default() });
@@ -70,7 +70,7 @@ async fn a_refusal_is_read_and_tells_no_key() {
 }
 
 #[tokio::test]
-async fn silences_end_as_those_of_our_own_calls_do() {
+async fn silences_time_out_as_in_own_calls() {
     let never = Arc::new(Messenger::default());
     let stalled = |deadline| Error::Stalled { deadline, after: Duration::from_millis(200) };
     assert_eq!(carried(&never).await.unwrap_err(), stalled(Deadline::Headers));
@@ -79,7 +79,7 @@ async fn silences_end_as_those_of_our_own_calls_do() {
 }
 
 #[tokio::test]
-async fn whoever_is_lost_in_the_middle_is_worth_another_try() {
+async fn a_carrier_lost_during_the_response_is_retried() {
     let pieces = vec![Err(Error::Dropped)];
     let lost = Arc::new(Messenger { status: Some(200), pieces, ..Messenger::default() });
     let heard = carried(&lost).await.unwrap();

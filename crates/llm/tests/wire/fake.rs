@@ -1,4 +1,4 @@
-//! A server that does exactly what it is told, down to the bytes and the waits between them.
+//! A scripted server with exact control over bytes and delays.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// A running server. It stops when it is dropped.
+/// A running server. Dropping it stops it.
 pub(crate) struct Fake {
     pub(crate) url: String,
     state: Arc<State>,
@@ -22,11 +22,11 @@ struct State {
     replies: Mutex<VecDeque<Reply>>,
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
-    /// Somebody hung up while the server was silent.
+    /// Notified when a client closes its connection while the server hangs.
     gone: Notify,
 }
 
-/// A call that arrived.
+/// A received call.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) path: String,
@@ -34,7 +34,7 @@ pub(crate) struct Seen {
     pub(crate) body: Value,
 }
 
-/// What to do with a call.
+/// The reply to a call.
 #[derive(Clone)]
 pub(crate) struct Reply {
     head: String,
@@ -45,14 +45,14 @@ pub(crate) struct Reply {
 enum Act {
     Send(Vec<u8>),
     Wait(Duration),
-    /// Say nothing more until the other side hangs up.
+    /// Sends nothing until the client closes.
     Hang,
-    /// Hang up.
+    /// Closes the connection.
     Close,
 }
 
 impl Reply {
-    /// An answer with this status and these headers, and nothing in it yet; it is sent in chunks.
+    /// A chunked response with this status and these headers, without content yet.
     pub(crate) fn new(status: u16, headers: &[(&str, &str)]) -> Self {
         let mut head = format!("HTTP/1.1 {status} Whatever\r\ntransfer-encoding: chunked\r\n");
         head.extend(headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")));
@@ -64,7 +64,7 @@ impl Reply {
         Self::new(200, &[("content-type", "text/event-stream; charset=utf-8")])
     }
 
-    /// No answer at all.
+    /// No response at all.
     pub(crate) fn silence() -> Self {
         Self { head: String::new(), acts: vec![Act::Hang] }
     }
@@ -79,7 +79,7 @@ impl Reply {
         self
     }
 
-    /// Sends these bytes in chunks of so many.
+    /// Sends these bytes in chunks of this size.
     pub(crate) fn send_in(self, size: usize, bytes: impl AsRef<[u8]>) -> Self {
         bytes.as_ref().chunks(size).fold(self, Self::send)
     }
@@ -94,7 +94,7 @@ impl Reply {
         self
     }
 
-    /// Hangs up in the middle of the answer.
+    /// Closes the connection during the response.
     pub(crate) fn close(mut self) -> Self {
         self.acts.push(Act::Close);
         self
@@ -102,7 +102,7 @@ impl Reply {
 }
 
 impl Fake {
-    /// A server that gives these replies one after the other, and then the last one for ever.
+    /// A server that gives these replies in order and then repeats the last one.
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -122,12 +122,12 @@ impl Fake {
         Self { url, state, task }
     }
 
-    /// The calls that have arrived.
+    /// All received calls.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.state.seen.lock().unwrap().clone()
     }
 
-    /// The one call that has arrived.
+    /// The only received call.
     pub(crate) fn only(&self) -> Seen {
         let seen = self.seen();
         assert_eq!(seen.len(), 1, "{seen:?}");
@@ -138,11 +138,11 @@ impl Fake {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits until somebody hangs up on a silent server.
+    /// Waits until a client closes its connection to a hanging server.
     pub(crate) async fn hung_up(&self) {
         tokio::time::timeout(Duration::from_secs(5), self.state.gone.notified())
             .await
-            .expect("nobody hung up");
+            .expect("no client closed its connection");
     }
 }
 
@@ -168,7 +168,7 @@ impl State {
         }
     }
 
-    /// Whether the connection is still of use afterwards.
+    /// Returns true if the connection can be used for another call.
     async fn perform(&self, stream: &mut TcpStream, reply: Reply) -> bool {
         if !reply.head.is_empty() && stream.write_all(format!("{}\r\n", reply.head).as_bytes()).await.is_err()
         {
@@ -181,7 +181,7 @@ impl State {
                         self.gone.notify_one();
                         return false;
                     }
-                    // Lets the other side read before the next bytes, so that chunks stay chunks.
+                    // Lets the client read before the next bytes, so that chunks stay separate.
                     tokio::task::yield_now().await;
                 }
                 Act::Wait(wait) => tokio::time::sleep(wait).await,

@@ -1,4 +1,4 @@
-//! Models over a real wire: HTTP on a port of this machine, answered by a server that does exactly what a test says.
+//! Models over real HTTP on a loopback port, answered by a scripted server.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use fake::Fake;
 
-/// Looks like a key, so that it would be noticed.
+/// Looks like a key, so that a leak would be noticed.
 const KEY: &str = "sk-0123456789abcdef";
 
-/// The packages that stand for the four dialects, and a model of each.
+/// Packages of the four dialects, with a model of each.
 const DIALECTS: [(&str, &str); 4] = [
     ("@ai-sdk/anthropic", "claude-test"),
     ("@ai-sdk/openai", "gpt-test"),
@@ -26,7 +26,7 @@ const DIALECTS: [(&str, &str); 4] = [
     ("@ai-sdk/google", "gemini-test"),
 ];
 
-/// Recordings of answers, in the order of the dialects.
+/// Recorded responses in the order of the dialects.
 const RECORDINGS: [&str; 4] = [
     include_str!("../../src/dialect/tests/recordings/anthropic.sse"),
     include_str!("../../src/dialect/tests/recordings/responses.sse"),
@@ -34,7 +34,7 @@ const RECORDINGS: [&str; 4] = [
     include_str!("../../src/dialect/tests/recordings/gemini.sse"),
 ];
 
-/// The fake as a provider that speaks the dialect of a package.
+/// The fake as a provider with the dialect of a package.
 fn model(fake: &Fake, npm: &str, options: &Value) -> HttpModel {
     let mut options = options.clone();
     options["baseURL"] = fake.url.clone().into();
@@ -49,12 +49,12 @@ fn request(model: &str) -> Request {
     request
 }
 
-/// What is heard of one call.
+/// Events of one call.
 async fn ask(model: &HttpModel, request: Request) -> Result<Vec<Result<ModelEvent, Error>>, Error> {
     Ok(model.stream(request).await?.collect().await)
 }
 
-/// What is heard of a call in a dialect.
+/// Events of one call in a dialect.
 async fn ask_fake(fake: &Fake, dialect: usize) -> Result<Vec<Result<ModelEvent, Error>>, Error> {
     let (npm, name) = DIALECTS[dialect];
     ask(&model(fake, npm, &json!({})), request(name)).await

@@ -1,4 +1,4 @@
-//! Refusals of every class.
+//! Error responses of every class.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -15,7 +15,7 @@ async fn refused(reply: Reply) -> Error {
     let fake = Fake::start([reply]).await;
     match ask_fake(&fake, 0).await {
         Err(error) => error,
-        Ok(heard) => panic!("it was answered: {heard:?}"),
+        Ok(heard) => panic!("the call succeeded: {heard:?}"),
     }
 }
 
@@ -53,7 +53,7 @@ async fn every_status_has_its_class() {
 }
 
 #[tokio::test]
-async fn everything_that_was_said_is_kept_but_the_key() {
+async fn an_error_keeps_everything_but_the_key() {
     let reply = Reply::new(
         401,
         &[
@@ -74,7 +74,7 @@ async fn everything_that_was_said_is_kept_but_the_key() {
 }
 
 #[tokio::test]
-async fn the_wait_a_provider_asks_for_is_passed_on() {
+async fn the_providers_delay_is_passed_on() {
     let hint = |error: &Error| match error.retry() {
         Retry::After { delay_hint } => delay_hint,
         Retry::Never => panic!("{error:?}"),
@@ -89,7 +89,7 @@ async fn the_wait_a_provider_asks_for_is_passed_on() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_too_long_is_told_apart() {
+async fn an_overlong_conversation_is_distinguished() {
     let too_long = [
         json_reply(
             400,
@@ -111,7 +111,7 @@ async fn a_conversation_that_is_too_long_is_told_apart() {
 }
 
 #[tokio::test]
-async fn strange_refusals_get_a_sentence() {
+async fn refusals_without_a_message_get_one() {
     let page = Reply::new(502, &[("content-type", "text/html")]).send("<html><title>502</title></html>");
     let error = refused(page).await;
     assert!(error.to_string().contains("a gateway or proxy"), "{error}");
@@ -124,7 +124,7 @@ async fn strange_refusals_get_a_sentence() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_read_as_far_as_it_is_worth_it() {
+async fn a_refusal_is_read_up_to_its_limit() {
     let endless = Reply::new(500, &[]).send("x".repeat(MAX_REFUSAL)).send("y".repeat(1000)).hang();
     let Error::Http { body, .. } = refused(endless).await else { panic!("another error") };
     assert_eq!(body.len(), MAX_REFUSAL);
@@ -142,7 +142,7 @@ async fn a_key_does_not_follow_a_redirect() {
 }
 
 #[tokio::test]
-async fn without_a_key_nobody_is_called() {
+async fn without_a_key_no_call_is_made() {
     let provider = llm::Catalogue::built_in().unwrap().provider("anthropic").unwrap().unwrap();
     let model = HttpModel::new(Client::default(), provider);
     let error = ask(&model, request("claude-haiku-4-5")).await.unwrap_err();
@@ -153,7 +153,7 @@ async fn without_a_key_nobody_is_called() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_an_error_at_once_and_worth_another_try() {
+async fn a_refused_connection_is_an_immediate_error_and_retried() {
     let fake = Fake::start([]).await;
     let url = fake.url.clone();
     drop(fake);
@@ -166,7 +166,7 @@ async fn nobody_there_is_an_error_at_once_and_worth_another_try() {
 }
 
 #[tokio::test]
-async fn an_address_or_header_that_is_none_is_said_plainly() {
+async fn invalid_addresses_and_headers_are_reported() {
     for options in [
         json!({ "baseURL": "not an address" }),
         json!({ "baseURL": "http://127.0.0.1:1", "headers": { "a b": "c" } }),

@@ -1,5 +1,5 @@
-//! Silences at every stage of a call. The waits are real and short; the long ones are tested on a clock of their
-//! own, beside the code.
+//! Silences at every stage of a call. The waits are real and short; long ones are tested on a paused clock,
+//! beside the code.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn short(option: &str) -> Value {
     json!({ option: 300 })
 }
 
-/// The deadline that passed.
+/// The timeout that passed.
 async fn stalled(reply: Reply, options: &Value) -> Deadline {
     let fake = Fake::start([reply]).await;
     let begun = Instant::now();
@@ -26,13 +26,13 @@ async fn stalled(reply: Reply, options: &Value) -> Deadline {
         Err(error) => error,
         Ok(heard) => match heard.last() {
             Some(Err(error)) => error.clone(),
-            other => panic!("it ended with {other:?}"),
+            other => panic!("expected a failure, got {other:?}"),
         },
     };
     assert!(begun.elapsed() < Duration::from_secs(5), "{error:?}");
     let Error::Stalled { deadline, after } = error else { panic!("{error:?}") };
     assert_eq!(after, SHORT);
-    // Nobody is left on the line.
+    // The call was closed as well.
     fake.hung_up().await;
     deadline
 }
@@ -61,7 +61,7 @@ async fn headers_and_keep_alives() {
 }
 
 #[tokio::test]
-async fn a_word_and_then_keep_alives() {
+async fn an_event_and_then_keep_alives() {
     let mut reply = Reply::events().send(word());
     for _ in 0..20 {
         reply = reply.send("event: ping\ndata: {}\n\n").wait(50);
@@ -70,7 +70,7 @@ async fn a_word_and_then_keep_alives() {
 }
 
 #[tokio::test]
-async fn words_without_end() {
+async fn events_without_end() {
     let mut reply = Reply::events();
     for _ in 0..40 {
         reply = reply.send(word()).wait(50);
@@ -79,8 +79,8 @@ async fn words_without_end() {
 }
 
 #[tokio::test]
-async fn no_connection() {
-    // Accepts and never says a word of TLS.
+async fn no_tls_handshake() {
+    // Accepts connections, but never answers the TLS handshake.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/v1", listener.local_addr().unwrap());
     let config = ProviderConfig::read(&json!({ "options": { "baseURL": url } })).unwrap();
@@ -92,7 +92,7 @@ async fn no_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_lost_in_the_middle() {
+async fn a_connection_lost_during_the_response() {
     for (dialect, recording) in RECORDINGS.iter().enumerate() {
         let half = recording.get(..recording.find("größe").unwrap()).unwrap();
         for reply in [Reply::events().send(half).close(), Reply::events().send(half)] {
@@ -105,7 +105,7 @@ async fn a_connection_lost_in_the_middle() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_ends_there_too() {
+async fn dropping_a_call_closes_its_connection() {
     let fake = Fake::start([Reply::events().send(word()).hang()]).await;
     let model = model(&fake, DIALECTS[2].0, &json!({}));
     let mut events = model.stream(request("m")).await.unwrap();

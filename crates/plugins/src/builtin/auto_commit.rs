@@ -1,11 +1,11 @@
-//! Commits what a turn has changed, when it ends.
+//! Commits the changes of a turn when it ends.
 //!
-//! It works before the session is idle: whoever is told idle finds the commit, and the next prompt cannot get its
-//! changes into it. The price is that idle waits for git and for the hooks of the repository, at most [`DEADLINE`];
-//! whatever is not done by then is given up and told.
+//! The commit is made before the session is idle: a client that sees idle finds the commit, and the next prompt's
+//! changes cannot get into it. In return, idle waits for git and for the repository's hooks, at most [`DEADLINE`];
+//! after that the commit is given up and reported.
 //!
-//! Only turns of root sessions that complete are asked about at all. What a turn has changed is what its steps have
-//! noted, and that of subagents is among it; so a file that somebody else changed meanwhile is not committed.
+//! Only completed turns of root sessions are committed. The files are those that the turn's steps recorded as
+//! changed, including those of subagents; files that another session or program changed are not committed.
 
 #[cfg(test)]
 mod tests;
@@ -25,31 +25,30 @@ use workspace::git::{Committed, Repository, Wish};
 
 use crate::host::Reporter;
 
-/// What it is called in messages.
+/// The plugin's name in messages.
 pub const NAME: &str = "auto-commit";
 
-/// How long a commit may hold up the end of a turn, with the hooks of the repository.
+/// Maximum time for a commit, including the repository's hooks.
 pub const DEADLINE: Duration = Duration::from_secs(25);
 
-/// Messages that are looked at for what a turn has changed, newest first.
+/// Maximum number of messages that are searched for changes, newest first.
 const MAX_MESSAGES: usize = 2_000;
 
-/// The trailer by which a turn's commit is known.
+/// The trailer that identifies a turn's commit.
 const TRAILER: &str = "Baton-Turn";
 
-/// Longest first line of a message, in characters.
+/// Maximum length of a commit's subject, in characters.
 const SUBJECT: usize = 72;
 
-/// Most of a prompt that a message repeats, in characters.
+/// Maximum length of a prompt quoted in the message, in characters.
 const QUOTED: usize = 1_000;
 
-/// The plugin, for the sessions of one directory.
+/// The plugin for the sessions of one directory.
 pub struct AutoCommit {
-    /// Where sessions are read.
     pub reads: Arc<dyn Reads>,
-    /// Environment variables that hooks of the repository do not get to see.
+    /// Environment variables that are hidden from the repository's hooks.
     pub hidden: Vec<String>,
-    /// Whom to tell when there is no commit although there should be one.
+    /// Receives the reason when a commit fails.
     pub report: Reporter,
 }
 
@@ -66,7 +65,7 @@ impl Hooks for AutoCommit {
 
     fn turn_end<'a>(&'a self, ending: &'a TurnEnding, output: Next) -> Hooked<'a, Next> {
         async move {
-            // A turn that goes on has not ended, and what a child has changed is its parent's, too.
+            // A turn that continues has not ended, and a child's changes are committed with its parent's.
             if output.text.is_none() && ending.parent_id.is_none() {
                 self.commit(ending).await;
             }
@@ -81,20 +80,22 @@ impl AutoCommit {
         let failed = match timeout(DEADLINE, self.try_commit(ending)).await {
             Ok(Ok(None)) => return,
             Ok(Ok(Some(left_out))) => format!(
-                "left out of the commit, because a part of it was staged by somebody: {}",
+                "left out of the commit, because a part of each file was already staged: {}",
                 left_out.join(", ")
             ),
             Ok(Err(error)) => format!("the changes of this turn are not committed: {error}"),
             Err(_) => {
                 let seconds = DEADLINE.as_secs();
-                format!("the changes of this turn are not committed: it takes longer than {seconds} s")
+                format!(
+                    "the changes of this turn are not committed: the commit takes longer than {seconds} s"
+                )
             }
         };
         tracing::warn!(session = %ending.session_id, "{NAME}: {failed}");
         (self.report)(&format!("{NAME}: {failed}"));
     }
 
-    /// Commits what there is to commit; tells which files had to be left out, if any.
+    /// Commits the turn's changes. Returns the files that had to be left out, if any.
     async fn try_commit(&self, ending: &TurnEnding) -> Result<Option<Vec<String>>, String> {
         let read = |error: ports::Error| error.to_string();
         let Some((session, _)) = self.reads.session(&ending.session_id).await.map_err(read)? else {
@@ -123,7 +124,7 @@ impl AutoCommit {
     }
 }
 
-/// Names a turn, so that it is committed once. One that was continued after all has ended another time.
+/// Identifies a turn, so that it is committed once. A continued turn ends again under another key.
 fn key(ending: &TurnEnding) -> String {
     let turn = format!("{}/{}", ending.session_id, ending.message_id);
     if ending.continued == 0 { turn } else { format!("{turn}/{}", ending.continued) }
@@ -152,7 +153,7 @@ fn changed(messages: &[MessageWithParts], mut answered: HashSet<MessageId>) -> B
     files
 }
 
-/// What a person said in a prompt.
+/// The user's text of a prompt.
 fn said(messages: &[MessageWithParts], prompt: &MessageId) -> Option<String> {
     let prompt = messages.iter().find(|message| message.info.id() == prompt)?;
     let words = |part: &Part| match &part.body {
@@ -165,7 +166,7 @@ fn said(messages: &[MessageWithParts], prompt: &MessageId) -> Option<String> {
     (!words.is_empty()).then(|| words.join("\n\n"))
 }
 
-/// The prompt's first line, then all of it if that is more, then where it came from.
+/// The commit message: the prompt's first line, the whole prompt if it is longer, and the session.
 fn message(session: &Session, prompt: Option<&str>, key: &str) -> String {
     let prompt = prompt.unwrap_or(&session.title).trim();
     let first = prompt.lines().next().unwrap_or_default().trim();
@@ -179,7 +180,7 @@ fn message(session: &Session, prompt: Option<&str>, key: &str) -> String {
     format!("{message}\n\nSession: {title}\n\n{TRAILER}: {key}\n")
 }
 
-/// A text whose lines cannot be taken for trailers or comments.
+/// Quotes a text so that its lines cannot be mistaken for trailers or comments.
 fn quoted(text: &str) -> String {
     text.lines().map(|line| format!("> {line}").trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }

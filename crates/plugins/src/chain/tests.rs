@@ -1,11 +1,11 @@
-//! Plugins that behave, and plugins that do not.
+//! Well-behaved and failing plugins.
 
 use futures::future;
 use protocol::{MessageId, PartId, SessionId};
 
 use super::*;
 
-/// Adds its name to texts and to arguments, or fails at it.
+/// Appends its name to texts and arguments, or fails.
 struct Writer(&'static str);
 
 impl Hooks for Writer {
@@ -64,14 +64,14 @@ async fn before(chain: &Chain) -> Result<String, String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_forbids_a_call_is_the_last_to_be_asked_and_has_not_failed() {
+async fn a_plugin_that_forbids_a_call_ends_the_chain_without_a_failure() {
     let (chain, told) = chain(&["one", "forbids", "hangs"]);
     assert_eq!(before(&chain).await, Err("no \"given one\"".to_owned()));
     assert_eq!(*told.lock().unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_chain_after_one_that_forbids_is_not_asked_either() {
+async fn the_next_chain_is_skipped_after_a_call_is_forbidden() {
     let (first, _) = chain(&["forbids"]);
     let (second, told) = chain(&["panics early"]);
     let both = second.after(Arc::new(first));
@@ -80,7 +80,7 @@ async fn the_chain_after_one_that_forbids_is_not_asked_either() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_fails_before_a_call_does_not_forbid_it() {
+async fn a_plugin_that_fails_before_a_call_does_not_forbid_it() {
     let (chain, told) = chain(&["one", "hangs", "panics early", "two"]);
     for _ in 0..2 {
         assert_eq!(before(&chain).await, Ok("given one two".to_owned()));
@@ -108,7 +108,7 @@ async fn a_chain_may_follow_another_whose_deadlines_are_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_fails_is_told_of_once_and_the_output_before_it_counts() {
+async fn a_failing_plugin_is_reported_once_and_its_output_is_dropped() {
     for (bad, why) in [
         ("hangs", "it takes longer than 11 s"),
         ("panics early", "it panicked: before the future"),
@@ -125,7 +125,7 @@ async fn one_that_fails_is_told_of_once_and_the_output_before_it_counts() {
 }
 
 #[tokio::test]
-async fn nobody_changes_nothing() {
+async fn an_empty_chain_changes_nothing() {
     let (chain, _) = chain(&[]);
     assert!(HookPoint::ALL.iter().all(|point| !chain.wants(*point)));
     assert_eq!(complete(&chain).await, "said");

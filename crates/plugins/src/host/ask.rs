@@ -1,4 +1,4 @@
-//! Asking a plugin something, with a deadline. What it throws, or that it hangs or takes the process down, is its own.
+//! Calls a plugin with a deadline, and reports exceptions, timeouts and exits of the process as faults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,38 +10,38 @@ use super::lock;
 use super::open::Running;
 use super::wire::Failure;
 
-/// How a plugin goes wrong that was asked something.
+/// A failed call of a plugin.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error("{0}")]
     Thrown(String),
-    /// The process is gone.
-    #[error("it ended the plugin host, or somebody else did")]
+    /// The process exited.
+    #[error("the plugin host exited while running this hook")]
     Ended,
-    /// It hangs, or leaves something behind that cannot be read.
+    /// The plugin timed out, or its answer cannot be parsed.
     #[error("{0}")]
     Broken(String),
 }
 
 impl Fault {
-    /// What it left behind is not what was asked for.
+    /// The answer has the wrong shape.
     pub(super) fn misfit(error: &serde_json::Error) -> Self {
-        Self::Broken(format!("what it left behind has the wrong shape: {error}"))
+        Self::Broken(format!("its result has the wrong shape: {error}"))
     }
 }
 
-/// Whom to ask, and how.
+/// A call of a plugin.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Question {
     pub(super) plugin: usize,
-    /// The hook, as people know it.
+    /// The public name of the hook.
     pub(super) hook: &'static str,
-    /// The method of the process that calls it.
+    /// The method of the process that calls the hook.
     pub(super) method: &'static str,
     pub(super) limit: Duration,
 }
 
-/// What the plugin has answered; nothing if it is not to be asked, because it still owes an answer.
+/// The plugin's answer; `None` if it is not called because it still owes an earlier answer.
 pub(super) async fn ask(
     running: Arc<Running>,
     question: Question,
@@ -53,7 +53,7 @@ pub(super) async fn ask(
         return Ok(None);
     }
     let asked = Arc::clone(&running);
-    // The call goes on when nobody waits for it any more, so that it is known when the plugin is back.
+    // The call continues after the timeout, so that the plugin is called again once it has answered.
     let mut answer = tokio::spawn(async move {
         let answer = asked.wire.call(method, &call).await;
         lock(&asked.overdue).remove(&key);

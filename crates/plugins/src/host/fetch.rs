@@ -1,7 +1,7 @@
-//! Calls of providers that a plugin makes in its own way, because it changes them or knows where they go.
+//! Calls to providers through a plugin's own function, which may change or redirect them.
 //!
-//! The call goes to the process, which hands it to the plugin's function; its answer comes back piece by piece, each
-//! when it is asked for, so that nobody gets more than is read. Dropping the call, or its answer, stops it.
+//! The process passes a call to the plugin's function. The answer's body comes back in pieces, each on request, so
+//! that no more is buffered than is read. Dropping the call or its answer aborts it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,19 +16,19 @@ use super::Host;
 use super::open::Running;
 use super::wire::Failure;
 
-/// How a plugin makes calls. Cheap to clone; when the last clone is gone, the plugin's function is.
+/// A plugin's function for calls. Cheap to clone; dropping the last clone releases the function in the process.
 #[derive(Clone)]
 pub struct Fetch(Arc<Source>);
 
 struct Source {
     host: Host,
     plugin: usize,
-    /// The provider as the plugin was shown it, to be shown again when the process is another one.
+    /// The provider as it was shown to the plugin, needed to load the function again in a new process.
     provider: Value,
     held: tokio::sync::Mutex<Held>,
 }
 
-/// The plugin's function, in one process.
+/// The plugin's function in one process.
 pub(super) struct Held {
     running: Arc<Running>,
     number: u64,
@@ -37,31 +37,29 @@ pub(super) struct Held {
 /// The answer to a call.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its status.
     pub status: u16,
-    /// Its headers, names in lower case.
+    /// Header names are lower case.
     pub headers: BTreeMap<String, String>,
-    /// What is to be read.
     pub body: Body,
 }
 
-/// The body of an answer. Dropping it stops the call.
+/// The body of an answer. Dropping it aborts the call.
 pub struct Body {
     running: Arc<Running>,
     answer: u64,
     is_over: bool,
 }
 
-/// Why a call was not made, or not answered.
+/// A failed call to a provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unmade {
-    /// There is no process, or it has died meanwhile.
-    #[error("the plugin host is not there; it may be back in a moment")]
+    /// There is no process, or it exited during the call.
+    #[error("the plugin host is not running; it may be back in a moment")]
     Gone,
-    /// Nobody could be reached, or the connection was lost.
+    /// The provider could not be reached, or the connection was lost.
     #[error("{0}")]
     Network(String),
-    /// The plugin does not want to, or cannot.
+    /// The plugin refused the call or failed.
     #[error("{0}")]
     Refused(String),
 }
@@ -86,7 +84,7 @@ impl Fetch {
         Self(Arc::new(Source { host, plugin, provider, held: tokio::sync::Mutex::new(held) }))
     }
 
-    /// Makes a call, up to the headers of its answer. How long that may take is for the caller to say.
+    /// Makes a call and waits for the headers of its answer. The caller sets the timeout.
     pub async fn call(
         &self,
         url: &str,
@@ -107,13 +105,13 @@ impl Fetch {
 }
 
 impl Source {
-    /// The process there is now, and the function's number in it.
+    /// The running process, and the function's number in it.
     async fn current(&self) -> Result<(Arc<Running>, u64), Unmade> {
         let running = self.host.0.shared.running().ok_or(Unmade::Gone)?;
         let mut held = self.held.lock().await;
         if held.running.life != running.life {
             *held = self.host.load_again(&running, self.plugin, &self.provider).await.ok_or_else(|| {
-                Unmade::Refused("the plugin no longer says how its login is used".to_owned())
+                Unmade::Refused("the plugin no longer provides a function for calls".to_owned())
             })?;
         }
         Ok((running, held.number))
@@ -121,7 +119,7 @@ impl Source {
 }
 
 impl Body {
-    /// The next piece; nothing at the end.
+    /// The next piece; `None` at the end.
     pub async fn next(&mut self) -> Option<Result<Vec<u8>, Unmade>> {
         if self.is_over {
             return None;

@@ -1,7 +1,7 @@
-//! Packages from the registry, in Baton's cache: those that plugins are, and those that the host needs.
+//! Installs packages from the registry into Baton's cache: plugins, and the packages that the host needs.
 //!
-//! A package is installed once, in a folder of its own, without running any script of it. It is put together beside
-//! its place and moved there when it is whole, so that a second server or an interruption never leaves half of it.
+//! Each package is installed once, in a directory of its own, without running its scripts. It is installed beside
+//! its final place and then renamed, so that a second server or an interruption never leaves half of it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,30 +13,30 @@ use workspace::process::{self, Exit, Spec};
 
 use super::runtime::Runtime;
 
-/// How long the registry may take.
+/// Timeout of an installation.
 const DEADLINE: Duration = Duration::from_mins(2);
-/// What is told of what the installer said, in characters.
+/// Maximum length of quoted installer output, in characters.
 const LAST_WORDS: usize = 600;
 
-/// What the host imports: the client and the types of plugins, and what takes types out of TypeScript for Node.
+/// Packages that the host imports: OpenCode's plugin API, and for Node a tool that removes TypeScript's types.
 const NEEDED: [(&str, &str); 2] = [("@opencode-ai/plugin", "1.18.33"), ("amaro", "1.2.1")];
-/// A name for the set of them; another set is another folder.
+/// Directory name for this set of packages; another set gets another directory.
 const HOME: &str = "runtime-1.18.33-1.2.1";
 
-/// Held by whoever installs. Directories that are opened at the same time want the same packages: one of them installs
-/// what the others find.
+/// Held during an installation. Directories that are opened at the same time need the same packages, so one of them
+/// installs and the others find the result.
 static INSTALLING: Mutex<()> = Mutex::const_new(());
 
-/// Why a package is not there.
+/// A failed installation.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error("\"{0}\" is no name of a package")]
+    #[error("\"{0}\" is not a package name")]
     Name(String),
     #[error("{package} could not be installed: {why}")]
     Failed { package: String, why: String },
 }
 
-/// A package that a configuration names.
+/// A package named in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Package {
     pub(super) name: String,
@@ -44,7 +44,7 @@ pub(super) struct Package {
 }
 
 impl Package {
-    /// Takes `name`, `name@version` or `@scope/name@version` apart.
+    /// Parses `name`, `name@version` or `@scope/name@version`.
     pub(super) fn parse(spec: &str) -> Result<Self, Error> {
         let at = spec.rfind('@').filter(|at| *at > 0);
         let (name, version) = at.map_or((spec, ""), |at| spec.split_at(at));
@@ -61,7 +61,7 @@ impl Package {
         Ok(Self { name: name.to_owned(), version: version.to_owned() })
     }
 
-    /// The name of its folder in the cache.
+    /// Name of the package's directory in the cache.
     fn folder(&self) -> String {
         let plain = |letter: char| {
             if letter.is_ascii_alphanumeric() || "-._".contains(letter) { letter } else { '+' }
@@ -70,12 +70,12 @@ impl Package {
     }
 }
 
-/// The folder with what the host needs.
+/// The directory with the packages that the host needs.
 pub(super) fn home(cache: &Path) -> PathBuf {
     cache.join(HOME)
 }
 
-/// Installs what the host needs. Bun does not need help with TypeScript.
+/// Installs the packages that the host needs. Bun reads TypeScript by itself.
 pub(super) async fn prepare(runtime: &Runtime, cache: &Path) -> Result<(), Error> {
     let home = home(cache);
     let count = if matches!(runtime, Runtime::Bun(_)) { 1 } else { NEEDED.len() };
@@ -87,7 +87,7 @@ pub(super) async fn prepare(runtime: &Runtime, cache: &Path) -> Result<(), Error
     install(runtime, &packages, &home).await
 }
 
-/// A package's folder, installed if need be.
+/// Returns a package's directory, and installs the package first if necessary.
 pub(super) async fn package(runtime: &Runtime, cache: &Path, package: &Package) -> Result<PathBuf, Error> {
     let home = cache.join("packages").join(package.folder());
     install(runtime, std::slice::from_ref(package), &home).await?;
@@ -99,7 +99,7 @@ fn are_there(home: &Path, packages: &[Package]) -> bool {
     packages.iter().all(|package| manifest(package).is_file())
 }
 
-/// Installs packages into `home/node_modules`, unless they are there.
+/// Installs packages into `home/node_modules` unless they are there.
 async fn install(runtime: &Runtime, packages: &[Package], home: &Path) -> Result<(), Error> {
     if are_there(home, packages) {
         return Ok(());
@@ -113,17 +113,17 @@ async fn install(runtime: &Runtime, packages: &[Package], home: &Path) -> Result
     let unusable = |error: std::io::Error| failed(error.to_string());
     std::fs::create_dir_all(home).map_err(unusable)?;
     let draft = home.join(format!(".draft-{}", std::process::id()));
-    // What an interrupted attempt of a process with the same number has left.
+    // Left over from an interrupted attempt of a process with the same id.
     let _ = std::fs::remove_dir_all(&draft);
     std::fs::create_dir_all(&draft).map_err(unusable)?;
     let installed = fetch(runtime, packages, &draft).await;
     let moved = installed.map_err(failed).and_then(|()| {
-        // Another server may have been faster, and use them.
+        // Another server may have been faster and be using them.
         if are_there(home, packages) {
             return Ok(());
         }
         let place = home.join("node_modules");
-        // Half of what was there before.
+        // Left over from an incomplete installation.
         let _ = std::fs::remove_dir_all(&place);
         std::fs::rename(draft.join("node_modules"), place).map_err(unusable)
     });
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(Package::parse("@scope/one@1").unwrap().folder(), "+scope+one+1");
     }
 
-    /// A "Node" whose installer is this script.
+    /// A "Node" with this script as its installer.
     fn runtime(place: &Path, script: &str) -> Runtime {
         let npm = place.join("npm");
         std::fs::write(&npm, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -187,7 +187,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (runtime, cache) = (runtime(place.path(), WORKS), place.path().join("cache"));
         let one = Package::parse("one@1").unwrap();
-        // Several directories want it at once, and another one later.
+        // Several directories need it at once, and another one later.
         for count in [4, 1] {
             let installed = (0..count).map(|_| package(&runtime, &cache, &one));
             for folder in futures::future::try_join_all(installed).await.unwrap() {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_installer_complains_about_is_told_and_nothing_is_left() {
+    async fn a_failed_installation_is_reported_and_leaves_nothing() {
         let place = tempfile::tempdir().unwrap();
         let script = "mkdir -p node_modules/one; echo 'no such package' >&2; exit 1";
         let (runtime, cache) = (runtime(place.path(), script), place.path().join("cache"));

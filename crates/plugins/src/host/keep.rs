@@ -1,4 +1,4 @@
-//! Watching over the process: what it needs while it runs, and what happens when it dies.
+//! Monitors the process: forwards events, pings it, and restarts it when it exits.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use workspace::process::{self, Companion, Exit};
 use super::open::{Open, Running, Unopened, open, told, within};
 use super::{Limits, Shared, State};
 
-/// How long a process that went silent is given to end by itself.
+/// Time for a process that closed its output to exit by itself.
 const LAST_BREATH: Duration = Duration::from_millis(500);
 
-/// Keeps a process until it is stopped, or dies too often.
+/// Keeps a process running until it is stopped or exits too often.
 pub(super) async fn keep(shared: Arc<Shared>, stop: CancellationToken) {
     let limits = shared.settings.limits;
     let (mut deaths, mut spoiled) = (0, HashSet::new());
@@ -52,12 +52,12 @@ pub(super) async fn keep(shared: Arc<Shared>, stop: CancellationToken) {
         if deaths > limits.deaths {
             shared.report(
                 None,
-                "stays dead",
-                &format!("it died {deaths} times in a row, the last time because {why}"),
+                "is not restarted",
+                &format!("it exited {deaths} times in a row, the last time: {why}"),
             );
             break;
         }
-        shared.report(None, "died and is started again", &why);
+        shared.report(None, "exited and is restarted", &why);
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
@@ -67,12 +67,12 @@ pub(super) async fn keep(shared: Arc<Shared>, stop: CancellationToken) {
     shared.state.send_replace(State::Dead);
 }
 
-/// How long is waited after so many deaths in a row.
+/// The pause after this many exits in a row.
 fn pause(limits: &Limits, deaths: u32) -> Duration {
     limits.pause.saturating_mul(1 << deaths.saturating_sub(1).min(6))
 }
 
-/// Watches over a process until it dies, which is told why, or somebody stops it.
+/// Monitors a process until it exits, and returns the reason; `None` if the host is stopped.
 async fn attend(shared: &Arc<Shared>, open: Open, stop: &CancellationToken) -> Option<String> {
     let Open { running, mut companion, .. } = open;
     let limits = shared.settings.limits;
@@ -91,7 +91,7 @@ async fn attend(shared: &Arc<Shared>, open: Open, stop: &CancellationToken) -> O
             }
             exit = companion.wait() => return Some(bury(Some(exit), companion).await),
             () = running.wire.ended() => {
-                // It may be ending; how is worth knowing.
+                // The process may be exiting; wait a moment for its exit code.
                 let exit = timeout(LAST_BREATH, companion.wait()).await.ok();
                 return Some(bury(exit, companion).await);
             }
@@ -101,7 +101,7 @@ async fn attend(shared: &Arc<Shared>, open: Open, stop: &CancellationToken) -> O
                     return Some(why);
                 }
             }
-            // Something may be spinning in it that nobody waits for, such as a handler of events.
+            // Code without a pending call may block the process, such as an event handler.
             () = sleep(limits.rest) => {
                 if let Some(why) = feel(&running, limits.pulse * 5).await {
                     companion.stop().await;
@@ -112,37 +112,37 @@ async fn attend(shared: &Arc<Shared>, open: Open, stop: &CancellationToken) -> O
     }
 }
 
-/// Waits for a sign of life; why it is taken for dead if there is none. Nobody in it could say goodbye then.
+/// Pings the process. Returns the reason to replace it if it does not answer; it cannot dispose its plugins then.
 async fn feel(running: &Running, limit: Duration) -> Option<String> {
     let nothing = json!({});
     let answer = within(limit, running.wire.call("ping", &nothing)).await;
-    answer.is_err().then(|| format!("it gave no sign of life for {} s", limit.as_secs_f32()))
+    answer.is_err().then(|| format!("it did not answer a ping within {} s", limit.as_secs_f32()))
 }
 
-/// Ends what is left of a process; why it died.
+/// Ends the rest of a process and returns the reason for its exit.
 async fn bury(exit: Option<Result<Exit, process::Error>>, companion: Companion) -> String {
     let why = match exit {
         Some(Ok(Exit::Code(code))) => format!("its process ended with code {code}"),
-        Some(Ok(Exit::Signal(signal))) => format!("its process was ended by signal {signal}"),
-        Some(Ok(_)) => "its process was ended".to_owned(),
+        Some(Ok(Exit::Signal(signal))) => format!("its process was killed by signal {signal}"),
+        Some(Ok(_)) => "its process was killed".to_owned(),
         Some(Err(error)) => error.to_string(),
-        None => "it says nothing more that can be understood".to_owned(),
+        None => "its output ended or cannot be parsed".to_owned(),
     };
     let why = told(why, &companion);
     companion.stop().await;
     why
 }
 
-/// Lets plugins say goodbye, then ends the process.
+/// Lets plugins dispose themselves, then ends the process.
 async fn part(limits: &Limits, running: &Running, companion: Companion) {
     let nothing = json!({});
-    // Whoever does not answer is ended all the same.
+    // A process that does not answer is ended as well.
     let _ = within(limits.goodbye, running.wire.call("dispose", &nothing)).await;
     companion.stop().await;
 }
 
-/// Tells plugins what happens, in order. They are told as fast as the process reads; if it falls too far behind, it
-/// misses something and goes on with what happens then.
+/// Forwards events to the plugins in order, as fast as the process reads. If the process falls too far behind, it
+/// misses some events and continues with new ones.
 async fn tell(shared: Arc<Shared>, running: Arc<Running>, scope: Scope, mut events: Subscription) {
     loop {
         match events.next().await {
@@ -161,7 +161,7 @@ async fn tell(shared: Arc<Shared>, running: Arc<Running>, scope: Scope, mut even
                 }
             }
             Err(_) => {
-                shared.report(None, "misses events", "it did not keep up with what happens");
+                shared.report(None, "misses events", "it read events too slowly");
                 events = shared.settings.bus.subscribe(&scope).subscription;
             }
         }

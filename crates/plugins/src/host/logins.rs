@@ -1,7 +1,7 @@
-//! Logging in to providers in the ways that plugins bring along.
+//! Logins to providers with methods from plugins.
 //!
-//! A login that was begun is kept by the process, one for each provider and for a quarter of an hour at most. If the
-//! process dies it is gone, and whoever wants to complete it is told to begin again.
+//! The process keeps a started login, one per provider, for at most a quarter of an hour. If the process exits, the
+//! login is lost, and completing it fails with the advice to start again.
 
 use std::collections::BTreeMap;
 
@@ -15,33 +15,29 @@ use super::ask::Question;
 use super::providers::answer;
 use super::wire::Failure;
 
-/// What is said while there is no process.
-const ABSENT: &str = "the plugin host is not there; try again in a moment";
+/// The error while there is no process.
+const ABSENT: &str = "the plugin host is not running; try again in a moment";
 
-/// Why a login was not begun or not completed.
+/// Failures of starting or completing a login.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unbegun {
-    /// There is no such way to log in.
-    #[error("there is no such way to log in")]
+    #[error("there is no such login method")]
     Unknown,
-    /// What was answered beforehand does not fit.
+    /// An input is not valid.
     #[error("{message}")]
     Invalid {
-        /// What the answer is called.
+        /// Name of the input.
         field: String,
-        /// What is wrong with it.
         message: String,
     },
-    /// None was begun, or it is too late, or the process that knew about it is gone.
-    #[error("no login is waiting to be completed: begin again")]
+    /// No login was started, it has expired, or its process has exited.
+    #[error("no login is waiting to be completed; start it again")]
     Missing,
-    /// It needs a code, and there was none.
     #[error("the code is missing")]
     CodeMissing,
-    /// It could not be begun: the plugin, or whoever it asked, did not want to.
+    /// The login could not be started, because the plugin or the provider refused.
     #[error("{0}")]
     Unusable(String),
-    /// It could not be completed.
     #[error("{0}")]
     Failed(String),
 }
@@ -73,13 +69,14 @@ enum Completed {
 }
 
 impl Host {
-    /// The ways to log in, by provider. Of two plugins with ways for one provider, the later one's count.
+    /// Login methods by provider. If two plugins have methods for a provider, the later one's are used.
     pub fn methods(&self) -> BTreeMap<String, Vec<LoginMethod>> {
         let Some(running) = self.0.shared.running() else { return BTreeMap::new() };
         running.able().flat_map(|(_, able)| able.methods.clone()).collect()
     }
 
-    /// Begins a login: where to go. Nothing, if it is a way that needs none, because it is just a key.
+    /// Starts a login and returns the address to open. `None` if the method needs none, because it only takes a
+    /// key.
     pub async fn authorize(
         &self,
         provider: &str,
@@ -100,7 +97,7 @@ impl Host {
         let begun = answer(&running, Question { plugin, hook, method: hook, limit }, &about).await;
         let begun: Option<Begun> = begun.map_err(|fault| {
             shared.report(Some(plugin), &format!("failed in its hook {hook}"), &fault.to_string());
-            Unbegun::Unusable(format!("the login could not be begun: {fault}"))
+            Unbegun::Unusable(format!("the login could not be started: {fault}"))
         })?;
         let begun =
             begun.ok_or_else(|| Unbegun::Unusable("an earlier login has not answered yet".to_owned()))?;
@@ -110,7 +107,7 @@ impl Host {
         }
     }
 
-    /// Completes a login: what lets people in from now on. Nothing, if the plugin has kept it by itself.
+    /// Completes a login and returns the credentials. `None` if the plugin has stored them itself.
     pub async fn complete(&self, provider: &str, code: Option<&str>) -> Result<Option<Login>, Unbegun> {
         let running = self.0.shared.running().ok_or(Unbegun::Missing)?;
         let limit = self.0.shared.settings.limits.login;
@@ -118,17 +115,19 @@ impl Host {
         let failed = |why: String| Unbegun::Failed(format!("the login could not be completed: {why}"));
         let completed = match timeout(limit, running.wire.call("auth.callback", &about)).await {
             Ok(Ok(completed)) => completed,
-            // The process that knew about the login is gone, and so is the login.
+            // The login was lost with its process.
             Ok(Err(Failure::Gone)) => return Err(Unbegun::Missing),
             Ok(Err(failure)) => return Err(failed(failure.to_string())),
-            Err(_) => return Err(failed(format!("nobody did so within {} s", limit.as_secs()))),
+            Err(_) => {
+                return Err(failed(format!("the user did not confirm it within {} s", limit.as_secs())));
+            }
         };
-        // What does not fit may be a secret, so it is not quoted.
-        let misfit = || failed("what the plugin made of it has the wrong shape".to_owned());
+        // The answer may contain a secret, so the error does not quote it.
+        let misfit = || failed("the plugin's answer has the wrong shape".to_owned());
         match serde_json::from_str(completed.get()).map_err(|_| misfit())? {
             Completed::Missing => Err(Unbegun::Missing),
             Completed::Codeless => Err(Unbegun::CodeMissing),
-            Completed::Failed => Err(failed("the plugin says that it failed".to_owned())),
+            Completed::Failed => Err(failed("the plugin reports a failure".to_owned())),
             Completed::Success { login: None } => Ok(None),
             Completed::Success { login: Some(login) } => {
                 serde_json::from_value(login).map(Some).map_err(|_| misfit())

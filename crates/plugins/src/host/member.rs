@@ -1,4 +1,4 @@
-//! One plugin, as the engine knows hooks.
+//! One plugin, as the engine's hooks.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use serde_json::value::to_raw_value;
 use super::Host;
 use super::ask::{Fault, Question, ask};
 
-/// One of a host's plugins. A hook that throws, hangs or dies is told of once and changes nothing; one that has not
-/// answered in time is not called again before it has. Only what throws before a tool is called means something by it:
-/// that is how OpenCode's plugins forbid a call.
+/// One of a host's plugins. A hook that throws, hangs or ends the process is reported once and changes nothing; one
+/// that missed its deadline is not called again before it has answered. An exception before a tool call is
+/// different: with it, OpenCode's plugins forbid the call.
 #[derive(Clone)]
 pub struct Member {
     host: Host,
@@ -43,7 +43,7 @@ impl Member {
         Self { host, number, name: plugin.spec.clone() }
     }
 
-    /// What it is called in messages.
+    /// The plugin's name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -53,7 +53,7 @@ impl Member {
         if point == HookPoint::TurnEnd { limits.turn_end } else { limits.hook }
     }
 
-    /// What the plugin leaves of the output. A failure of any kind leaves all of it.
+    /// The output after the plugin's hook, unchanged if the hook fails.
     async fn call<I: Serialize, O: Serialize + DeserializeOwned>(
         &self,
         point: HookPoint,
@@ -69,7 +69,7 @@ impl Member {
         }
     }
 
-    /// What the plugin lets a tool be called with, if it does not throw.
+    /// The arguments of a tool call after the plugin's hook; a refusal if the hook throws.
     async fn admit(&self, input: &ToolBefore, output: ToolArgs) -> Result<ToolArgs, Refusal> {
         match self.change(HookPoint::ToolBefore, input, &output).await {
             Ok(changed) => Ok(changed.unwrap_or(output)),
@@ -86,7 +86,7 @@ impl Member {
         self.host.0.shared.report(Some(self.number), &at, &why.to_string());
     }
 
-    /// What the plugin has made of the output; nothing if it is not to be asked.
+    /// The changed output; `None` if the plugin is not called.
     async fn change<I: Serialize, O: Serialize + DeserializeOwned>(
         &self,
         point: HookPoint,
@@ -103,7 +103,7 @@ impl Member {
     }
 }
 
-/// Passes each hook on to the process.
+/// Implements every hook by calling the process.
 macro_rules! pass_on {
     ($($(#[$doc:meta])* $method:ident($point:ident, $input:ty, $output:ty);)*) => {
         impl Hooks for Member {

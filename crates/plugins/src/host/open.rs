@@ -1,4 +1,4 @@
-//! Starting the process and loading the plugins.
+//! Starts the process and loads the plugins.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -21,41 +21,41 @@ use super::tool::{self, About, Calls};
 use super::wire::{Failure, Wire};
 use super::{Shared, runtime};
 
-/// What a process has to offer whose plugins are loaded.
+/// A process whose plugins are loaded.
 pub(super) struct Running {
-    /// Which process it is: the first, the second, and so on.
+    /// Number of the process, counted from 1.
     pub(super) life: u64,
     pub(super) wire: Arc<Wire>,
-    /// By the plugin's number; none for one that could not be loaded.
+    /// By the plugin's number; `None` if it could not be loaded.
     plugins: Vec<Option<Abilities>>,
-    /// As the `config` hooks have left it.
+    /// The configuration after the `config` hooks.
     pub(super) config: Value,
     pub(super) calls: Arc<Calls>,
-    /// Hooks that did not answer in time and have not answered since.
+    /// Hooks that missed their deadline and have not answered since.
     pub(super) overdue: Mutex<HashSet<(usize, &'static str)>>,
     /// Notified when the process may no longer be able to answer.
     pub(super) suspect: Notify,
 }
 
-/// A process with everything that belongs to it.
+/// A running process and its tasks.
 pub(super) struct Open {
     pub(super) running: Arc<Running>,
     pub(super) companion: Companion,
     _listening: AbortOnDropHandle<()>,
 }
 
-/// Why there is no process.
+/// Reasons why the process did not start.
 #[derive(Debug)]
 pub(super) enum Unopened {
-    /// It makes no sense to try again.
+    /// A retry is useless.
     Hopeless(String),
-    /// This plugin took the process down; without it there may be one.
+    /// This plugin ended or blocked the process; without it the process may start.
     Spoiled { plugin: usize, why: String },
-    /// It may work another time.
+    /// A retry may help.
     Failed(String),
 }
 
-/// What a plugin can do.
+/// The features of a plugin.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Abilities {
     hooks: HashSet<String>,
@@ -64,10 +64,10 @@ pub(super) struct Abilities {
     /// Providers whose models it lists.
     #[serde(default)]
     pub(super) models: HashSet<String>,
-    /// Providers whose logins it knows how to use.
+    /// Providers whose logins it uses.
     #[serde(default)]
     pub(super) loaders: HashSet<String>,
-    /// The ways to log in that it brings along, by provider.
+    /// Its login methods, by provider.
     #[serde(default)]
     pub(super) methods: BTreeMap<String, Vec<LoginMethod>>,
 }
@@ -91,23 +91,24 @@ impl Running {
         self.plugins.get(plugin).and_then(Option::as_ref).is_some_and(|able| able.hooks.contains(hook))
     }
 
-    /// Whether anybody wants to be told what happens.
+    /// True if a plugin has the `event` hook.
     pub(super) fn wants_events(&self) -> bool {
         (0..self.plugins.len()).any(|plugin| self.has(plugin, "event"))
     }
 
-    /// The tools, each with the number of its plugin. Of two with one name, the later plugin's counts.
+    /// The tools, each with the number of its plugin. If two have the same name, the later one replaces the
+    /// earlier.
     pub(super) fn tools(&self) -> impl Iterator<Item = (usize, &About)> {
         self.able().flat_map(|(plugin, able)| able.tools.iter().map(move |about| (plugin, about)))
     }
 
-    /// The plugins that are loaded, in order, each with its number.
+    /// The loaded plugins in order, each with its number.
     pub(super) fn able(&self) -> impl Iterator<Item = (usize, &Abilities)> {
         self.plugins.iter().enumerate().filter_map(|(plugin, able)| Some((plugin, able.as_ref()?)))
     }
 }
 
-/// Starts the process and loads the plugins that did not spoil an earlier one.
+/// Starts the process and loads all plugins except those that broke an earlier process.
 pub(super) async fn open(shared: &Arc<Shared>, spoiled: &HashSet<usize>) -> Result<Open, Unopened> {
     let addresses = locate(shared, spoiled).await?;
     let (companion, wire, calls, listening) = start(shared)?;
@@ -119,7 +120,7 @@ pub(super) async fn open(shared: &Arc<Shared>, spoiled: &HashSet<usize>) -> Resu
             plugins.push(None);
             continue;
         };
-        // They are meant for the plugin, secrets included.
+        // The options are meant for the plugin, including their secrets.
         let options = shared.settings.plugins.get(plugin).and_then(|it| it.options.as_ref()).map(|it| &it.0);
         let about = Load { plugin, url, is_file, options };
         plugins.push(attempt(shared, &wire, &companion, plugin, "cannot be loaded", "load", &about).await?);
@@ -138,7 +139,7 @@ pub(super) async fn open(shared: &Arc<Shared>, spoiled: &HashSet<usize>) -> Resu
     Ok(Open { running, companion, _listening: listening })
 }
 
-/// Where each plugin is: its address, and whether that is a file's. What is missing is installed.
+/// The address of each plugin, and whether it is a file. Installs missing packages.
 async fn locate(
     shared: &Arc<Shared>,
     spoiled: &HashSet<usize>,
@@ -147,7 +148,7 @@ async fn locate(
     let hopeless = "plugins need Bun, or Node 20 or newer, and neither is in the search path";
     let runtime = settings.runtime.as_ref().ok_or_else(|| Unopened::Hopeless(hopeless.to_owned()))?;
     if let Err(error) = install::prepare(runtime, &settings.cache).await {
-        shared.report(None, "lacks something", &error.to_string());
+        shared.report(None, "lacks a package", &error.to_string());
     }
     let mut addresses = Vec::new();
     for (number, plugin) in settings.plugins.iter().enumerate() {
@@ -178,7 +179,7 @@ fn start(shared: &Arc<Shared>) -> Result<Started, Unopened> {
     };
     let home = install::home(&settings.cache);
     runtime::unpack(&home).map_err(|error| {
-        Unopened::Hopeless(format!("its files cannot be written to {}: {error}", home.display()))
+        Unopened::Hopeless(format!("cannot write its files to {}: {error}", home.display()))
     })?;
     let spec = runtime.spec(&home).hide(&settings.hidden);
     let (companion, Pipes { input, output }) =
@@ -189,7 +190,7 @@ fn start(shared: &Arc<Shared>) -> Result<Started, Unopened> {
     Ok((companion, wire, calls, AbortOnDropHandle::new(tokio::spawn(listening))))
 }
 
-/// Tells the process where it is.
+/// Sends the process its directory and the server's address.
 async fn greet(shared: &Shared, wire: &Wire) -> Result<(), String> {
     let settings = &shared.settings;
     let about = json!({
@@ -206,8 +207,8 @@ async fn greet(shared: &Shared, wire: &Wire) -> Result<(), String> {
     }
 }
 
-/// Calls something of a plugin that is being loaded. If it throws, that is told, and there is nothing; if it takes the
-/// process down with it, it is left out from then on.
+/// Calls a plugin that is being loaded. If it throws, reports that and returns `None`; if it ends or blocks the
+/// process, the plugin is left out from then on.
 async fn attempt<T: for<'de> Deserialize<'de>>(
     shared: &Shared,
     wire: &Wire,
@@ -233,7 +234,7 @@ async fn attempt<T: for<'de> Deserialize<'de>>(
     Ok(answer.map_err(complain).ok())
 }
 
-/// No answer.
+/// A call without an answer.
 pub(super) enum Unanswered {
     Failed(Failure),
     Late,
@@ -249,16 +250,16 @@ pub(super) async fn within(
     }
 }
 
-/// Why something failed, with the last that the process wrote.
+/// The reason for a failure, with the process's last output.
 pub(super) fn told(why: String, companion: &Companion) -> String {
-    /// The last words that are told, in characters.
+    /// Maximum length of that output in characters.
     const LAST_WORDS: usize = 600;
     let words = companion.errors().tail_text(LAST_WORDS);
     let words = words.trim();
     if words.is_empty() { why } else { format!("{why}; it wrote: {words}") }
 }
 
-/// A folder as an address.
+/// A directory as a `file:` URL.
 fn address(folder: &Path) -> String {
     let letters = folder.as_os_str().as_encoded_bytes().iter().map(|byte| {
         let plain = byte.is_ascii_alphanumeric() || b"/-._~+@".contains(byte);

@@ -1,4 +1,4 @@
-//! What plugins say about providers: which models there are, and how a login is used.
+//! Provider hooks of plugins: lists of models, and the use of logins.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,17 +17,17 @@ use super::open::Running;
 use super::wire::{Incoming, Wire};
 use super::{Host, Shared, lock};
 
-/// Processes that may end while the same is asked of the same plugin; then it is not asked any more.
+/// Number of process exits during the same hook of a plugin after which the hook is not called any more.
 const MAX_ENDINGS: u32 = 2;
 
-/// What a plugin says about how a login is used.
+/// A plugin's answer about the use of a login.
 #[derive(Clone)]
 pub struct Loaded {
-    /// Options of the provider, with its key.
+    /// Options of the provider, including its key.
     pub options: Value,
-    /// What models cost now, by their ids.
+    /// Costs of models, by their ids.
     pub costs: Map<String, Value>,
-    /// How calls are made, if in a way of its own.
+    /// The plugin's own function for calls, if it has one.
     pub fetch: Option<Fetch>,
 }
 
@@ -59,20 +59,20 @@ struct Loading<'a> {
 }
 
 impl Host {
-    /// The providers whose models plugins list.
+    /// Providers whose models are listed by plugins.
     pub fn listed(&self) -> BTreeSet<String> {
         let running = self.0.shared.running();
         running.iter().flat_map(|it| it.able()).flat_map(|(_, able)| able.models.clone()).collect()
     }
 
-    /// The providers whose logins plugins know how to use.
+    /// Providers whose logins are used by plugins.
     pub fn loadable(&self) -> BTreeSet<String> {
         let running = self.0.shared.running();
         running.iter().flat_map(|it| it.able()).flat_map(|(_, able)| able.loaders.clone()).collect()
     }
 
-    /// The models of a provider as plugins list them, each knowing what the ones before it have left. Nothing if nobody
-    /// has anything to say.
+    /// The models of a provider as listed by plugins, each of which sees the result of those before it. `None` if
+    /// no plugin has an answer.
     pub async fn models(&self, mut provider: Value, login: Option<&Value>, limit: Duration) -> Option<Value> {
         let running = self.0.shared.running()?;
         let id = provider.get("id")?.as_str()?.to_owned();
@@ -92,7 +92,7 @@ impl Host {
         listed
     }
 
-    /// How plugins say that a login of a provider is used, in order.
+    /// The plugins' answers about the use of a provider's login, in order.
     pub async fn load(&self, provider: &Value, limit: Duration) -> Vec<Loaded> {
         let id = provider.get("id").and_then(Value::as_str).unwrap_or_default();
         let Some(running) = self.0.shared.running() else { return Vec::new() };
@@ -107,7 +107,7 @@ impl Host {
         all
     }
 
-    /// What calls are made with in a process that has just begun, by a plugin that said so in an earlier one.
+    /// Loads the login again in a new process, for a plugin that had its own function for calls in an earlier one.
     pub(super) async fn load_again(
         &self,
         running: &Arc<Running>,
@@ -131,7 +131,7 @@ impl Host {
         Some((told, held))
     }
 
-    /// Asks a plugin something. A failure of any kind is told once, and is no answer.
+    /// Calls a hook. Reports a failure of any kind once and returns `None`.
     async fn consult<T: DeserializeOwned>(
         &self,
         running: &Arc<Running>,
@@ -160,7 +160,7 @@ fn askable(running: &Running, is_able: impl Fn(&super::open::Abilities) -> bool)
     running.able().filter(|(_, able)| is_able(able)).map(|(plugin, _)| plugin).collect()
 }
 
-/// What a plugin answers, if it is to be asked.
+/// Calls a plugin and parses its answer; `None` if the plugin still owes an earlier answer.
 pub(super) async fn answer<T: DeserializeOwned>(
     running: &Arc<Running>,
     question: Question,
@@ -171,7 +171,7 @@ pub(super) async fn answer<T: DeserializeOwned>(
     serde_json::from_str(answer.get()).map(Some).map_err(|error| Fault::misfit(&error))
 }
 
-/// Tells the process how somebody is logged in at this moment.
+/// Sends the process the stored login of a provider.
 pub(super) async fn tell_login(
     wire: Arc<Wire>,
     shared: Arc<Shared>,
@@ -187,6 +187,6 @@ pub(super) async fn tell_login(
         Ok(wanted) => Ok((shared.settings.logins)(&wanted.provider).await.unwrap_or(json!(null))),
         Err(error) => Err(error.to_string()),
     };
-    // Nobody listens any more when it goes down.
+    // The process may be shutting down.
     let _ = wire.reply(id, login).await;
 }

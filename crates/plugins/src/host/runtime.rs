@@ -1,4 +1,4 @@
-//! What plugins run in: Bun if there is one, else Node, and the files of the host beside the packages it needs.
+//! The JavaScript runtime of plugins: Bun if it is installed, otherwise Node; and the host's own files.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tempfile::NamedTempFile;
 use workspace::process::{Bounds, Spec};
 
-/// The program of the host and its modules.
+/// The host's program and its modules.
 const FILES: [(&str, &str); 8] = [
     ("host.mjs", include_str!("js/host.mjs")),
     ("logins.mjs", include_str!("js/logins.mjs")),
@@ -20,24 +20,24 @@ const FILES: [(&str, &str); 8] = [
     ("wire.mjs", include_str!("js/wire.mjs")),
 ];
 
-/// Moves the conversation away from standard input and output, so that nothing a plugin prints can get into it: what it
-/// prints is an error like any other, and is read and bounded as such.
+/// Moves the connection from standard input and output to other descriptors, so that a plugin's output cannot
+/// corrupt it. Everything that a plugin prints goes to standard error, which is captured with a limit.
 const LAUNCH: &str = r#"exec "$@" 3<&0 4>&1 0</dev/null 1>&2"#;
 
-/// How much of what plugins print is kept: what they set out to do, and how it ended.
+/// Limits of a plugin's captured output: its beginning and its end, in bytes.
 const KEPT: Bounds = Bounds { head: 2 * 1024, tail: 6 * 1024 };
 
-/// A program that runs JavaScript.
+/// A JavaScript runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Runtime {
-    /// Bun, which is what plugins are written for.
+    /// Bun, for which plugins are written.
     Bun(PathBuf),
-    /// Node, to which the host adds what is missing.
+    /// Node, to which the host adds Bun's missing functions.
     Node(PathBuf),
 }
 
 impl Runtime {
-    /// The first of the two in a search path.
+    /// Finds Bun, or else Node, in a search path.
     pub fn find(path: &OsStr) -> Option<Self> {
         let named = |name: &str| {
             std::env::split_paths(path).map(|folder| folder.join(name)).find(|file| is_program(file))
@@ -45,7 +45,7 @@ impl Runtime {
         named("bun").map(Self::Bun).or_else(|| named("node").map(Self::Node))
     }
 
-    /// What installs packages, and how it is told to.
+    /// The package installer and its arguments.
     pub(super) fn installer(&self) -> (OsString, &'static [&'static str]) {
         match self {
             Self::Bun(bun) => (bun.into(), &["install", "--ignore-scripts", "--no-progress", "--production"]),
@@ -60,28 +60,28 @@ impl Runtime {
 
     fn program(&self) -> (&Path, &'static [&'static str]) {
         match self {
-            // Left to itself, Bun installs whatever is imported and missing.
+            // By default Bun installs every missing import.
             Self::Bun(bun) => (bun, &["--no-install"]),
             Self::Node(node) => (node, &["--no-warnings"]),
         }
     }
 
-    /// How the host is started. Its packages are in `home`.
+    /// The process specification of the host. Its packages are in `home`.
     ///
-    /// It begins in its own folder and goes to the project's directory by itself: Bun runs the scripts that a
-    /// `bunfig.toml` in the current directory names, and reads its `.env`, before anything else.
+    /// The process starts in its own directory and changes to the project's directory later: Bun executes scripts
+    /// named in a `bunfig.toml` of the current directory, and reads its `.env`, before anything else.
     pub(super) fn spec(&self, home: &Path) -> Spec {
         let (program, options) = self.program();
         let mut spec = Spec::new("/bin/sh", folder(home), Duration::MAX).args(["-c", LAUNCH, "plugins"]);
         spec = spec.args([program]).args(options).args([folder(home).join("host.mjs")]);
-        // Bun looks there for packages that nobody installed beside a plugin. Node does not; `modules.mjs` does it.
+        // Bun searches here for packages that are not installed beside a plugin. For Node, `modules.mjs` does that.
         spec.environment.push(("NODE_PATH".into(), home.join("node_modules").into()));
         spec.bounds = KEPT;
         spec
     }
 }
 
-/// Writes the host's files below `home`, unless they are there.
+/// Writes the host's files below `home` unless they exist.
 pub(super) fn unpack(home: &Path) -> io::Result<()> {
     let folder = folder(home);
     std::fs::create_dir_all(&folder)?;
@@ -90,8 +90,8 @@ pub(super) fn unpack(home: &Path) -> io::Result<()> {
         if std::fs::read(&path).is_ok_and(|present| present == text.as_bytes()) {
             continue;
         }
-        // The hosts of other directories and of other servers may read or write it at this moment, so it appears whole
-        // or not at all, and every draft is its writer's own.
+        // Hosts of other directories and servers may read or write the file at the same time, so each writer
+        // renames a draft of its own.
         let mut draft = NamedTempFile::new_in(&folder)?;
         draft.write_all(text.as_bytes())?;
         draft.persist(&path)?;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn many_may_write_the_files_at_once() {
+    fn concurrent_writers_of_the_files_do_not_conflict() {
         let home = tempfile::tempdir().unwrap();
         std::thread::scope(|scope| {
             let writers: Vec<_> = (0..8).map(|_| scope.spawn(|| unpack(home.path()))).collect();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_are_there_and_are_put_right() {
+    fn the_files_are_written_and_repaired() {
         let home = tempfile::tempdir().unwrap();
         unpack(home.path()).unwrap();
         let host = folder(home.path()).join("host.mjs");

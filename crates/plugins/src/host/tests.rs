@@ -1,5 +1,5 @@
-//! A host whose process is a small script that speaks the protocol, so that what happens to it can be told exactly.
-//! What real plugins see is tested end to end.
+//! A host whose process is a small script that speaks the protocol, so that each test controls its behaviour
+//! exactly. Real plugins are tested end to end.
 
 mod forbidding;
 mod providing;
@@ -119,7 +119,7 @@ impl World {
         std::fs::read_to_string(self.place.path().join(name)).unwrap_or_default()
     }
 
-    /// What the process was told of this kind.
+    /// The messages of this kind that the process received.
     fn heard(&self, method: &str) -> Vec<Value> {
         let all = self.file("heard");
         let all = all.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -139,7 +139,7 @@ fn wants(host: &Host, plugin: usize) -> bool {
     host.members().remove(plugin).wants(HookPoint::TextComplete)
 }
 
-/// Waits until the process is there again.
+/// Waits until the process is running again.
 async fn again(host: &Host) {
     let mut state = host.0.shared.state.subscribe();
     let running = state.wait_for(|state| matches!(state, State::Running(_)));
@@ -152,7 +152,7 @@ async fn dead(host: &Host) {
 }
 
 #[tokio::test]
-async fn a_hook_changes_what_it_is_given_and_others_are_not_asked() {
+async fn a_hook_changes_its_output_and_other_hooks_are_not_called() {
     let world = World::new(r#"hook:*) answer '{"text":"changed"}';;"#);
     let host = world.started(world.settings(1)).await;
     assert!(wants(&host, 0) && !host.members()[0].wants(HookPoint::ChatMessage));
@@ -165,10 +165,10 @@ async fn a_hook_changes_what_it_is_given_and_others_are_not_asked() {
 }
 
 #[tokio::test]
-async fn what_throws_or_leaves_nonsense_changes_nothing_and_is_told_once() {
+async fn a_failing_hook_changes_nothing_and_is_reported_once() {
     for (cases, why) in [
         ("hook:*) fail 'no way';;", "no way"),
-        (r#"hook:*) answer '{"text":7}';;"#, "what it left behind has the wrong shape"),
+        (r#"hook:*) answer '{"text":7}';;"#, "its result has the wrong shape"),
     ] {
         let world = World::new(cases);
         let host = world.started(world.settings(1)).await;
@@ -182,7 +182,7 @@ async fn what_throws_or_leaves_nonsense_changes_nothing_and_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_hook_that_hangs_is_left_alone_until_it_is_back() {
+async fn a_hanging_hook_is_skipped_until_it_returns() {
     let world = World::new(
         r#"hook:0:*) if [ -z "$held" ]; then held=$id; else answer '{"text":"changed"}'; fi;;
            hook:1:*) say '{"jsonrpc":"2.0","id":'"$held"',"result":{"text":"late"}}'; answer '{"text":"other"}';;"#,
@@ -194,14 +194,14 @@ async fn a_hook_that_hangs_is_left_alone_until_it_is_back() {
     assert_eq!(text(&host, 0).await, "as it was");
     assert_eq!(world.heard("hook").len(), 1, "the second was not asked");
     world.reported("takes longer than 0.5 s").await;
-    // The process is alive, so the other plugin works; and then the first one is back.
+    // The process is alive, so the other plugin works; then the first one has answered.
     assert_eq!(text(&host, 1).await, "other");
     assert_eq!(text(&host, 0).await, "changed");
     assert_eq!(world.file("lives"), "x\n");
 }
 
 #[tokio::test]
-async fn a_process_that_gives_no_sign_of_life_is_replaced() {
+async fn an_unresponsive_process_is_replaced() {
     let world = World::new(
         r#"hook:0:0) exec sleep 600;;
            hook:*) answer '{"text":"changed"}';;"#,
@@ -210,31 +210,31 @@ async fn a_process_that_gives_no_sign_of_life_is_replaced() {
     (settings.limits.hook, settings.limits.pulse) = (Duration::from_millis(500), Duration::from_millis(200));
     let host = world.started(settings).await;
     assert_eq!(text(&host, 0).await, "as it was");
-    world.reported("no sign of life").await;
+    world.reported("did not answer a ping").await;
     again(&host).await;
     assert_eq!(text(&host, 0).await, "changed");
     assert_eq!(world.file("lives"), "x\nx\n");
 }
 
 #[tokio::test]
-async fn a_process_that_spins_where_nobody_waits_is_noticed_all_the_same() {
+async fn a_spinning_process_is_noticed_without_a_pending_call() {
     let world = World::new("ping:*:0) exec sleep 600;;");
     let mut settings = world.settings(1);
     (settings.limits.rest, settings.limits.pulse) = (Duration::from_millis(50), Duration::from_millis(400));
     let host = world.started(settings).await;
-    world.reported("no sign of life").await;
+    world.reported("did not answer a ping").await;
     again(&host).await;
 }
 
 #[tokio::test]
-async fn a_process_that_ends_is_started_again_and_tells_its_last_words() {
+async fn a_process_that_ends_is_restarted_and_its_last_output_is_reported() {
     let world = World::new(
         r#"hook:0:0) echo 'goodbye, cruel world'; exit 7;;
            hook:*) answer '{"text":"changed"}';;"#,
     );
     let host = world.started(world.settings(1)).await;
     assert_eq!(text(&host, 0).await, "as it was");
-    world.reported("died and is started again: its process ended with code 7; it wrote: goodbye").await;
+    world.reported("exited and is restarted: its process ended with code 7; it wrote: goodbye").await;
     again(&host).await;
     assert_eq!(text(&host, 0).await, "changed");
 }
@@ -247,13 +247,13 @@ async fn a_process_that_hangs_up_is_replaced() {
     );
     let host = world.started(world.settings(1)).await;
     assert_eq!(text(&host, 0).await, "as it was");
-    world.reported("says nothing more that can be understood").await;
+    world.reported("its output ended or cannot be parsed").await;
     again(&host).await;
     assert_eq!(text(&host, 0).await, "changed");
 }
 
 #[tokio::test]
-async fn a_process_that_always_ends_stays_dead() {
+async fn a_process_that_always_exits_is_not_restarted() {
     let world = World::new("ping:*) exit 1;; hook:*) exit 1;;");
     let mut settings = world.settings(1);
     settings.limits.deaths = 2;
@@ -263,14 +263,14 @@ async fn a_process_that_always_ends_stays_dead() {
         assert_eq!(text(&host, 0).await, "as it was");
         dead(&host).await;
     }
-    world.reported("it died 3 times in a row").await;
+    world.reported("it exited 3 times in a row").await;
     assert!(!wants(&host, 0) && host.tools().is_empty());
     assert_eq!(text(&host, 0).await, "as it was");
     assert_eq!(world.file("lives"), "x\nx\nx\n");
 }
 
 #[tokio::test]
-async fn a_plugin_that_cannot_be_loaded_does_not_keep_the_others_away() {
+async fn a_plugin_that_cannot_be_loaded_does_not_affect_the_others() {
     let world = World::new(
         r#"load:0:*) fail 'it is broken';;
            load:1:*) exit 3;;
@@ -312,7 +312,7 @@ async fn the_configuration_goes_through_every_plugin() {
 }
 
 #[tokio::test]
-async fn events_of_the_directory_are_told_in_order() {
+async fn events_of_the_directory_arrive_in_order() {
     let world = World::new(
         r#"event:*) case "$line" in *last*) say '{"method":"report","params":{"where":"it","message":"done"}}';; esac;;"#,
     );
@@ -324,7 +324,7 @@ async fn events_of_the_directory_are_told_in_order() {
         let about = Extra::from_iter([("server".to_owned(), server.into())]);
         world.bus.publish(Some(&place(directory)), &mint.event(EventBody::McpToolsChanged(about)));
     };
-    // Subscribing is the task's first act after it says that the process runs.
+    // Subscribing is the task's first act after it reports that the process runs.
     while world.bus.stats().subscribers == 0 {
         tokio::task::yield_now().await;
     }
@@ -340,7 +340,7 @@ async fn events_of_the_directory_are_told_in_order() {
     drop(host);
 }
 
-/// Notes what a tool wants, and refuses what is called so.
+/// Records what a tool asks for, and refuses a permission with that name.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 
@@ -373,7 +373,7 @@ fn call(id: &str) -> ToolCall {
 }
 
 #[tokio::test]
-async fn a_tool_shows_how_far_it_got_and_asks_before_it_is_done() {
+async fn a_tool_reports_progress_and_asks_for_permission() {
     let cases = format!(
         r#"{TOOLS}
         tool:*) held=$id
@@ -394,7 +394,7 @@ async fn a_tool_shows_how_far_it_got_and_asks_before_it_is_done() {
 }
 
 #[tokio::test]
-async fn a_tool_that_nobody_waits_for_is_told_to_stop() {
+async fn a_dropped_tool_call_is_aborted() {
     let cases = format!(
         r#"{TOOLS}
         tool:*) say '{{"method":"tool.metadata","params":{{"call":"call_1","title":"going"}}}}';;
@@ -418,7 +418,7 @@ async fn a_tool_that_nobody_waits_for_is_told_to_stop() {
 }
 
 #[tokio::test]
-async fn plugins_say_goodbye_before_the_process_ends() {
+async fn plugins_are_disposed_before_the_process_ends() {
     let world = World::new("");
     let host = world.started(world.settings(1)).await;
     host.close().await;
@@ -427,7 +427,7 @@ async fn plugins_say_goodbye_before_the_process_ends() {
 }
 
 #[tokio::test]
-async fn without_a_runtime_that_is_said_and_nothing_else_happens() {
+async fn a_missing_runtime_is_reported_and_nothing_else_happens() {
     let world = World::new("");
     let host = Host::start(Settings { runtime: None, ..world.settings(1) });
     assert!(!host.settled(PATIENCE).await);

@@ -1,4 +1,4 @@
-//! The tools that plugins bring along.
+//! Tools that plugins provide.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -14,17 +14,17 @@ use super::open::Running;
 use super::wire::{Failure, Incoming, Wire};
 use super::{Host, Shared, lock, providers};
 
-/// Things a tool may say before anybody has looked at the first.
+/// Limit of progress messages and requests of a tool that are not processed yet.
 const MAX_SAID: usize = 64;
-/// Logins that are read at the same time.
+/// Limit of logins that are read at the same time.
 const MAX_READERS: usize = 16;
 
-/// What a model is told about a tool.
+/// The description of a tool for the model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct About {
-    /// What it is called by.
+    /// The tool's name.
     pub id: String,
-    /// When and how to use it.
+    /// Tells the model when and how to use the tool.
     pub description: String,
     /// JSON Schema of its input.
     pub parameters: Value,
@@ -33,24 +33,21 @@ pub struct About {
 /// One call of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolCall {
-    /// The tool.
+    /// The tool's name.
     pub id: String,
-    /// What it is called with.
     pub args: Extra,
-    /// Where it is called.
     pub context: Context,
 }
 
-/// What a tool is told about where it is called.
+/// The context that a tool receives with a call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Context {
-    /// The session.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
     /// The message with the call.
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
-    /// The agent that calls.
+    /// The agent that makes the call.
     pub agent: String,
     /// The model's id of the call.
     #[serde(rename = "callID")]
@@ -61,64 +58,61 @@ pub struct Context {
     pub worktree: String,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Outcome {
-    /// For people.
+    /// Shown to users.
     #[serde(default)]
     pub title: Option<String>,
-    /// For the model.
+    /// Shown to the model.
     #[serde(default)]
     pub output: String,
-    /// Facts for clients.
+    /// Data for clients.
     #[serde(default)]
     pub metadata: Extra,
-    /// Pictures and documents, for both.
+    /// Images and documents, for both.
     #[serde(default)]
     pub attachments: Vec<Attachment>,
 }
 
-/// A picture or a document.
+/// An image or a document.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Attachment {
-    /// What it is.
     pub mime: String,
-    /// Where it is, or itself.
+    /// Its address, or its content as a `data:` URL.
     pub url: String,
-    /// What it is called.
     #[serde(default)]
     pub filename: Option<String>,
 }
 
-/// What a tool asks a person for.
+/// A permission that a tool asks for.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Wish {
-    /// Which permission it needs.
     pub permission: String,
-    /// What it needs it for.
+    /// The targets, such as paths or commands.
     #[serde(default)]
     pub patterns: Vec<String>,
-    /// What a reply of `always` allows from then on.
+    /// Patterns that a reply of `always` allows from then on.
     #[serde(default)]
     pub always: Vec<String>,
-    /// For showing it well.
+    /// Details for clients that show the request.
     #[serde(default)]
     pub metadata: Extra,
 }
 
-/// Where a tool's call was made, and what it may want there before it is done.
+/// The surroundings of a tool call, through which the tool reports progress and asks for permissions.
 pub trait Desk: Send + Sync {
-    /// Shows how far it got.
+    /// Shows the tool's progress.
     fn progress(&self, title: Option<String>, metadata: Extra) -> BoxFuture<'_, ()>;
 
-    /// Gets a permission, or the reason why not.
+    /// Asks for a permission. Returns the reason if it is refused.
     fn ask(&self, wish: Wish) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// The calls that are being made, by the model's ids of them.
+/// Running calls by the model's ids.
 pub(super) type Calls = Mutex<HashMap<String, mpsc::Sender<Said>>>;
 
-/// Something a tool says before it is done.
+/// A message of a tool during its call.
 #[derive(Debug)]
 pub(super) enum Said {
     Progress { title: Option<String>, metadata: Extra },
@@ -158,16 +152,16 @@ struct Made<'a> {
 }
 
 impl Host {
-    /// The tools there are at this moment. Of two with one name, the later plugin's counts.
+    /// The currently loaded tools. If two have the same name, the later plugin's is used.
     pub fn tools(&self) -> Vec<About> {
         let Some(running) = self.0.shared.running() else { return Vec::new() };
         let by_name: BTreeMap<_, _> = running.tools().map(|(_, about)| (&about.id, about)).collect();
         by_name.into_values().cloned().collect()
     }
 
-    /// Calls a tool. Dropping the future tells the tool to stop.
+    /// Calls a tool. Dropping the future aborts the call.
     pub async fn call(&self, call: ToolCall, desk: &dyn Desk) -> Result<Outcome, String> {
-        let gone = || "the plugin host is not there; it may be back in a moment".to_owned();
+        let gone = || "the plugin host is not running; it may be back in a moment".to_owned();
         let running = self.0.shared.running().ok_or_else(gone)?;
         let owner = running.tools().filter(|(_, about)| about.id == call.id).last();
         let plugin =
@@ -179,14 +173,14 @@ impl Host {
         let answer = timeout(limit, attended(&running, &made, saying, desk)).await;
         let answer = answer.map_err(|_| format!("it takes longer than {} s", limit.as_secs()))?;
         let answer = answer.map_err(|failure| match failure {
-            Failure::Gone => "the plugin host has died meanwhile".to_owned(),
+            Failure::Gone => "the plugin host exited during the call".to_owned(),
             failure => failure.to_string(),
         })?;
         serde_json::from_str(&answer).map_err(|error| format!("its result has the wrong shape: {error}"))
     }
 }
 
-/// Waits for the result, and meanwhile gives the tool what it asks for.
+/// Waits for the result, and handles the tool's progress and requests in the meantime.
 async fn attended(
     running: &Running,
     made: &Made<'_>,
@@ -207,7 +201,7 @@ async fn attended(
     }
 }
 
-/// A call that is being made.
+/// A running call.
 struct Going<'a> {
     calls: &'a Calls,
     id: &'a str,
@@ -226,7 +220,7 @@ impl Drop for Going<'_> {
     }
 }
 
-/// Takes what the process says unasked, and never waits for anybody: it is what reads the answers, too.
+/// Handles messages of the process. Never waits for another task, because it also reads the answers.
 pub(super) async fn listen(
     mut incoming: mpsc::Receiver<Incoming>,
     wire: Arc<Wire>,
@@ -276,7 +270,7 @@ fn take(message: &Incoming, calls: &Calls, shared: &Shared) -> Result<(), String
 fn hand(calls: &Calls, call: &str, said: Said) -> Result<(), String> {
     match lock(calls).get(call) {
         Some(call) if call.try_send(said).is_ok() => Ok(()),
-        Some(_) => Err("it says more than anybody can look at".to_owned()),
+        Some(_) => Err("the tool sends messages faster than they can be processed".to_owned()),
         None => Err("the call is over".to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! JSON-RPC with the host process: one message per line, calls in both directions, bounded.
+//! JSON-RPC with the host process: one message per line, calls in both directions, all queues bounded.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,40 +13,40 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Lines that may wait to be written. Whoever has more to say waits.
+/// Limit of lines that wait to be written. Senders wait when it is reached.
 const MAX_OUTGOING: usize = 256;
-/// What the process said and nobody has looked at yet.
+/// Limit of received messages that are not processed yet.
 const MAX_INCOMING: usize = 256;
-/// The longest line that is read. A conversation with pictures in it is one.
+/// Maximum length of a line; a whole conversation with images is one line.
 const MAX_LINE: usize = 32 * 1024 * 1024;
 
-/// The code of an error that somebody threw; the others are the host's own.
+/// The error code of an exception in a plugin; other codes come from the host.
 const THROWN: i32 = -32000;
 
-/// Why a call has no answer.
+/// A call without a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
-    /// The plugin said so.
+    /// The plugin threw an error.
     #[error("{0}")]
     Thrown(String),
-    /// The process is gone.
-    #[error("the plugin host is gone")]
+    /// The process has exited.
+    #[error("the plugin host has exited")]
     Gone,
-    /// What was to be said, or what was said, is no JSON of the right shape.
+    /// The request or the answer is not JSON of the right shape.
     #[error("{0}")]
     Misfit(String),
 }
 
-/// Something the process says unasked.
+/// A message from the process that is not an answer.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    /// Present if it wants an answer.
+    /// Set if it expects an answer.
     pub(super) id: Option<u64>,
     pub(super) method: String,
     pub(super) params: Box<RawValue>,
 }
 
-/// Our end. Dropping it hangs up.
+/// Baton's end of the connection. Dropping it closes the connection.
 #[derive(Debug)]
 pub(super) struct Wire {
     outgoing: mpsc::Sender<Vec<u8>>,
@@ -57,7 +57,7 @@ pub(super) struct Wire {
     writing: JoinHandle<()>,
 }
 
-/// What came of a call.
+/// The result of a call.
 type Answered = Result<Box<RawValue>, Failure>;
 
 #[derive(Debug, Default)]
@@ -91,7 +91,7 @@ struct Complaint<'a> {
     message: &'a str,
 }
 
-/// Any line: a call or a notice if it has a method, an answer otherwise.
+/// Any line: a request or notification if it has a method, otherwise an answer.
 #[derive(Deserialize)]
 struct Line {
     #[serde(default)]
@@ -119,7 +119,7 @@ impl From<Told> for Failure {
 }
 
 impl Wire {
-    /// Talks through these pipes. What the process says unasked comes out of the receiver, which ends with it.
+    /// Connects these pipes. The receiver gets the process's requests and notifications, and ends with the process.
     pub(super) fn new(
         input: impl AsyncWrite + Send + Unpin + 'static,
         output: impl AsyncRead + Send + Unpin + 'static,
@@ -134,12 +134,12 @@ impl Wire {
         (Self { outgoing, waiting, next: AtomicU64::new(1), over, reading, writing }, incoming)
     }
 
-    /// Waits until the process says nothing more that can be understood.
+    /// Waits until the process closes its output or sends a line that is too long.
     pub(super) async fn ended(&self) {
         self.over.cancelled().await;
     }
 
-    /// Asks something. Whoever stops waiting for the answer withdraws the call.
+    /// Makes a call. Dropping the future withdraws the call.
     pub(super) async fn call(
         &self,
         method: &str,
@@ -152,12 +152,12 @@ impl Wire {
         answered?
     }
 
-    /// Tells something.
+    /// Sends a notification.
     pub(super) async fn notify(&self, method: &str, params: &(impl Serialize + Sync)) -> Result<(), Failure> {
         self.send(Outgoing { jsonrpc: "2.0", id: None, method, params }).await
     }
 
-    /// Answers something the process has asked.
+    /// Answers a request of the process.
     pub(super) async fn reply(&self, id: u64, result: Result<Value, String>) -> Result<(), Failure> {
         let (error, result) = match &result {
             Ok(result) => (None, Some(result)),
@@ -166,7 +166,7 @@ impl Wire {
         self.send(Reply { jsonrpc: "2.0", id, error, result }).await
     }
 
-    /// Tells something if there is room at once, for those who cannot wait.
+    /// Sends a notification if there is room in the queue; does not wait.
     pub(super) fn tell(&self, method: &str, params: &impl Serialize) {
         self.try_send(Outgoing { jsonrpc: "2.0", id: None, method, params });
     }
@@ -188,11 +188,11 @@ impl Wire {
         self.outgoing.send(line).await.map_err(|_| Failure::Gone)
     }
 
-    /// The same, if there is room at once.
+    /// Sends a message if there is room in the queue.
     fn try_send(&self, message: impl Serialize) {
         if let Ok(mut line) = serde_json::to_vec(&message) {
             line.push(b'\n');
-            // There is room, or the process has worse problems.
+            // If the queue is full, the process does not read, and its pings will fail.
             let _ = self.outgoing.try_send(line);
         }
     }
@@ -206,7 +206,7 @@ impl Drop for Wire {
     }
 }
 
-/// A call that somebody waits for.
+/// A pending call.
 struct Call<'a> {
     wire: &'a Wire,
     id: u64,
@@ -252,7 +252,7 @@ async fn read(
             Ok(Some(line)) => take(&line, &waiting, &told).await,
             Ok(None) => break,
             Err(error) => {
-                tracing::warn!(%error, "the plugin host cannot be understood");
+                tracing::warn!(%error, "cannot read from the plugin host");
                 break;
             }
         }
@@ -263,21 +263,21 @@ async fn read(
 async fn take(line: &[u8], waiting: &Mutex<Waiting>, told: &mpsc::Sender<Incoming>) {
     match serde_json::from_slice::<Line>(line) {
         Ok(Line { id, method: Some(method), params, .. }) => {
-            // Nobody listens any more when it goes down.
+            // The host may be shutting down.
             let _ = told.send(Incoming { id, method, params }).await;
         }
         Ok(Line { id: Some(id), result, error, .. }) => {
             if let Some(call) = lock(waiting).calls.remove(&id) {
-                // Whoever asked may have stopped waiting.
+                // The caller may have gone.
                 let _ = call.send(error.map_or(Ok(result), |error| Err(error.into())));
             }
         }
-        Ok(_) => tracing::warn!("the plugin host said something that is neither a call nor an answer"),
-        Err(error) => tracing::warn!(%error, "the plugin host said something that is no message"),
+        Ok(_) => tracing::warn!("the plugin host sent a message that is neither a call nor an answer"),
+        Err(error) => tracing::warn!(%error, "the plugin host sent a line that is not a message"),
     }
 }
 
-/// The next line without its end; none if there is no more.
+/// The next line without its end; `None` at the end of the stream.
 async fn line(output: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     loop {
@@ -305,7 +305,7 @@ mod tests {
     use serde_json::json;
     use tokio::io::{DuplexStream, duplex, split};
 
-    /// Our end, and the other one.
+    /// Both ends of a connection.
     fn connected() -> (Wire, mpsc::Receiver<Incoming>, BufReader<DuplexStream>) {
         let (near, far) = duplex(1024);
         let (output, input) = split(near);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_nobody_waits_for_is_withdrawn() {
+    async fn a_dropped_call_is_withdrawn() {
         let (wire, _incoming, mut far) = connected();
         let id = {
             let params = json!({});
@@ -355,13 +355,13 @@ mod tests {
         };
         let cancel = heard(&mut far).await;
         assert_eq!((&cancel["method"], &cancel["params"]["id"]), (&json!("cancel"), &id));
-        // An answer that comes too late is nobody's.
+        // A late answer is dropped.
         say(&mut far, json!({ "jsonrpc": "2.0", "id": id, "result": 1 })).await;
         assert!(lock(&wire.waiting).calls.is_empty());
     }
 
     #[tokio::test]
-    async fn what_is_said_unasked_comes_out_in_order_and_can_be_answered() {
+    async fn incoming_requests_arrive_in_order_and_can_be_answered() {
         let (wire, mut incoming, mut far) = connected();
         say(&mut far, json!({ "jsonrpc": "2.0", "method": "report", "params": { "message": "m" } })).await;
         far.write_all(b"this is no message\n").await.unwrap();
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_when_the_process_goes_is_told_and_so_is_everybody_after() {
+    async fn pending_and_later_calls_fail_when_the_process_ends() {
         let (wire, mut incoming, mut far) = connected();
         let params = json!({});
         let peer = async {
@@ -393,7 +393,7 @@ mod tests {
         let (wire, mut incoming) = Wire::new(input, output);
         let flood = async {
             let chunk = vec![b'x'; 1024 * 1024];
-            // It is hung up on before it is through.
+            // The connection is closed before all of it is written.
             for _ in 0..40 {
                 if far.write_all(&chunk).await.is_err() {
                     break;
@@ -405,7 +405,7 @@ mod tests {
             wire.ended().await;
         };
         tokio::select! {
-            () = flood => panic!("nobody stopped it"),
+            () = flood => panic!("the connection stays open"),
             () = ended => {}
         }
     }

@@ -1,4 +1,4 @@
-//! From the log into the outbox.
+//! Copies events from the log into the outbox.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -12,10 +12,10 @@ use tokio::sync::Notify;
 
 use super::{Ports, Receiver, payload};
 
-/// How long to wait when the store does not answer.
+/// Pause after the store failed.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Reads the log from where it was left, whenever there is something in it to tell.
+/// Reads the log from its last position whenever a relevant event was committed.
 pub(super) struct Feeder {
     pub(super) receivers: Vec<Receiver>,
     pub(super) names: Vec<String>,
@@ -25,7 +25,7 @@ pub(super) struct Feeder {
     pub(super) nudges: Vec<Arc<Notify>>,
 }
 
-/// An event, as far as its kind.
+/// The type of an event.
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(borrow)]
@@ -39,7 +39,7 @@ impl Feeder {
                 Ok(()) if self.receivers.is_empty() => return,
                 Ok(()) => self.wake.notified().await,
                 Err(error) => {
-                    tracing::warn!(%error, "webhooks cannot follow the log; it is tried again");
+                    tracing::warn!(%error, "cannot read the log for webhooks; retrying");
                     tokio::time::sleep(AGAIN).await;
                 }
             }
@@ -57,13 +57,15 @@ impl Feeder {
         }
         let (oldest, newest) = reads.bounds().await?;
         let mut after = match upto {
-            // What happened before there was anybody to tell is nobody's concern.
+            // Events before the first receiver was configured are not sent.
             None => {
                 outbox.put(newest, Vec::new()).await?;
                 newest
             }
             Some(upto) if upto.saturating_add(1) < oldest => {
-                tracing::warn!("the log does not reach back to what webhooks were told last");
+                tracing::warn!(
+                    "the log no longer has the events after the last notice of a webhook; they are skipped"
+                );
                 oldest.saturating_sub(1)
             }
             Some(upto) => upto,
@@ -79,7 +81,7 @@ impl Feeder {
             let any = !notices.is_empty();
             let dropped = outbox.put(last, notices).await?;
             if dropped > 0 {
-                tracing::warn!(dropped, "too much waits for a webhook; the oldest will not be told");
+                tracing::warn!(dropped, "the outbox of a webhook is full; dropping the oldest notices");
             }
             if any {
                 self.nudges.iter().for_each(|nudge| nudge.notify_one());
@@ -88,7 +90,7 @@ impl Feeder {
         }
     }
 
-    /// What an event means to each receiver.
+    /// The notices about an event, one for each receiver that wants it.
     async fn notices(&self, stored: &Stored) -> Result<Vec<Notice>, Error> {
         let kind =
             serde_json::from_slice::<Kind<'_>>(&stored.json).map(|kind| kind.r#type).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What receivers are told about an event.
+//! Bodies of the notices.
 
 use engine::ports::{self, Reads};
 use protocol::{
@@ -7,14 +7,14 @@ use protocol::{
 };
 use serde_json::{Map, Value, json};
 
-/// Most of an answer that is told, in characters.
+/// Maximum length of an answer in a notice, in characters.
 const MAX_TEXT: usize = 4_000;
 
-/// Whether receivers may have to be told of an event.
+/// True if an event may lead to a notice.
 pub(super) fn is_told(body: &EventBody) -> bool {
     match body {
         EventBody::SessionStatus(it) => it.status.is_idle(),
-        // An abort is somebody's wish.
+        // The user asked for an abort, so it is not reported.
         EventBody::SessionError(it) => {
             it.session_id.is_some() && !matches!(it.error, Some(MessageError::Aborted { .. }))
         }
@@ -23,7 +23,7 @@ pub(super) fn is_told(body: &EventBody) -> bool {
     }
 }
 
-/// What is told, and of which kind it is; nothing if the session is gone or it is nobody's concern.
+/// The kind, the session and the body of the notice about an event; `None` if the event is not reported.
 pub(super) async fn told(
     reads: &dyn Reads,
     event: &Event,
@@ -65,7 +65,7 @@ pub(super) async fn told(
     Ok(Some((kind, session, body.to_string())))
 }
 
-/// The newest answer: to what, and what it says.
+/// The fields about the newest answer.
 fn answered(answer: &MessageWithParts) -> Map<String, Value> {
     let Message::Assistant(step) = &answer.info else { return Map::new() };
     let texts = answer.parts.iter().filter_map(|part| match &part.body {

@@ -1,4 +1,4 @@
-//! From the outbox to one receiver.
+//! Sends notices from the outbox to one receiver.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -11,27 +11,26 @@ use tokio::{sync::Notify, time::timeout};
 
 use super::{Patience, Ports, Receiver};
 
-/// Sessions that one receiver is told about at the same time.
+/// Maximum number of sessions whose notices are sent at the same time.
 const PARALLEL: usize = 4;
 
-/// Notices that are looked at together.
+/// Maximum number of notices read at once.
 const PAGE: usize = 64;
 
-/// How long to wait when the store does not answer.
+/// Pause after the store failed.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Who is telling.
 const USER_AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
 
-/// What came of telling.
+/// The result of sending a notice.
 enum Outcome {
     Taken,
-    /// The receiver wants to hear no more.
+    /// The receiver answered 410, so a retry is useless.
     Gone,
     Failed(String),
 }
 
-/// Tells one receiver.
+/// The task of one receiver.
 pub(super) struct Sender {
     receiver: Receiver,
     guard: Guard,
@@ -62,7 +61,7 @@ impl Sender {
                     later.first().map(|head| span(head.due.saturating_sub(now)))
                 }
                 Err(error) => {
-                    tracing::warn!(%error, webhook = self.receiver.name, "the outbox cannot be read");
+                    tracing::warn!(%error, webhook = self.receiver.name, "cannot read the outbox");
                     Some(AGAIN)
                 }
             };
@@ -74,14 +73,14 @@ impl Sender {
         }
     }
 
-    /// Tells once and notes what came of it.
+    /// Sends a notice once and stores the result.
     async fn tell(&self, notice: Notice) -> SessionId {
         let outcome = timeout(self.patience.answer, self.post(&notice)).await.unwrap_or_else(|_| {
             Outcome::Failed(format!("it did not answer within {} s", self.patience.answer.as_secs_f32()))
         });
         if let Err(error) = self.settle(&notice, outcome).await {
-            tracing::warn!(%error, webhook = self.receiver.name, "what a webhook was told could not be noted");
-            // Without a pause it would be told again and again.
+            tracing::warn!(%error, webhook = self.receiver.name, "cannot store the result of a notice");
+            // Without a pause it would be sent again in a tight loop.
             tokio::time::sleep(AGAIN).await;
         }
         notice.session
@@ -89,7 +88,7 @@ impl Sender {
 
     async fn post(&self, notice: &Notice) -> Outcome {
         let Receiver { url, key, .. } = &self.receiver;
-        // A client of its own each time: the address is looked up and checked each time.
+        // A new client for every call, because the address is resolved and checked each time.
         let client = match self.guard.client(url, Client::builder().user_agent(USER_AGENT)).await {
             Ok(client) => client,
             Err(refused) => return Outcome::Failed(refused.to_string()),
@@ -109,7 +108,7 @@ impl Sender {
                 Outcome::Failed(format!("it answered {status}, and a redirect is not followed"))
             }
             Ok(status) => Outcome::Failed(format!("it answered {status}")),
-            // An address may hold a secret.
+            // The address may contain a secret.
             Err(error) => Outcome::Failed(chain(&error.without_url())),
         }
     }
@@ -119,7 +118,7 @@ impl Sender {
         let why = match outcome {
             Outcome::Taken => return self.ports.outbox.remove(name, id).await,
             Outcome::Gone => {
-                tracing::warn!(webhook = name, event = %id, "a webhook answered that it is gone; it was not told");
+                tracing::warn!(webhook = name, event = %id, "a webhook answered 410 Gone; dropping the notice");
                 return self.ports.outbox.remove(name, id).await;
             }
             Outcome::Failed(why) => why,
@@ -127,20 +126,20 @@ impl Sender {
         let now = self.ports.clock.now();
         let attempts = notice.attempts.saturating_add(1);
         if now.saturating_sub(notice.created) >= millis(self.patience.age) {
-            tracing::error!(webhook = name, event = %id, attempts, why, "a webhook could not be told and is not any more");
+            tracing::error!(webhook = name, event = %id, attempts, why, "giving up a notice to a webhook");
             return self.ports.outbox.remove(name, id).await;
         }
         if attempts == 1 {
-            tracing::warn!(webhook = name, event = %id, why, "a webhook could not be told; it is tried again");
+            tracing::warn!(webhook = name, event = %id, why, "cannot send a notice to a webhook; retrying");
         } else {
-            tracing::debug!(webhook = name, event = %id, attempts, why, "a webhook could still not be told");
+            tracing::debug!(webhook = name, event = %id, attempts, why, "still cannot send a notice to a webhook");
         }
         let due = now.saturating_add(millis(pause(&self.patience, attempts)));
         self.ports.outbox.postpone(name, id, attempts, due).await
     }
 }
 
-/// The pause after so many attempts.
+/// The pause after this many attempts.
 fn pause(patience: &Patience, attempts: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
     patience.first.saturating_mul(doubled).min(patience.longest)

@@ -1,4 +1,4 @@
-//! Signatures, in the form of the Standard Webhooks specification, for which receivers find libraries.
+//! Signatures as in the Standard Webhooks specification, for which receivers find libraries.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ring::hmac;
 
-/// Marks a secret that is written in base 64.
+/// Prefix of a base64-encoded secret.
 const ENCODED: &str = "whsec_";
 
-/// What is signed with. It is never shown.
+/// A signing key. Never shown in output.
 #[derive(Clone)]
 pub struct Key(hmac::Key);
 
@@ -20,18 +20,18 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// A key from a secret: bytes in base 64 after `whsec_`, or else the text itself.
+    /// A key from a secret: base64-encoded bytes after `whsec_`, otherwise the text itself.
     pub fn new(secret: &str) -> Result<Self, &'static str> {
         let bytes = match secret.strip_prefix(ENCODED) {
             Some(encoded) => BASE64_STANDARD
                 .decode(encoded)
-                .map_err(|_| "begins with `whsec_`, and what follows is not base 64")?,
+                .map_err(|_| "begins with `whsec_`, but the rest is not base64")?,
             None => secret.as_bytes().to_vec(),
         };
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
     }
 
-    /// The header `webhook-signature` for a body that is sent at a time, in seconds.
+    /// The header `webhook-signature` for a body sent at this time.
     pub(super) fn sign(&self, id: &str, seconds: i64, body: &str) -> String {
         let mut signing = hmac::Context::with_key(&self.0);
         for piece in [id, ".", &seconds.to_string(), ".", body] {

@@ -16,7 +16,7 @@ use tokio::{
 
 use super::*;
 
-/// One call, as a receiver heard it.
+/// One call, as a receiver got it.
 #[derive(Debug, Clone)]
 struct Heard {
     headers: String,
@@ -34,7 +34,7 @@ impl Heard {
     }
 }
 
-/// Somebody who listens, and answers from a list; then with 200.
+/// A receiver that answers with a list of statuses and then with 200.
 struct Ear {
     address: std::net::SocketAddr,
     heard: watch::Receiver<Vec<Heard>>,
@@ -61,7 +61,7 @@ impl Ear {
         let waited = self.heard.wait_for(|heard| heard.len() >= count);
         tokio::time::timeout(Duration::from_secs(30), waited)
             .await
-            .expect("it was told too little")
+            .expect("it received too few calls")
             .unwrap()
             .clone()
     }
@@ -100,7 +100,7 @@ async fn listen(
         .await;
 }
 
-/// A server's log with webhooks on it.
+/// A server's log with webhooks.
 struct World {
     memory: Arc<Memory>,
     watch: Watch,
@@ -134,7 +134,7 @@ impl World {
         Webhooks::start(receivers, &self.watch, ports, patience)
     }
 
-    /// Waits until the log was read up to here.
+    /// Waits until the log was read.
     async fn followed(&self) {
         while self.memory.read_upto().await.unwrap().is_none() {
             tokio::task::yield_now().await;
@@ -201,7 +201,7 @@ fn reasons(heard: &[Heard]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_receiver_is_told_with_a_signature_that_verifies() {
+async fn a_receiver_gets_a_valid_signature() {
     let (mut ear, mut world) = (Ear::new(&[]).await, World::new());
     world.idle("ses_1", "aborted").await;
     let webhooks = world.start(vec![hook(&ear)]);
@@ -210,7 +210,7 @@ async fn a_receiver_is_told_with_a_signature_that_verifies() {
     world.idle("ses_child", "completed").await;
     world.idle("ses_1", "completed").await;
     let heard = ear.until(1).await;
-    assert_eq!(heard.len(), 1, "neither what was before, nor a child's end, nor that it is busy");
+    assert_eq!(heard.len(), 1, "neither earlier events, nor a child's end, nor busy");
     let (call, id) = (&heard[0], "evt_6");
     assert_eq!((call.header("webhook-id"), call.header("content-type")), (id, "application/json"));
     let at: i64 = call.header("webhook-timestamp").parse().unwrap();
@@ -227,7 +227,7 @@ async fn a_receiver_is_told_with_a_signature_that_verifies() {
 }
 
 #[tokio::test]
-async fn requests_and_errors_are_told_to_those_who_want_them() {
+async fn requests_and_errors_go_to_receivers_that_want_them() {
     let (mut all, mut some, mut world) = (Ear::new(&[]).await, Ear::new(&[]).await, World::new());
     let url = format!("http://{}/", some.address);
     let picky = json!({ "url": url, "secret": "x", "private_addresses": true, "events": ["session.error"] });
@@ -262,7 +262,7 @@ async fn requests_and_errors_are_told_to_those_who_want_them() {
 }
 
 #[tokio::test]
-async fn what_is_not_taken_is_told_again_under_the_same_id_and_in_order() {
+async fn a_refused_notice_is_repeated_with_the_same_id_and_in_order() {
     let (mut ear, mut world) = (Ear::new(&["500 Oh no", "302 Found", SILENCE]).await, World::new());
     let webhooks = world.start(vec![hook(&ear)]);
     world.followed().await;
@@ -294,14 +294,14 @@ async fn a_slow_receiver_holds_up_neither_other_sessions_nor_other_receivers() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_away_is_told_after_a_restart() {
+async fn an_unreachable_receiver_gets_its_notices_after_a_restart() {
     let (mut ear, mut world) = (Ear::new(&["500 Away"; 9]).await, World::new());
     let webhooks = world.start(vec![hook(&ear)]);
     world.followed().await;
     world.idle("ses_1", "completed").await;
     ear.until(1).await;
     webhooks.close().await;
-    // The end of another turn is stored, and the server dies before it could be put into the outbox.
+    // The end of another turn is stored, and the server dies before the notice is in the outbox.
     world.idle("ses_2", "error").await;
     let world = world.restarted();
     let mut back = Ear::new(&[]).await;
@@ -331,13 +331,13 @@ async fn private_addresses_are_refused_unless_allowed_and_redirects_are_not_foll
         }
         tokio::task::yield_now().await;
     };
-    assert_eq!(waiting.len(), 1, "it waits for somebody to allow it");
+    assert_eq!(waiting.len(), 1, "the refused notice stays in the outbox");
     assert!(inside.heard.borrow().is_empty());
     webhooks.close().await;
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_gone_is_not_told_again_and_one_that_is_removed_is_forgotten() {
+async fn a_notice_answered_with_gone_is_dropped_and_a_removed_receiver_is_forgotten() {
     let (mut ear, mut world) = (Ear::new(&["410 Gone"]).await, World::new());
     let webhooks = world.start(vec![hook(&ear)]);
     world.followed().await;
@@ -353,25 +353,24 @@ async fn a_receiver_that_is_gone_is_not_told_again_and_one_that_is_removed_is_fo
     let world = world.restarted();
     let webhooks = world.start(vec![hook(&ear)]);
     world.followed().await;
-    assert_eq!(
-        world.memory.heads("chat", 9).await.unwrap(),
-        [],
-        "what happened meanwhile is nobody's concern"
-    );
+    assert_eq!(world.memory.heads("chat", 9).await.unwrap(), [], "events without a receiver are not stored");
     webhooks.close().await;
 }
 
 #[test]
-fn a_receiver_that_makes_no_sense_is_refused_without_its_secrets() {
+fn an_invalid_receiver_is_refused_without_showing_secrets() {
     let refused =
         |config: Value| Receiver::new("chat", &serde_json::from_value(config).unwrap()).unwrap_err();
     assert_eq!(refused(json!({ "url": "https://a.test" })), "the webhook chat has no `secret` to sign with");
     let odd = refused(json!({ "url": "sk-1", "secret": "x" }));
-    assert!(odd.starts_with("the `url` of the webhook chat is no address") && !odd.contains("sk-1"), "{odd}");
+    assert!(
+        odd.starts_with("the `url` of the webhook chat is not a valid address") && !odd.contains("sk-1"),
+        "{odd}"
+    );
     let scheme = refused(json!({ "url": "file:///a", "secret": "x" }));
-    assert!(scheme.ends_with("has to begin with http:// or https://"), "{scheme}");
+    assert!(scheme.ends_with("must begin with http:// or https://"), "{scheme}");
     let base = refused(json!({ "url": "https://a.test", "secret": "whsec_sk-1!" }));
-    assert!(base.ends_with("what follows is not base 64") && !base.contains("sk-1"), "{base}");
+    assert!(base.ends_with("the rest is not base64") && !base.contains("sk-1"), "{base}");
     let off = json!({ "url": "https://a.test", "enabled": false });
     assert!(Receiver::new("chat", &serde_json::from_value(off).unwrap()).unwrap().is_none());
 }

@@ -1,5 +1,5 @@
-//! OpenCode has two families of error bodies: `{name, data}` by its older routes and `{_tag, …}` by those under
-//! `/api`. Handlers and extractors know one [`Error`]; which family it is told in depends on the path alone.
+//! OpenCode has two families of error bodies: `{name, data}` on its older routes and `{_tag, …}` on those under
+//! `/api`. Handlers and extractors use one [`Error`]; the path alone decides in which family it is written.
 
 use axum::{
     Json,
@@ -25,15 +25,15 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family of a path.
+    /// The family that a path uses.
     pub fn of(path: &str) -> Self {
         if path.starts_with("/api/") { Self::Newer } else { Self::Older }
     }
 
-    /// The JSON Schema of an error's body, and the name the document has for it.
+    /// The component name and JSON Schema of an error's body.
     pub fn schema(self, fault: Fault) -> (String, Value) {
         match (self, fault) {
-            // The name that OpenCode's document uses; its body says `BadRequest`.
+            // OpenCode's document uses this name, although its body says `BadRequest`.
             (Self::Older, Fault::BadRequest) => ("BadRequestError".into(), fault.schema()),
             (Self::Older, _) => (fault.name().into(), fault.schema()),
             (Self::Newer, _) => {
@@ -45,16 +45,16 @@ impl Family {
     }
 }
 
-/// What an [`Error`] leaves in its response, so that it can be told in the other family.
+/// A copy of an [`Error`] in the response's extensions, so that it can be rewritten in the other family.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
     pub(super) fault: Fault,
     pub(super) body: WireError,
-    /// What was not found.
+    /// Kind and id of the item that was not found.
     pub(super) subject: Option<(&'static str, String)>,
 }
 
-/// Tells errors in the family of the path.
+/// Rewrites error responses in the family of the path.
 pub(crate) async fn tell(call: Request, next: Next) -> Response {
     let path = call.uri().path().to_owned();
     let mut response = next.run(call).await;
@@ -87,7 +87,7 @@ fn newer(refusal: Refusal, path: &str) -> WireError {
     WireError::Tagged(body)
 }
 
-/// Something is missing for which this wire has no word of its own.
+/// A missing item for which the newer family has no specific error.
 fn nothing_there(body: &WireError) -> WireError {
     let message = body.message().unwrap_or_default();
     let fields = [("_tag", tag(Fault::NotFound).to_owned()), ("message", message)];

@@ -1,4 +1,4 @@
-//! JSON bodies, within bounds.
+//! JSON bodies with limits on size, depth and time.
 
 use std::{error::Error as _, time::Duration};
 
@@ -10,23 +10,23 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, error::Fault};
 
-/// The largest body. A prompt with a few pictures fits; a film does not.
+/// Largest body in bytes: enough for a prompt with a few pictures, but not for a video.
 pub const MAX_BODY: usize = 10 * 1024 * 1024;
-/// What is read and dropped of a body that is too large, so that its sender gets to see the answer.
+/// Bytes of an oversized body that are read and dropped, so that its sender gets to read the response.
 const MAX_SKIPPED: usize = 8 * MAX_BODY;
-/// How deep a body may nest. The JSON reader gives up at twice that, and what is stored gets wrapped in a few
-/// more layers before it is read again: a body that came in must never be too deep to come out.
+/// Deepest nesting of a body. The JSON parser stops at twice that, and stored values are wrapped in a few more
+/// levels before they are parsed again: an accepted body must never be too deep to read back.
 pub const MAX_NESTING: usize = 64;
-/// How many values a body may hold. A value takes up to a hundred times more memory parsed than written.
+/// Most values in a body. A parsed value takes up to a hundred times more memory than its text.
 pub const MAX_VALUES: usize = 100_000;
-/// How long a client may take to send its body.
+/// Timeout for a client to send its body.
 pub const BODY_DEADLINE: Duration = Duration::from_mins(1);
 
-/// A JSON body that has to be there.
+/// A required JSON body.
 #[derive(Debug)]
 pub struct Body<T>(pub T);
 
-/// A JSON body that may be left out.
+/// An optional JSON body.
 #[derive(Debug)]
 pub struct OptionalBody<T>(pub T);
 
@@ -55,7 +55,7 @@ fn broken(message: impl AsRef<str>) -> Error {
     Error::bad_request(BadRequestKind::Body, message)
 }
 
-/// Reads the whole body, or as much of it as is allowed.
+/// Reads the whole body within its limits.
 async fn receive(request: Request) -> Result<(HeaderMap, Vec<u8>), Error> {
     let (parts, body) = request.into_parts();
     let too_large = || Error::plain(Fault::TooLarge, format!("the body is larger than {MAX_BODY} bytes"));
@@ -63,16 +63,17 @@ async fn receive(request: Request) -> Result<(HeaderMap, Vec<u8>), Error> {
         parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let mut too_long = announced.is_some_and(|length: u64| length > MAX_BODY as u64);
     if too_long && parts.headers.contains_key(header::EXPECT) {
-        return Err(too_large()); // it asked first, so nothing is on its way
+        return Err(too_large()); // the client waits for 100 Continue and has sent nothing yet
     }
     let mut chunks = body.into_data_stream();
     let (mut bytes, mut skipped) = (Vec::new(), 0);
     let read = async {
         while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|error| broken(format!("the body broke off: {error}")))?;
+            let chunk = chunk.map_err(|error| broken(format!("the body ended early: {error}")))?;
             too_long |= bytes.len() + chunk.len() > MAX_BODY;
             if too_long {
-                // Many clients read the answer only after they have sent everything: let them, within reason.
+                // Many clients read the response only after they have sent everything, so the rest is read
+                // within a limit.
                 skipped += chunk.len();
                 if skipped > MAX_SKIPPED {
                     break;
@@ -92,10 +93,10 @@ async fn receive(request: Request) -> Result<(HeaderMap, Vec<u8>), Error> {
 
 fn parse<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T, Error> {
     if !is_json(headers) {
-        // Also keeps a foreign web page from posting here without the browser asking first.
+        // Also keeps a page of another site from posting here without a preflight.
         return Err(Error::plain(
             Fault::UnsupportedMedia,
-            "the body has to be sent as `content-type: application/json`",
+            "send the body with `content-type: application/json`",
         ));
     }
     let text = std::str::from_utf8(bytes)
@@ -113,7 +114,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 
-/// Refuses JSON that is cheap to send and expensive to hold, before anything is built from it.
+/// Rejects JSON that is cheap to send and expensive to hold, before it is parsed.
 fn measure(text: &str) -> Result<(), Error> {
     let (mut depth, mut values, mut line) = (0_usize, 1_usize, 1_usize);
     let (mut quoted, mut escaped) = (false, false);
@@ -139,7 +140,7 @@ fn measure(text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The innermost reason, which names the field and the line.
+/// Uses the innermost error, which names the field and the line.
 fn explain(rejection: &JsonRejection) -> Error {
     let reason = rejection.source().map_or_else(|| rejection.body_text(), ToString::to_string);
     match rejection {
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong_and_where() {
+    fn errors_name_the_cause_and_the_position() {
         let refusals = [
             refusal("{"),
             refusal("{\"parts\": [],\n}"),
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_has_to_say_that_it_is_json() {
+    fn a_body_needs_a_json_content_type() {
         for kind in ["application/json", "application/json; charset=utf-8", "Application/Problem+JSON"] {
             assert!(is_json(&headers(kind)), "{kind}");
         }

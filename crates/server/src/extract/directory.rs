@@ -1,4 +1,4 @@
-//! Which directory a call is about.
+//! Determines the directory of a call.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -10,28 +10,28 @@ use workspace::files::Closed;
 
 use crate::{App, Error};
 
-/// How OpenCode's clients name the directory of calls that have a body.
+/// Header in which OpenCode's clients send the directory with calls that have a body.
 const HEADER: &str = "x-opencode-directory";
-/// How long the file system may take to say what a path is. A dead network share takes for ever.
+/// Timeout for the file system to resolve a path. A dead network share blocks for ever.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Why a directory is not taken for a project.
-const CLOSED: &str = "is no project: it belongs to Baton's own data or to the kernel (/proc, /sys, /dev)";
+/// Error for a directory that cannot be a project.
+const CLOSED: &str =
+    "cannot be a project: it belongs to Baton's own data or to the kernel (/proc, /sys, /dev)";
 
-/// The directory a call is about: named in the query, else in a header, else where the server was started.
-/// Absolute, existing, and with symbolic links followed, so that one directory has one name.
+/// The directory of a call: from the query, else from a header, else the directory in which the server was
+/// started. Absolute, existing and with symbolic links resolved, so that one directory has one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directory {
-    /// The path.
     pub path: String,
-    /// Whether the query named it; lists are narrower then.
+    /// True if the query named the directory; lists are restricted to it then.
     pub named: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
 struct Named {
     directory: Option<String>,
-    /// How the newer form of the interface says it.
+    /// Parameter name in the newer interface.
     #[serde(rename = "location[directory]")]
     location: Option<String>,
 }
@@ -49,7 +49,8 @@ impl FromRequestParts<App> for Directory {
         };
         let named = kind == BadRequestKind::Query;
         match given.filter(|given| !given.is_empty()) {
-            // OpenCode's client encodes the value itself before it goes into the query, which encodes it again.
+            // OpenCode's client percent-encodes the value before it puts it into the query, which encodes it
+            // again.
             Some(given) => Ok(Self { path: check(decode(&given), kind, &app.facts.closed).await?, named }),
             None => Ok(Self { path: app.facts.directory.clone(), named: false }),
         }
@@ -57,7 +58,7 @@ impl FromRequestParts<App> for Directory {
 }
 
 impl Directory {
-    /// A directory that the body of a call names.
+    /// A directory named in the body of a call.
     pub async fn named(given: String, app: &App) -> Result<Self, Error> {
         let path = check(given, BadRequestKind::Payload, &app.facts.closed).await?;
         Ok(Self { path, named: true })
@@ -101,8 +102,8 @@ fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "does not exist".into(),
         io::ErrorKind::NotADirectory => "is not a directory".into(),
-        io::ErrorKind::PermissionDenied => "is closed to the user this server runs as".into(),
-        _ => format!("cannot be used: {error}"),
+        io::ErrorKind::PermissionDenied => "is not accessible to the user this server runs as".into(),
+        _ => format!("is unusable: {error}"),
     }
 }
 
@@ -111,7 +112,7 @@ fn refuse(kind: BadRequestKind, given: &str, why: &str) -> Error {
     Error::bad_request(kind, format!("the directory{given} {why}"))
 }
 
-/// Percent-decoding; text that is not validly encoded is taken as it is.
+/// Decodes percent-encoding. Text that is not validly encoded stays unchanged.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decodes_what_is_encoded_and_nothing_else() {
+    fn only_valid_percent_encoding_is_decoded() {
         assert_eq!(decode("%2Fsrv%2fa%20b"), "/srv/a b");
         assert_eq!(decode("/srv/ä"), "/srv/ä");
         for odd in ["/srv/100%", "/srv/%zz", "/srv/%ff", "%2"] {
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_directory_is_refused_with_a_reason() {
+    async fn invalid_directories_are_refused_with_a_reason() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let file = file.path().to_str().unwrap();
         let given = ["relative", "../../etc", "/no/such/place", "/srv/\0", file, "~"];
@@ -184,7 +185,7 @@ mod tests {
             let given = given.to_str().unwrap().to_owned();
             let error = check(given.clone(), BadRequestKind::Query, &closed).await.unwrap_err();
             assert_eq!(error.status(), 400, "{given}");
-            assert!(error.to_string().contains("is no project"), "{error}");
+            assert!(error.to_string().contains("cannot be a project"), "{error}");
         }
         check(top.to_str().unwrap().to_owned(), BadRequestKind::Query, &closed).await.unwrap();
     }

@@ -1,11 +1,11 @@
-//! The address a call came in under, to point at its neighbours.
+//! The address of a call, for links to the next page.
 
 use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
 use http::{header, request::Parts};
 
-/// Where the call came in, as far as it is needed to write a `Link` header.
+/// Parts of a call's address that a `Link` header needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     host: Option<String>,
@@ -25,9 +25,9 @@ impl<S: Sync> FromRequestParts<S> for Link {
 }
 
 impl Link {
-    /// The same address with other values for these names, as a `Link` to what comes next.
+    /// A `Link` header to the next page: the same address with these query values replaced.
     pub fn next(&self, values: &[(&str, &str)]) -> String {
-        // A password may come in the query; it is not written into an answer.
+        // The query may contain a password, which must not appear in a response.
         let keep = |pair: &&str| {
             let name = pair.split('=').next().unwrap_or_default();
             !name.is_empty() && name != "auth_token" && values.iter().all(|(other, _)| *other != name)

@@ -12,16 +12,16 @@ use crate::{Error, openapi::Schemas};
 /// Longest name in a path, in bytes.
 const MAX_NAME: usize = 256;
 
-/// What stands in the braces of a path, in their order.
+/// Values of the braces in a path, in order.
 #[derive(Debug)]
 pub struct Params<T>(pub T);
 
-/// One or more values of a path.
+/// A type that is parsed from one or more values of a path.
 pub trait FromPath: Sized {
-    /// Takes as many values as it needs.
+    /// Consumes as many values as the type needs.
     fn take<'a>(values: &mut dyn Iterator<Item = (&'a str, &'a str)>) -> Result<Self, Error>;
 
-    /// The schemas of its values, in order.
+    /// Schemas of the values, in order.
     fn schemas(schemas: &mut Schemas) -> Vec<Schema>;
 }
 
@@ -30,7 +30,7 @@ macro_rules! ids {
         impl FromPath for $id {
             fn take<'a>(values: &mut dyn Iterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
                 let Some((name, value)) = values.next() else {
-                    return Err(Error::broken(&"a route takes more from its path than the path has"));
+                    return Err(Error::broken(&"a route expects more path parameters than its path has"));
                 };
                 value.parse().map_err(|error| refuse(format!("{name}: {error}")))
             }
@@ -44,11 +44,11 @@ macro_rules! ids {
 
 ids!(SessionId, MessageId, PartId, PermissionId, QuestionId, ApprovalId, PtyId);
 
-/// Any name, within reason.
+/// A name of limited length.
 impl FromPath for String {
     fn take<'a>(values: &mut dyn Iterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
         let Some((name, value)) = values.next() else {
-            return Err(Error::broken(&"a route takes more from its path than the path has"));
+            return Err(Error::broken(&"a route expects more path parameters than its path has"));
         };
         if value.len() > MAX_NAME || value.chars().any(char::is_control) {
             let message = format!("{name}: a name has at most {MAX_NAME} bytes and no control characters");
@@ -62,17 +62,17 @@ impl FromPath for String {
     }
 }
 
-/// Longest rest of a path, in bytes.
+/// Longest value of a `*` at the end of a path, in bytes.
 const MAX_TAIL: usize = 4096;
 
-/// Everything that stands where a route ends with `*`, slashes and all.
+/// The value of a `*` at the end of a path, including slashes.
 #[derive(Debug)]
 pub struct Tail(pub String);
 
 impl FromPath for Tail {
     fn take<'a>(values: &mut dyn Iterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
         let Some((_, value)) = values.next() else {
-            return Err(Error::broken(&"a route takes more from its path than the path has"));
+            return Err(Error::broken(&"a route expects more path parameters than its path has"));
         };
         if value.len() > MAX_TAIL {
             return Err(refuse(format!("the path is longer than {MAX_TAIL} bytes")));
@@ -80,7 +80,7 @@ impl FromPath for Tail {
         Ok(Self(value.to_owned()))
     }
 
-    /// It has no name in the document.
+    /// The document does not describe this value.
     fn schemas(_: &mut Schemas) -> Vec<Schema> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! The query of a call.
+//! Query parameters of a call.
 
 use std::error::Error as _;
 
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 
-/// The query, by name. Names nobody knows are ignored, as OpenCode does.
+/// Query parameters by name. Unknown names are ignored, as in OpenCode.
 #[derive(Debug)]
 pub struct Query<T>(pub T);
 

@@ -1,4 +1,4 @@
-//! What follows from a handler's signature.
+//! Derives the description of an operation from a handler's signature.
 
 use axum::{Json, extract::State, response::Response};
 use http::HeaderMap;
@@ -14,13 +14,13 @@ use crate::{
 
 /// An argument of a handler.
 pub trait Takes {
-    /// Adds what it reads from the call, and what it refuses.
+    /// Adds the parameters it reads and the errors it can return.
     fn describe(operation: &mut Operation);
 }
 
-/// What a handler returns.
+/// The return type of a handler.
 pub trait Gives {
-    /// Adds what it answers.
+    /// Adds the response.
     fn describe(operation: &mut Operation);
 }
 
@@ -103,12 +103,12 @@ impl<T: JsonSchema> Gives for Json<T> {
     }
 }
 
-/// It says only what goes wrong.
+/// The errors are described by the extractors and the table.
 impl Gives for Error {
     fn describe(_: &mut Operation) {}
 }
 
-/// It may be anything; the entry in the table says what.
+/// The table's entry describes the response.
 impl Gives for Response {
     fn describe(_: &mut Operation) {}
 }

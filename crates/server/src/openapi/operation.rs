@@ -1,4 +1,4 @@
-//! One operation of the document, while it is being written.
+//! One operation of the document under construction.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::{
     extract::FromPath,
 };
 
-/// What OpenCode's clients add to every call but the global ones.
+/// Query parameters that OpenCode's clients add to every call except global ones.
 const LOCATION: [(&str, &str); 2] = [
-    ("directory", "The directory the call is about; where the server was started, if there is none."),
+    ("directory", "The directory of the call; by default the one in which the server was started."),
     ("workspace", "Accepted for OpenCode's clients; it has no effect."),
 ];
 
@@ -25,7 +25,7 @@ pub struct Operation {
     parameters: Vec<Value>,
     body: Option<Value>,
     answers: BTreeMap<u16, Value>,
-    /// Components of the possible bodies, by status.
+    /// Possible errors by status.
     faults: BTreeMap<u16, Vec<Fault>>,
 }
 
@@ -35,20 +35,20 @@ impl Operation {
         Self { path, schemas, parameters, body, answers, faults }
     }
 
-    /// It takes what stands in the braces of its path.
+    /// Adds the path parameters.
     pub fn takes_path<T: FromPath>(&mut self) {
         let schemas = T::schemas(&mut self.schemas);
         let parameters = names(self.path).zip(schemas).map(|(name, schema)| parameter(name, "path", schema));
         self.parameters.extend(parameters);
     }
 
-    /// It takes any name for what stands in the braces of its path.
+    /// Adds path parameters of type string.
     pub fn takes_names(&mut self) {
         let name = |name| parameter(name, "path", json!({ "type": "string" }));
         self.parameters.extend(names(self.path).map(name));
     }
 
-    /// It takes the fields of `T` from the query.
+    /// Adds the fields of `T` as query parameters.
     pub fn takes_query<T: JsonSchema>(&mut self) {
         let schema = self.schemas.fields::<T>();
         let required = schema.get("required").cloned().unwrap_or_default();
@@ -64,18 +64,19 @@ impl Operation {
         }
     }
 
-    /// It is about a directory.
+    /// Adds the header that names the directory.
     pub fn takes_directory(&mut self) {
         const HEADER: &str = "x-opencode-directory";
-        // Handlers may want both the directory and what there is in it.
+        // Handlers may extract both the directory and its instance.
         if self.parameters.iter().all(|known| known["name"] != HEADER) {
-            let text = "The same as `directory`, URL-encoded; the query wins.";
+            let text = "Same as `directory`, URL-encoded; the query takes precedence.";
             let schema = json!({ "type": "string", "description": text });
             self.parameters.push(parameter(HEADER, "header", schema));
         }
     }
 
-    /// It becomes a WebSocket. Whoever opens one writes its address as text, without objects.
+    /// Adds the parameters of a WebSocket. Clients write its address as text, so there are no object
+    /// parameters.
     pub fn takes_socket(&mut self) {
         if self.path.starts_with("/api/") {
             for (name, text) in LOCATION {
@@ -85,13 +86,13 @@ impl Operation {
         }
     }
 
-    /// It takes a JSON body.
+    /// Adds a JSON body.
     pub fn takes_body<T: JsonSchema>(&mut self, required: bool) {
         let schema = self.schemas.taken::<T>();
         self.body = Some(json!({ "content": json_content(schema), "required": required }));
     }
 
-    /// It answers with JSON, and perhaps with headers.
+    /// Adds a JSON response with optional headers.
     pub fn gives<T: JsonSchema>(&mut self, headers: &[(&str, &str)]) {
         let schema = self.schemas.given::<T>();
         let mut answer = json!({ "description": "Success", "content": json_content(schema) });
@@ -106,31 +107,31 @@ impl Operation {
         self.answers.insert(200, answer);
     }
 
-    /// It answers with a success that says nothing.
+    /// Adds an empty success response.
     pub fn gives_nothing(&mut self, description: &str) {
         self.answers.insert(204, json!({ "description": description }));
     }
 
-    /// It answers with a stream of server-sent events.
+    /// Adds a stream of server-sent events.
     pub fn streams<T: JsonSchema>(&mut self) {
         let schema = self.schemas.given::<T>();
         let content = json!({ "text/event-stream": { "schema": schema } });
-        self.answers.insert(200, json!({ "description": "A stream of these", "content": content }));
+        self.answers.insert(200, json!({ "description": "Stream of events", "content": content }));
     }
 
-    /// It answers with figures for Prometheus.
+    /// Adds metrics in the format of Prometheus.
     pub fn gives_metrics(&mut self) {
         let content = json!({ "application/openmetrics-text": { "schema": { "type": "string" } } });
         self.answers.insert(200, json!({ "description": "Success", "content": content }));
     }
 
-    /// It answers with text of this kind.
+    /// Adds a text response of this content type.
     pub fn gives_text(&mut self, kind: &str) {
         let content = json!({ kind: { "schema": { "type": "string" } } });
         self.answers.insert(200, json!({ "description": "Success", "content": content }));
     }
 
-    /// It may fail like this.
+    /// Adds a possible error.
     pub fn fails(&mut self, fault: Fault) {
         let faults = self.faults.entry(fault.status().as_u16()).or_default();
         if !faults.contains(&fault) {
@@ -138,7 +139,7 @@ impl Operation {
         }
     }
 
-    /// The operation as the document has it, and the schemas for the next one.
+    /// Returns the finished operation, and the schemas for the next one.
     pub(super) fn finish(mut self, id: &str, summary: &str) -> (Value, Schemas) {
         self.locate();
         for (status, faults) in std::mem::take(&mut self.faults) {
@@ -170,7 +171,8 @@ impl Operation {
         (operation, self.schemas)
     }
 
-    /// Session routes ignore these, in favour of the session's own directory, but clients send them.
+    /// Adds the directory parameters. Session routes use the session's own directory instead, but clients send
+    /// them.
     fn locate(&mut self) {
         if ["/global/", "/doc", "/metrics"].iter().any(|global| self.path.starts_with(global)) {
             return;
@@ -178,7 +180,7 @@ impl Operation {
         if self.path.starts_with("/api/") {
             let schema = json!({
                 "type": "object",
-                "description": "`location[directory]` is the same as `directory`, in the newer form.",
+                "description": "`location[directory]` means the same as `directory`, in the newer form.",
                 "properties": { "directory": { "type": "string" }, "workspace": { "type": "string" } },
             });
             self.parameters.push(parameter("location", "query", schema));
@@ -190,7 +192,7 @@ impl Operation {
     }
 }
 
-/// The names in the braces of a path.
+/// Names in the braces of a path.
 fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|piece| piece.strip_prefix('{')?.strip_suffix('}'))
 }
@@ -203,7 +205,7 @@ fn parameter(name: &str, place: &str, schema: impl Into<Value>) -> Value {
     let mut schema: Value = schema.into();
     let mut parameter = json!({ "name": name, "in": place, "required": place == "path" });
     if let (Value::Object(parameter), Value::Object(schema)) = (&mut parameter, &mut schema) {
-        // Where a reader of the document looks for it.
+        // Moves the description to the parameter, where readers expect it.
         if let Some(description) = schema.remove("description") {
             parameter.insert("description".into(), description);
         }

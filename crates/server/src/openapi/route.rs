@@ -10,23 +10,18 @@ use serde_json::Value;
 use super::{Described, Operation, Schemas};
 use crate::{App, error::Fault};
 
-/// How a route is called.
+/// HTTP method of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Reads.
     Get,
-    /// Does something.
     Post,
-    /// Changes something.
     Patch,
-    /// Puts something in the place of what was there.
     Put,
-    /// Removes something.
     Delete,
 }
 
 impl Method {
-    /// As the document writes it.
+    /// The method as the document writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -48,7 +43,7 @@ impl Method {
     }
 }
 
-/// One route: what serves it and what it is.
+/// One route: handler, id and description.
 #[derive(Debug)]
 pub struct Route {
     method: Method,
@@ -70,7 +65,7 @@ impl Route {
         Self { describe: vec![H::describe], ..Self::opaque(method, path, id, handler) }
     }
 
-    /// A route whose handler reads the call itself; the entry has to say the rest.
+    /// A route whose handler reads the raw call; the table's entry describes it.
     pub fn opaque<H, T>(method: Method, path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App>,
@@ -80,7 +75,6 @@ impl Route {
         Self { method, path, id, summary: "", handler, describe: Vec::new(), faults: vec![Fault::Broken] }
     }
 
-    /// Reads something.
     pub fn get<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App> + Described<T>,
@@ -89,7 +83,6 @@ impl Route {
         Self::new(Method::Get, path, id, handler)
     }
 
-    /// Does something.
     pub fn post<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App> + Described<T>,
@@ -98,7 +91,6 @@ impl Route {
         Self::new(Method::Post, path, id, handler)
     }
 
-    /// Changes something.
     pub fn patch<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App> + Described<T>,
@@ -107,7 +99,6 @@ impl Route {
         Self::new(Method::Patch, path, id, handler)
     }
 
-    /// Puts something in the place of what was there.
     pub fn put<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App> + Described<T>,
@@ -116,7 +107,6 @@ impl Route {
         Self::new(Method::Put, path, id, handler)
     }
 
-    /// Removes something.
     pub fn delete<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App> + Described<T>,
@@ -125,53 +115,52 @@ impl Route {
         Self::new(Method::Delete, path, id, handler)
     }
 
-    /// What it is for, in a line.
+    /// One-line description of the operation.
     #[must_use]
     pub fn summary(mut self, summary: &'static str) -> Self {
         self.summary = summary;
         self
     }
 
-    /// What may go wrong besides a call that does not fit.
+    /// Adds errors besides those of the extractors.
     #[must_use]
     pub fn faults(mut self, faults: &[Fault]) -> Self {
         self.faults.extend(faults);
         self
     }
 
-    /// It stores something, so the store may refuse.
+    /// Adds the errors of operations that write to the store.
     #[must_use]
     pub fn stores(self) -> Self {
         self.faults(&[Fault::Overloaded, Fault::Closing, Fault::Full])
     }
 
-    /// Its path has names in it that the handler does not look at.
+    /// Declares path parameters that the handler does not read.
     #[must_use]
     pub fn takes_names(mut self) -> Self {
         self.describe.push(Operation::takes_names);
         self
     }
 
-    /// It answers with a stream of these.
+    /// Declares a stream of `T` as the response.
     #[must_use]
     pub fn streams<T: JsonSchema>(mut self) -> Self {
         self.describe.push(Operation::streams::<T>);
         self
     }
 
-    /// It answers with figures for Prometheus.
+    /// Declares metrics as the response.
     #[must_use]
     pub fn gives_metrics(mut self) -> Self {
         self.describe.push(Operation::gives_metrics);
         self
     }
 
-    /// The path, with names in braces.
+    /// The path with names in braces.
     pub fn path(&self) -> &'static str {
         self.path
     }
 
-    /// How it is called.
     pub fn method(&self) -> Method {
         self.method
     }

@@ -1,8 +1,8 @@
-//! Schemas of everything the document mentions.
+//! Schemas of all types in the document.
 //!
-//! What a client may send and what it will get differ even for one type: a field with a default may be left
-//! out of a call, but an answer always has it. So there are two sets, and a type that differs between them
-//! appears twice, for calls under its name with `Sent` behind it.
+//! The schema for input and the schema for output differ even for one type: a field with a default may be
+//! omitted in a call, but a response always has it. So there are two sets, and a type that differs between them
+//! appears twice, for input with the suffix `Sent`.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,11 @@ use serde_json::{Map, Value, json};
 use crate::error::{Family, Fault};
 
 const PLACE: &str = "#/components/schemas/";
-/// Marks references of calls until it is known which of them differ.
+/// Prefix of references in input schemas until it is known which of them differ.
 const TAKEN: &str = "#/taken/";
-/// Behind the name of a type as clients send it, where that differs. No type's own name ends like this.
+/// Suffix of input types that differ from their output. No type's own name ends like this.
 const SENT: &str = "Sent";
 
-/// Collects schemas.
 #[derive(Debug)]
 pub struct Schemas {
     taken: SchemaGenerator,
@@ -42,31 +41,31 @@ impl Default for Schemas {
 }
 
 impl Schemas {
-    /// The schema of what a client sends.
+    /// Schema of a type that clients send.
     pub fn taken<T: JsonSchema>(&mut self) -> Schema {
         self.taken.subschema_for::<T>()
     }
 
-    /// The schema of what a client gets.
+    /// Schema of a type that clients receive.
     pub fn given<T: JsonSchema>(&mut self) -> Schema {
         self.given.subschema_for::<T>()
     }
 
-    /// The schema of a type whose fields are taken one by one.
+    /// Schema of a type whose fields are separate parameters.
     pub fn fields<T: JsonSchema>(&mut self) -> Value {
         let mut schema = T::json_schema(&mut self.taken).into();
         simplify(&mut schema);
         schema
     }
 
-    /// The schema of an error.
+    /// Reference to the schema of an error.
     pub fn fault(&mut self, family: Family, fault: Fault) -> Value {
         let (name, schema) = family.schema(fault);
         self.faults.entry(&name).or_insert(schema);
         json!({ "$ref": format!("{PLACE}{name}") })
     }
 
-    /// All schemas by name. References in the document are changed to those names.
+    /// All schemas by name. Rewrites the references in the document to those names.
     pub(super) fn finish(mut self, document: &mut Value) -> Map<String, Value> {
         let mut taken = self.taken.take_definitions(true);
         let mut all = self.given.take_definitions(true);
@@ -91,7 +90,7 @@ impl Schemas {
     }
 }
 
-/// Names that are in both sets and do not mean the same, by themselves or through what they refer to.
+/// Names whose schemas differ between the two sets, directly or through a reference.
 fn differing(taken: &Map<String, Value>, given: &Map<String, Value>) -> BTreeSet<String> {
     let mut differing = BTreeSet::new();
     loop {
@@ -116,9 +115,9 @@ fn differing(taken: &Map<String, Value>, given: &Map<String, Value>) -> BTreeSet
     }
 }
 
-/// Says what OpenCode's document says. A field that may be left out is never written as null, and though
-/// null is accepted for it, no client needs to know. And the place that our types keep for what a newer
-/// server may send is not something this one sends.
+/// Adjusts a schema to the style of OpenCode's document. Null is accepted for an optional field, but never
+/// sent, so the schema omits it. The catch-all for fields of a newer server is removed, because this server
+/// sends none.
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(words) => {
@@ -161,7 +160,7 @@ fn drop_null(field: &mut Value) {
     }
 }
 
-/// Calls `change` with every reference.
+/// Calls `change` for every reference.
 fn visit(value: &mut Value, change: &mut impl FnMut(&mut String)) {
     match value {
         Value::Object(fields) => {
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_differs_has_two_schemas_and_so_has_what_refers_to_it() {
+    fn a_differing_type_and_types_that_refer_to_it_have_two_schemas() {
         let mut schemas = Schemas::default();
         let mut document = json!([schemas.taken::<Outer>(), schemas.given::<Outer>()]);
         let all = schemas.finish(&mut document);

@@ -1,4 +1,4 @@
-//! The newer interface under `/api`: the same sessions in the shapes of `protocol::next`.
+//! The newer interface under `/api`: the same sessions in the shapes of `protocol::v2`.
 
 mod catalogue;
 mod event;

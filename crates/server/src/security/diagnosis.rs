@@ -1,8 +1,8 @@
-//! Asks the kernel who holds one socket, by its two ends (`sock_diag`).
+//! Asks the kernel for the owner of a socket, by its two ends (`sock_diag`).
 //!
-//! The table in `/proc` says the same, but reading it takes as long as the machine has sockets, for every
-//! connection; this question is answered in microseconds however many there are. Where it is not allowed (a
-//! container may forbid it), [`super::sockets`] reads the table.
+//! The table in `/proc` has the same information, but reading it takes longer the more sockets the machine has.
+//! This query takes microseconds regardless of their number. Where it is not allowed (a container may forbid
+//! it), [`super::sockets`] reads the table.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -18,28 +18,28 @@ use rustix::{
     },
 };
 
-/// `SOCK_DIAG_BY_FAMILY`, the kind of both the question and the answer.
+/// `SOCK_DIAG_BY_FAMILY`, the type of both request and response.
 const BY_FAMILY: u16 = 20;
-/// `NLM_F_REQUEST` alone: one socket, not a listing.
+/// `NLM_F_REQUEST` alone: one socket, not a dump.
 const REQUEST: u16 = 1;
 const TCP: u8 = 6;
 const ANY_STATE: u32 = u32::MAX;
 const HEAD: usize = 16;
 const QUESTION: usize = HEAD + 56;
-/// Where the answer has the user and the inode: head, four bytes, the socket's 48, three counters.
+/// Offsets of user and inode in the response: header, four bytes, the socket's 48, three counters.
 const UID: usize = HEAD + 4 + 48 + 12;
 const INODE: usize = UID + 4;
-/// The kernel answers at once; this only guards against one that does not.
+/// The kernel answers at once; the timeout only guards against one that does not.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// What the kernel says about a socket.
+/// Owner and inode of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Socket {
     pub(super) uid: u32,
     pub(super) inode: u32,
 }
 
-/// The socket from `client` to `server`. None if there is none, an error if the question was not allowed.
+/// Finds the socket from `client` to `server`. `None` if there is none; an error if the query is not allowed.
 pub(super) fn find(client: SocketAddr, server: SocketAddr) -> io::Result<Option<Socket>> {
     let kind = SocketType::DGRAM;
     let kernel = socket_with(AddressFamily::NETLINK, kind, SocketFlags::CLOEXEC, Some(netlink::SOCK_DIAG))?;
@@ -50,14 +50,15 @@ pub(super) fn find(client: SocketAddr, server: SocketAddr) -> io::Result<Option<
     Ok(understand(answer.get(..read).unwrap_or_default()))
 }
 
-/// A netlink head, then `inet_diag_req_v2`. Numbers are the machine's, except addresses and ports.
+/// A netlink header followed by `inet_diag_req_v2`. Numbers are in native byte order, except addresses and
+/// ports.
 fn question(client: SocketAddr, server: SocketAddr) -> Vec<u8> {
     let (client, server) = (canonical(client), canonical(server));
     let mut bytes = Vec::with_capacity(QUESTION);
     bytes.extend(u32::try_from(QUESTION).unwrap_or(0).to_ne_bytes());
     bytes.extend(BY_FAMILY.to_ne_bytes());
     bytes.extend(REQUEST.to_ne_bytes());
-    bytes.extend([0; 8]); // sequence and sender: there is one question and one answer
+    bytes.extend([0; 8]); // sequence and sender, unused with a single exchange
     let family = if client.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     bytes.extend([u8::try_from(family.as_raw()).unwrap_or(0), TCP, 0, 0]);
     bytes.extend(ANY_STATE.to_ne_bytes());
@@ -74,7 +75,7 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Sixteen bytes, of which an IPv4 address uses the first four.
+/// An address in sixteen bytes, of which IPv4 uses the first four.
 fn address(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(ip) => {
@@ -85,7 +86,7 @@ fn address(ip: IpAddr) -> [u8; 16] {
     }
 }
 
-/// Anything but a socket (an error, a short answer) means that there is none.
+/// Parses the response. Anything but a socket (an error, a short response) means that there is none.
 fn understand(answer: &[u8]) -> Option<Socket> {
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
     let word = |at: usize| Some(u32::from_ne_bytes(answer.get(at..at + 4)?.try_into().ok()?));
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_knows_whose_connection_it_is() {
+    fn the_kernel_reports_the_owner_of_a_connection() {
         for host in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(host) else { continue };
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_or_strange_answer_is_no_socket() {
+    fn a_short_or_invalid_response_is_no_socket() {
         for length in 0..INODE + 3 {
             assert_eq!(understand(&vec![20; length]), None);
         }

@@ -1,10 +1,10 @@
-//! Slows down callers that guess passwords.
+//! Slows down clients that guess passwords.
 //!
-//! A source (a user of this machine, or an address of another) may be wrong a few times. Then it has to wait
-//! before its next password is looked at, and each further wrong one doubles the wait. While many sources guess
-//! at the same time, none has wrong passwords to spare. A right password of a source that is not waiting is
-//! never delayed, however many others guess. It does not excuse earlier wrong ones either: a source may be a
-//! proxy, with an attacker and an owner behind it.
+//! A source (a user of this machine, or the address of another) has a few free attempts. After that it must
+//! wait before its next password is checked, and each further wrong one doubles the wait. While many sources
+//! guess at the same time, none has free attempts. A right password from a source that is not waiting is never
+//! delayed, however many others guess. It does not reset the source's count either, because a source may be a
+//! proxy with both an attacker and the owner behind it.
 
 use std::{
     collections::HashMap,
@@ -16,21 +16,21 @@ use tokio::time::Instant;
 
 use super::peer::Source;
 
-/// Wrong passwords of one source before it has to wait.
+/// Wrong passwords of one source before it must wait.
 pub(super) const FREE_GUESSES: u32 = 5;
-/// The first wait, which doubles with each wrong password.
+/// First wait; it doubles with each wrong password.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
-/// A source that has not been wrong for this long starts anew.
+/// Time without a wrong password after which a source's count is reset.
 const FORGET: Duration = Duration::from_mins(15);
-/// Wrong passwords of all sources within [`WINDOW`] from which on each one costs its source the longest wait.
+/// Wrong passwords of all sources within [`WINDOW`] above which each further one costs its source the longest
+/// wait.
 const GUESSES_OF_ALL: u32 = 60;
 const WINDOW: Duration = Duration::from_mins(1);
-/// Sources that are remembered; the one whose last wrong password is oldest goes first.
+/// Most sources in memory; the one with the oldest wrong password is evicted first.
 const MAX_SOURCES: usize = 4_096;
 
-/// Wrong passwords, counted by source.
+/// Wrong passwords by source.
 #[derive(Debug, Default)]
 pub(super) struct Guesses {
     table: Mutex<Table>,
@@ -39,7 +39,7 @@ pub(super) struct Guesses {
 #[derive(Debug, Default)]
 struct Table {
     sources: HashMap<Source, Record>,
-    /// The start of the current window, and wrong passwords in it.
+    /// Start of the current window and the number of wrong passwords in it.
     window: Option<(Instant, u32)>,
 }
 
@@ -51,13 +51,12 @@ struct Record {
 }
 
 impl Guesses {
-    /// How long a source has to wait before its next password is looked at.
+    /// Time until the source's next password is checked; `None` if it need not wait.
     pub(super) fn wait(&self, source: Source) -> Option<Duration> {
         let until = self.lock().sources.get(&source)?.until;
         until.checked_duration_since(Instant::now()).filter(|wait| !wait.is_zero())
     }
 
-    /// Counts a wrong password.
     pub(super) fn wrong(&self, source: Source) {
         let now = Instant::now();
         let mut table = self.lock();
@@ -70,13 +69,13 @@ impl Guesses {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // A panic cannot leave a record half-written.
+        // Poisoning is harmless, because a panic cannot leave a record half-written.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Table {
-    /// Wrong passwords in the current window, this one included.
+    /// Counts this wrong password and returns the number in the current window.
     fn count(&mut self, now: Instant) -> u32 {
         let (start, count) = self.window.filter(|(start, _)| now - *start < WINDOW).unwrap_or((now, 0));
         let count = count.saturating_add(1);
@@ -101,7 +100,7 @@ impl Table {
     }
 }
 
-/// The wait after this many wrong passwords.
+/// Wait after this many wrong passwords.
 fn penalty(wrong: u32) -> Duration {
     match wrong.checked_sub(FREE_GUESSES) {
         None | Some(0) => Duration::ZERO,
@@ -134,7 +133,7 @@ mod tests {
             guesses.wrong(source(1));
             let wait = guesses.wait(source(1)).unwrap();
             assert_eq!(wait, Duration::from_secs(seconds));
-            assert_eq!(guesses.wait(source(2)), None, "nobody else waits");
+            assert_eq!(guesses.wait(source(2)), None, "other sources do not wait");
             advance(wait).await;
             assert_eq!(guesses.wait(source(1)), None);
         }

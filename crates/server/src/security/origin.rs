@@ -1,4 +1,4 @@
-//! `Host`, `Origin` and `Sec-Fetch-Site`: which names this server goes by, and which pages may call it.
+//! Checks of `Host`, `Origin` and `Sec-Fetch-Site`: the server's names and the pages that may call it.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -7,20 +7,21 @@ use std::{
 
 use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts, uri::Authority};
 
-/// Names of the machine itself, whatever the server is bound to.
+/// Names of the machine itself, accepted on every bind address.
 const LOCAL_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
-/// How a browser says where a call comes from. Unlike `Origin` it is also sent with images, scripts and links.
+/// Header in which browsers report the site a call comes from. Unlike `Origin`, browsers also send it with
+/// images, scripts and links.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// OpenCode's desktop programs.
+/// Origins of OpenCode's desktop programs.
 const DESKTOP_PAGES: [&str; 4] =
     ["tauri://localhost", "oc://renderer", "http://tauri.localhost", "https://tauri.localhost"];
 
-/// The page that calls, if it is one.
+/// The origin of the calling page, if a page calls.
 pub(super) fn of(headers: &HeaderMap) -> Option<&HeaderValue> {
     headers.get(header::ORIGIN)
 }
 
-/// The name of a host without port and brackets; nothing if it is no host.
+/// The name of a host without port and brackets; `None` if the text is not a host.
 pub(super) fn host_name(text: &str) -> Option<String> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address.to_string());
@@ -35,8 +36,8 @@ pub(super) fn host_name(text: &str) -> Option<String> {
     (!host.is_empty()).then(|| host.to_ascii_lowercase())
 }
 
-/// Whether a call names this server. It may do so in two places, and both must be right: what is checked must
-/// be what a proxy or another reader would look at.
+/// Returns true if the call names this server. A call may do so in the request line and in `Host`; both must be
+/// right, because a proxy may read either.
 pub(super) fn host_is_ours(call: &Parts, more: &[String], local: Option<SocketAddr>) -> bool {
     let target = call.uri.authority().map(|authority| Ok(authority.as_str()));
     let headers = call.headers.get_all(header::HOST).iter().map(HeaderValue::to_str);
@@ -46,17 +47,17 @@ pub(super) fn host_is_ours(call: &Parts, more: &[String], local: Option<SocketAd
     named.peek().is_some() && named.all(|name| name.ok().and_then(host_name).is_some_and(|name| ours(&name)))
 }
 
-/// A server that is bound to all addresses goes by the one the call came in on. That is safe: a page whose
-/// name was pointed here has a name, not this address.
+/// A server bound to all addresses accepts the address on which the call arrived. That is safe: a page in a DNS
+/// rebinding attack uses a name, not this address.
 fn is_local(name: &str, local: Option<SocketAddr>) -> bool {
     let address = name.parse::<IpAddr>().map(|address| address.to_canonical());
     local.is_some_and(|local| address == Ok(local.ip().to_canonical()))
 }
 
-/// Whether the page that calls, if it is one, may do so.
+/// Returns true if the calling page may call, or if no page calls.
 ///
-/// Pages of other ports of this machine may not: another user, or a program in a container, can serve one.
-/// Tools that are no browsers send neither header and are not affected.
+/// Pages on other ports of this machine may not, because another user or a program in a container can serve
+/// one. Programs other than browsers send neither header and are not affected.
 pub(super) fn is_allowed(call: &Parts, more: &[String]) -> bool {
     let mut origins = call.headers.get_all(header::ORIGIN).iter();
     let origin = match (origins.next(), origins.next()) {
@@ -69,16 +70,16 @@ pub(super) fn is_allowed(call: &Parts, more: &[String]) -> bool {
         || (is_own_page(origin, call) && !is_from_another_site(call))
 }
 
-/// Whether a browser says that a page of another site, or of another origin of the same site, makes the call.
-/// Without an allowed `Origin` such a call is an image, a script, a form or a link, which browsers send to any
-/// address without asking first. An unknown value counts as another site.
+/// Returns true if a browser reports that the call comes from another site, or from another origin of the same
+/// site. Without an allowed `Origin` such a call is an image, a script, a form or a link, which browsers send
+/// to any address without a preflight. An unknown value counts as another site.
 fn is_from_another_site(call: &Parts) -> bool {
     let mut sites = call.headers.get_all(FETCH_SITE).iter();
     sites.any(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"))
 }
 
-/// A page that this server itself sent. Its host was checked before. The scheme may be either, because a proxy
-/// may add TLS in front of this server.
+/// Returns true for a page that this server itself sent; its host was checked before. The scheme may be either,
+/// because a proxy may add TLS in front of this server.
 fn is_own_page(origin: &str, call: &Parts) -> bool {
     let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     let host = call.headers.get(header::HOST).and_then(|host| host.to_str().ok());
@@ -86,7 +87,7 @@ fn is_own_page(origin: &str, call: &Parts) -> bool {
     authority.is_some() && authority == host
 }
 
-/// An origin from a configuration, as browsers write it.
+/// Normalises a configured origin to the form that browsers send.
 pub(super) fn configured(text: &str) -> Option<String> {
     let text = text.strip_suffix('/').unwrap_or(text);
     let (scheme, rest) = text.split_once("://")?;
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn own_names_are_known_with_any_port_and_in_any_case() {
+    fn own_names_are_accepted_with_any_port_and_in_any_case() {
         for host in ["localhost", "localhost:4096", "LocalHost.", "127.0.0.1:1", "[::1]:4096", "[::1]"] {
             assert!(knows(host), "{host}");
         }
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_names_are_not() {
+    fn other_names_are_refused() {
         for host in [
             "evil.example",
             "localhost.evil.example",
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_that_names_the_server_must_name_it_rightly() {
+    fn request_line_and_header_must_both_name_the_server() {
         let both = call(&[("host", "localhost"), ("host", "evil.example")]);
         assert!(!host_is_ours(&both, &[], None));
         let mut absolute = call(&[("host", "localhost")]);
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn configured_origins_are_origins() {
+    fn configured_origins_are_validated() {
         assert_eq!(configured("https://App.example/"), Some("https://app.example".into()));
         assert_eq!(configured("app://x:1"), Some("app://x:1".into()));
         for text in

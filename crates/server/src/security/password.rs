@@ -6,13 +6,13 @@ use axum::extract::Query;
 use base64::{Engine, engine::GeneralPurpose, engine::general_purpose};
 use http::{header, request::Parts};
 
-/// OpenCode's name for the one user there is.
+/// OpenCode's default user name.
 const DEFAULT_USER: &str = "opencode";
 
-/// What a caller has to know.
+/// User name and password that clients must send.
 #[derive(Clone)]
 pub struct Credentials {
-    /// `user:password`, as it crosses the wire.
+    /// `user:password`, as sent by clients.
     expected: String,
 }
 
@@ -23,24 +23,24 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// A user and a password. An empty password is none, as in OpenCode.
+    /// Credentials with a user name and a password. An empty password means none, as in OpenCode.
     pub fn new(user: Option<&str>, password: &str) -> Option<Self> {
         let user = user.filter(|user| !user.is_empty()).unwrap_or(DEFAULT_USER);
         (!password.is_empty()).then(|| Self { expected: format!("{user}:{password}") })
     }
 
-    /// The header that a call comes with them in.
+    /// Value of the `Authorization` header with these credentials.
     pub fn header(&self) -> String {
         format!("Basic {}", general_purpose::STANDARD.encode(&self.expected))
     }
 
-    /// Whether a user and a password, as [`given`] found them, are these.
+    /// Returns true if a token found by [`given`] matches.
     pub(super) fn match_token(&self, token: &str) -> bool {
         decode(token).is_some_and(|given| same(&given, self.expected.as_bytes()))
     }
 }
 
-/// The user and the password that a call comes with, encoded. The query wins, so that a link can override what a
+/// The encoded credentials of a call. The query takes precedence, so that a link can override those that a
 /// browser remembers.
 pub(super) fn given(call: &Parts) -> Option<Cow<'_, str>> {
     from_query(call).map(Cow::Owned).or_else(|| from_header(call).map(Cow::Borrowed))
@@ -58,15 +58,15 @@ fn from_header(call: &Parts) -> Option<&str> {
 }
 
 fn decode(token: &str) -> Option<Vec<u8>> {
-    // A plus that nobody escaped arrives from a query as a space.
+    // An unescaped plus sign arrives from a query as a space.
     let token = token.replace(' ', "+");
     let alphabets: [&GeneralPurpose; 3] =
         [&general_purpose::STANDARD, &general_purpose::STANDARD_NO_PAD, &general_purpose::URL_SAFE];
     alphabets.iter().find_map(|alphabet| alphabet.decode(&token).ok())
 }
 
-/// Compares in a time that depends on what was given and not on what was expected, so that a caller cannot
-/// find a password letter by letter.
+/// Compares in a time that depends on the given value and not on the expected one, so that a caller cannot find
+/// a password letter by letter.
 fn same(given: &[u8], expected: &[u8]) -> bool {
     let differences = given
         .iter()
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_words_open_in_header_and_query() {
+    fn right_credentials_are_accepted_in_header_and_query() {
         let credentials = Credentials::new(None, "s3cret: with?colon").unwrap();
         let right = "opencode:s3cret: with?colon";
         assert!(credentials.are_in(&call("/", Some(&basic(right)))));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_words_do_not() {
+    fn wrong_credentials_are_refused() {
         let credentials = Credentials::new(Some("me"), "secret").unwrap();
         for wrong in
             ["me:Secret", "me:secre", "me:secret2", "opencode:secret", "me", "", "me:secretme:secret"]

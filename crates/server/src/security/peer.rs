@@ -1,4 +1,4 @@
-//! The other end of a connection, and whose it is.
+//! The remote end of a connection and its owner.
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
@@ -13,13 +13,13 @@ use tokio::{sync::OnceCell, time::timeout};
 
 use super::sockets;
 
-/// How long the kernel may take to say who holds a socket. Afterwards the holder counts as unknown.
+/// Timeout for the kernel to report a socket's owner. After that the owner counts as unknown.
 const LOOK_UP: Duration = Duration::from_secs(2);
-/// The part of an IPv6 address that one customer of a network gets: the rest is theirs to choose.
+/// Network part of an IPv6 address. Providers assign whole networks, so a client can choose the rest freely.
 const IPV6_NETWORK: u128 = u128::MAX << 64;
 
-/// The other end of a connection. The server puts it into every call of the connection. The user behind it is
-/// looked up once per connection.
+/// The remote end of a connection. The server attaches it to every call of the connection. The user behind it
+/// is looked up once per connection.
 #[derive(Debug, Clone)]
 pub struct Peer(Arc<Ends>);
 
@@ -28,45 +28,43 @@ struct Ends {
     remote: SocketAddr,
     local: SocketAddr,
     uid: OnceCell<Option<u32>>,
-    /// The connection's last password was right.
+    /// True if the last password on this connection was right.
     proved: AtomicBool,
 }
 
-/// What connections and wrong passwords are counted by.
+/// Key by which connections and wrong passwords are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
     /// A user of this machine.
     User(u32),
-    /// A user of this machine whom the kernel does not name.
+    /// A user of this machine whom the kernel does not report.
     Unknown,
-    /// An address of another machine; of IPv6 only the network.
+    /// Address of another machine; for IPv6 only its network.
     Network(IpAddr),
 }
 
 impl Peer {
-    /// The two ends of a connection, seen from here.
     pub fn new(remote: SocketAddr, local: SocketAddr) -> Self {
         let (uid, proved) = (OnceCell::new(), AtomicBool::new(false));
         Self(Arc::new(Ends { remote, local, uid, proved }))
     }
 
-    /// The other end.
     pub fn remote(&self) -> SocketAddr {
         self.0.remote
     }
 
-    /// The address it came to.
+    /// Address of this server that the client connected to.
     pub fn local(&self) -> SocketAddr {
         self.0.local
     }
 
-    /// Whether the other end belongs to the user this server runs as. Only the kernel can say so, and only
-    /// about this machine; in doubt the answer is no.
+    /// Returns true if the remote end belongs to the user this server runs as. Only the kernel can tell, and
+    /// only for this machine; if it cannot, the result is false.
     pub(crate) async fn is_own_user(&self) -> bool {
         self.user().await == Some(rustix::process::geteuid().as_raw())
     }
 
-    /// The user or the machine at the other end.
+    /// The user or machine at the remote end.
     pub(crate) async fn source(&self) -> Source {
         if self.is_local() {
             return self.user().await.map_or(Source::Unknown, Source::User);
@@ -77,17 +75,18 @@ impl Peer {
         })
     }
 
-    /// Whether no process of this machine holds the other end any more. False if the kernel does not say.
+    /// Returns true if no process of this machine holds the remote end any more. False if the kernel does not
+    /// tell.
     pub(crate) fn has_left(&self) -> bool {
         self.is_local() && sockets::is_abandoned(self.0.remote, self.0.local)
     }
 
-    /// Whether the last password that came over this connection was right.
+    /// Returns true if the last password on this connection was right.
     pub(super) fn has_proved(&self) -> bool {
         self.0.proved.load(Ordering::Relaxed)
     }
 
-    /// Remembers whether a password that came over this connection was right.
+    /// Records the result of a password check on this connection.
     pub(super) fn prove(&self, right: bool) {
         self.0.proved.store(right, Ordering::Relaxed);
     }

@@ -1,29 +1,30 @@
-//! Which user holds the other end of a loopback connection, as the kernel knows it: asked directly, or read
-//! from its table of sockets.
+//! Finds the user at the other end of a loopback connection, by a direct query to the kernel or from its table
+//! of sockets.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::Path,
 };
 
-/// The kernel's tables. A program may reach an IPv4 address through an IPv6 socket, so both count for both.
+/// The kernel's tables. A program may reach an IPv4 address through an IPv6 socket, so both are searched for
+/// both.
 const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
-/// What the kernel shows for a user that has no number in this container. It says nothing about who it is.
+/// Id that the kernel reports for users without a number in this container. It does not identify a user.
 const OVERFLOW_UID: u32 = 65_534;
 
-/// The user that holds the socket from `client` to `server`; none if the platform does not tell.
+/// The user who holds the socket from `client` to `server`; `None` if the platform does not tell.
 pub(super) async fn owner(client: SocketAddr, server: SocketAddr) -> Option<u32> {
     #[cfg(target_os = "linux")]
     if let Ok(found) = super::diagnosis::find(client, server) {
         return found.and_then(|socket| holder(socket.uid, socket.inode.into()));
     }
-    // The table can be long on a busy machine: not on a thread that others wait for.
+    // On a busy machine the table is long, so it is read on a blocking thread.
     tokio::task::spawn_blocking(move || owner_by_table(client, server)).await.ok().flatten()
 }
 
-/// Whether no process holds the socket from `client` to `server` any more. False where the kernel does not
-/// answer that directly.
+/// Returns true if no process holds the socket from `client` to `server` any more. False where the kernel does
+/// not answer the direct query.
 pub(super) fn is_abandoned(client: SocketAddr, server: SocketAddr) -> bool {
     #[cfg(target_os = "linux")]
     return super::diagnosis::find(client, server).is_ok_and(|found| found.is_none_or(|it| it.inode == 0));
@@ -54,7 +55,7 @@ fn owner_in(table: &str, client: SocketAddr, server: SocketAddr) -> Option<u32> 
     })
 }
 
-/// A socket nobody holds any more is listed as root's, whoever it was.
+/// The kernel lists a socket without a process as root's, regardless of its former owner.
 fn holder(uid: u32, inode: u64) -> Option<u32> {
     (inode != 0 && uid != OVERFLOW_UID).then_some(uid)
 }
@@ -63,7 +64,8 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// `0100007F:1F90`, or four such words for IPv6: each word as the machine would print it, the port plainly.
+/// Parses `0100007F:1F90`, or four such words for IPv6: each word in native byte order, the port as a plain
+/// number.
 fn address(text: &str) -> Option<SocketAddr> {
     let (host, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pair_decides_and_in_this_direction() {
+    fn both_ends_must_match_in_this_direction() {
         let rows = "\
    0: 0100007F:1000 00000000:0000 0A 00000000:00000000 00:00000000 00000000   700        0 11 1 0 100 0 0 10 0
    1: 0100007F:1000 0100007F:C350 01 00000000:00000000 00:00000000 00000000   700        0 12 1 0 20 4 30 10 -1
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_was_closed_is_nobodys_and_not_roots() {
+    fn a_closed_socket_has_no_owner_and_is_not_roots() {
         let rows = "   0: 0100007F:C350 0100007F:1000 06 00000000:00000000 03:00000A5C 00000000     0        0 0 3 0\n";
         assert_eq!(find(rows, "127.0.0.1:50000", "127.0.0.1:4096"), None);
         let rows = "   0: 0100007F:C350 0100007F:1000 01 00000000:00000000 00:00000000 00000000 65534        0 9 1 0\n";
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_skipped() {
+    fn invalid_rows_are_skipped() {
         for rows in
             ["", "\n\n", "x y z", "0: 0100007F:C350", "0: é100007:C350 0100007F:1000 01", "0: :1 :2 01"]
         {

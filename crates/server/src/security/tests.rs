@@ -1,4 +1,4 @@
-//! The doors, knocked at through real sockets.
+//! Access control tested over real sockets.
 
 use std::fmt::Write as _;
 
@@ -53,7 +53,7 @@ async fn call(port: u16, line: &str, headers: &[(&str, &str)]) -> Answer {
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 #[tokio::test]
-async fn the_own_user_on_the_own_machine_needs_nothing() {
+async fn the_own_user_on_this_machine_needs_no_password() {
     let port = start(Policy::local()).await;
     let answer = call(port, "GET /session", &[]).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
@@ -170,7 +170,7 @@ async fn a_configured_password_is_needed_even_by_the_own_user() {
 }
 
 #[tokio::test]
-async fn a_call_that_came_through_no_socket_is_nobodys() {
+async fn a_call_without_a_socket_has_no_user() {
     let router = layer(Router::new().route("/session", get(|| async { "seen" })), Policy::local());
     let request = http::Request::builder().uri("/session").header("host", "localhost");
     let request = request.body(axum::body::Body::empty()).unwrap();
@@ -178,7 +178,7 @@ async fn a_call_that_came_through_no_socket_is_nobodys() {
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
 }
 
-/// The answers to calls from an address, each with a password.
+/// A client at a fixed address that sends calls with passwords.
 struct Caller {
     router: Router,
     peer: Peer,
@@ -207,7 +207,7 @@ impl Caller {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wrong_passwords_are_answered_ever_more_slowly_and_lock_out_nobody_else() {
+async fn wrong_passwords_cost_growing_waits_and_do_not_lock_out_others() {
     let policy = Policy::local().with_credentials(Credentials::new(None, "secret"));
     let router = layer(Router::new().route("/session", get(|| async { "seen" })), policy);
     let (attacker, owner) = (Caller::new(&router, "10.0.0.1"), Caller::new(&router, "10.0.0.2"));
@@ -231,7 +231,7 @@ async fn wrong_passwords_are_answered_ever_more_slowly_and_lock_out_nobody_else(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_knew_the_password_is_not_locked_out_by_its_neighbours() {
+async fn a_connection_with_the_right_password_is_not_locked_out_by_others() {
     let policy = Policy::local().with_credentials(Credentials::new(None, "secret"));
     let router = layer(Router::new().route("/session", get(|| async { "seen" })), policy);
     let (attacker, owner) = (Caller::new(&router, "10.0.0.1"), Caller::new(&router, "10.0.0.1"));
@@ -241,10 +241,10 @@ async fn a_connection_that_knew_the_password_is_not_locked_out_by_its_neighbours
     }
     assert_eq!(owner.status(Some("secret")).await, 200);
     assert_eq!(owner.status(Some("wrong")).await, 401);
-    assert_eq!(owner.status(Some("secret")).await, 429, "it has lost what it had proved");
+    assert_eq!(owner.status(Some("secret")).await, 429, "a wrong password ends the exemption");
 }
 
-/// The own user can do more than guess, and a program of theirs with an old password must not lock them out.
+/// The own user can do more than guess, and one of their programs with an old password must not lock them out.
 #[tokio::test]
 async fn the_own_user_never_waits() {
     let port = start(Policy::local().with_credentials(Credentials::new(None, "secret"))).await;
@@ -255,9 +255,9 @@ async fn the_own_user_never_waits() {
     assert_eq!(call(port, "GET /session", &[("authorization", &basic("secret"))]).await.status, 200);
 }
 
-/// Needs a second user to be, so it does nothing unless it runs as root on a system with the usual tools.
+/// Needs a second user, so it does nothing unless it runs as root on a system with the usual tools.
 #[tokio::test]
-async fn another_user_of_the_machine_is_a_stranger() {
+async fn another_user_of_the_machine_is_refused() {
     let tools = ["/usr/bin/setpriv", "/bin/bash"];
     if !rustix::process::geteuid().is_root() || !tools.iter().all(|tool| std::path::Path::new(tool).exists())
     {
@@ -282,7 +282,7 @@ async fn another_user_of_the_machine_is_a_stranger() {
 }
 
 #[test]
-fn an_address_that_others_can_reach_needs_a_password() {
+fn an_address_that_other_machines_can_reach_needs_a_password() {
     let open = Policy::local();
     let closed = Policy::local().with_credentials(Credentials::new(None, "secret"));
     for address in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {

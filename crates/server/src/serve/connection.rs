@@ -1,4 +1,4 @@
-//! One connection: its calls, and when it ends.
+//! One connection: serves its calls and detects its end.
 
 use std::{
     convert::Infallible,
@@ -32,15 +32,16 @@ use super::{
 };
 use crate::security::Peer;
 
-/// How often a client that sends nothing more is looked at: it may wait for its answer, or be gone.
+/// Interval for checking a half-closed client: it may still wait for its response or be gone.
 const LOOK: Duration = Duration::from_secs(1);
-/// After this long without a word from a client, and then this often, the kernel asks it whether it is there.
+/// Idle time before the kernel's first keep-alive probe, and the interval between probes.
 const PROBE: Duration = Duration::from_secs(15);
 
-/// Bytes of an answer that are sent before other tasks get their turn.
+/// Bytes of a response that are sent before the task yields to others.
 const SLICE: usize = 64 * 1024;
 
-/// Answers the calls of one connection until the client leaves, `finish` is cancelled or the place is needed.
+/// Serves the calls of one connection until the client leaves, `finish` is cancelled or another connection
+/// needs its place.
 pub(super) async fn converse(
     stream: TcpStream,
     peer: Peer,
@@ -90,12 +91,12 @@ pub(super) async fn converse(
     Ok(ended?)
 }
 
-/// Resolves when the client is gone. With half-closed connections allowed, hyper does not look at a client that
-/// waits for its answer, and the end of what it sends does not mean that it has left.
+/// Resolves when the client is gone. With half-closed connections allowed, hyper does not watch a client that
+/// waits for its response, and the end of its input does not mean that it has left.
 ///
-/// A client of this machine is gone when no process holds its socket. Any client is gone when its machine resets
-/// the connection, which is the answer to whatever is sent to a closed socket: an event, a heartbeat or the
-/// kernel's own probe.
+/// A client on this machine is gone when no process holds its socket. Any client is gone when its machine
+/// resets the connection, as it does when anything reaches a closed socket: an event, a heartbeat or the
+/// kernel's probe.
 async fn gone(stream: &TcpStream, peer: &Peer) {
     let abandoned = async {
         loop {
@@ -135,11 +136,11 @@ fn is_event_stream(response: &Response<Body>) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// A response body that keeps its connection from being idle. It lets other tasks run after every [`SLICE`]:
-/// compressing a large answer takes CPU time, and a client that reads fast never makes it wait.
+/// A response body that marks its connection as busy. It yields to other tasks after every [`SLICE`], because
+/// compressing a large response takes CPU time and a client that reads fast never makes it wait.
 struct Answer {
     body: Body,
-    /// Bytes since other tasks could run.
+    /// Bytes sent since the last yield.
     sent: usize,
     _occupied: Option<Occupied>,
 }
@@ -178,13 +179,12 @@ impl hyper::body::Body for Answer {
 }
 
 fn prepare(stream: &TcpStream) -> io::Result<()> {
-    // A delta is small and late is worse than many.
+    // Deltas are small and must leave at once, so Nagle's algorithm is off.
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, PROBE)?;
     sockopt::set_tcp_keepintvl(stream, PROBE)?;
-    // A peer that vanished without a word does not fill the buffer, so no write blocks: the kernel has to
-    // give up on it.
+    // A peer that vanished does not fill the buffer, so no write blocks; the kernel has to time it out.
     #[cfg(target_os = "linux")]
     sockopt::set_tcp_user_timeout(stream, u32::try_from(WRITE_STALL.as_millis()).unwrap_or(0))?;
     Ok(())
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_large_answer_lets_others_run() {
+    async fn a_large_response_lets_other_tasks_run() {
         let frames = (0..33).map(|_| Ok::<_, Infallible>(Bytes::from(vec![0; SLICE / 16])));
         let mut answer = Answer::new(Body::from_stream(stream::iter(frames)), None);
         let mut counts = Vec::new();

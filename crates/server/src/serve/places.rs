@@ -1,9 +1,9 @@
-//! Shares the connections that a server can hold among those who connect.
+//! Shares the connections that a server can hold among its clients.
 //!
-//! When all places are taken, the connection that has been idle for longest makes room. It is taken from the
-//! source that holds most, so a client that opens thousands of connections closes its own. A source never holds
-//! all places, and event streams never take all places of a source: ordinary calls are answered while streams
-//! have to wait. A newcomer for whom no place can be made gets an answer that says so.
+//! When all places are taken, the connection that has been idle for longest is closed. It is taken from the
+//! source that holds the most, so a client that opens thousands of connections closes its own. A source never
+//! holds all places, and event streams never take all places of a source: ordinary calls are served while
+//! streams have to wait. A new connection for which no place can be freed gets an error response.
 
 use std::{
     collections::HashMap,
@@ -24,22 +24,21 @@ use tokio_util::sync::CancellationToken;
 use super::refusal::Refusal;
 use crate::security::Source;
 
-/// Connections at a time, if the process may open enough files.
+/// Most concurrent connections, if the process may open enough files.
 pub const MAX_CONNECTIONS: usize = 4_096;
-/// Connections at a time, however few files the process may open.
+/// Fewest concurrent connections, however few files the process may open.
 const MIN_CONNECTIONS: usize = 4;
-/// Files kept for the database, the log and processes, at least; a quarter of all if that is more.
+/// Files reserved for the database, the log and processes; a quarter of the limit if that is more.
 const RESERVED_FILES: u64 = 48;
-/// A connection that has been idle for less than this is not closed for another: its first call may be on its
-/// way.
+/// Idle time below which a connection is not closed for another, because its first call may be on its way.
 const FRESH: Duration = Duration::from_millis(250);
-/// How long a newcomer waits for connections that were asked to leave.
+/// Time that a new connection waits for others that were asked to close.
 const LEAVING: Duration = Duration::from_secs(1);
-/// How long a connection without a call may take to leave. One with half of a call would stay until the rest of it
-/// is overdue.
+/// Time that an idle connection has to close. One that has sent half a call would otherwise stay until its head
+/// times out.
 const VACATE: Duration = Duration::from_millis(100);
 
-/// How many connections a server holds, and how they are shared.
+/// Number of connections and how they are shared.
 #[derive(Debug, Clone, Copy)]
 pub struct Capacity {
     connections: usize,
@@ -53,7 +52,7 @@ impl Default for Capacity {
 }
 
 impl Capacity {
-    /// The capacity of a process that may open this many files; without a limit if it is none.
+    /// Capacity of a process that may open this many files; `None` means unlimited.
     pub fn of_files(limit: Option<u64>) -> Self {
         let Some(limit) = limit else { return Self::default() };
         let rest = limit.saturating_sub(RESERVED_FILES.max(limit / 4));
@@ -61,40 +60,40 @@ impl Capacity {
         Self { connections: connections.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS), ..Self::default() }
     }
 
-    /// Connections of everyone.
+    /// Most connections in total.
     pub fn connections(self) -> usize {
         self.connections
     }
 
-    /// Connections of one source: three quarters.
+    /// Most connections of one source: three quarters.
     fn of_one(self) -> usize {
         self.connections * 3 / 4
     }
 
-    /// Event streams and WebSockets of everyone: seven eighths.
+    /// Most event streams and WebSockets in total: seven eighths.
     fn streams(self) -> usize {
         self.connections * 7 / 8
     }
 
-    /// Event streams and WebSockets of one source: five eighths.
+    /// Most event streams and WebSockets of one source: five eighths.
     fn streams_of_one(self) -> usize {
         self.connections * 5 / 8
     }
 
-    /// Connections beyond all others that are about to be closed, or are answered only that there is no place.
+    /// Additional connections that are about to close, or that only receive a refusal.
     pub(super) fn spare(self) -> usize {
         (self.connections / 8).clamp(2, 64)
     }
 }
 
-/// The connections of a server.
+/// All connections of a server.
 #[derive(Debug)]
 pub(super) struct Places {
     capacity: Capacity,
     held: Mutex<Held>,
-    /// The log says once that places ran out, and again when they run out after there was room.
+    /// True while places are exhausted, so that the log reports each shortage once.
     is_full: AtomicBool,
-    /// Wakes newcomers that wait for a place.
+    /// Wakes new connections that wait for a place.
     left: Notify,
 }
 
@@ -116,33 +115,33 @@ struct Count {
 struct Connection {
     source: Source,
     state: State,
-    /// Ends the connection after the answer that is being sent.
+    /// Ends the connection after the response that is being sent.
     leave: CancellationToken,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No call is being answered since then.
+    /// No call in progress since then.
     Idle(Instant),
     Busy,
     /// An event stream or a WebSocket.
     Stream,
-    /// Was asked to leave.
+    /// Was asked to close.
     Leaving,
 }
 
-/// One connection's place, until it is dropped.
+/// The place of one connection; dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct Place {
     places: Arc<Places>,
     id: u64,
-    /// A call is being answered.
+    /// True while a call is being answered.
     is_answering: AtomicBool,
     /// Cancelled when another connection needs the place.
     pub(super) leave: CancellationToken,
 }
 
-/// A call that is being answered; dropping it makes its connection idle.
+/// Marks a call in progress; dropping it makes the connection idle.
 #[derive(Debug)]
 pub(super) struct Occupied(Option<Arc<Place>>);
 
@@ -152,13 +151,12 @@ impl Places {
         Arc::new(Self { capacity, held, is_full, left })
     }
 
-    /// A place for a connection, if there is one or one can be made. Waits for connections that were asked to
-    /// leave.
+    /// Takes a free place, or frees one. Waits for connections that were asked to close.
     pub(super) async fn take(self: &Arc<Self>, source: Source) -> Result<Arc<Place>, Refusal> {
         let deadline = Instant::now() + LEAVING;
         let taken = loop {
             let mut left = pin!(self.left.notified());
-            // It counts from here on, so that nothing is missed between looking and waiting.
+            // Registered before the check, so that no release is missed in between.
             left.as_mut().enable();
             let taken = self.try_take(source);
             if taken.is_ok() || !self.lock().is_anyone_leaving() || timeout_at(deadline, left).await.is_err()
@@ -184,7 +182,8 @@ impl Places {
         Ok(Arc::new(Place { places: Arc::clone(self), id, is_answering, leave }))
     }
 
-    /// Closes the connection that has been idle for longest, whoever holds it: the process has no file left.
+    /// Closes the connection that has been idle for longest, of any source, because the process has no file
+    /// descriptor left.
     pub(super) fn make_file(&self) {
         let mut held = self.lock();
         held.evict(|_| true, Duration::ZERO);
@@ -222,13 +221,13 @@ impl Places {
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
-        // The counts are changed together, without anything that could panic in between.
+        // Poisoning is harmless: the counts change together, with nothing in between that could panic.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Held {
-    /// Asks the connection that has been idle for longest to leave. False if none is idle for long enough.
+    /// Asks the longest idle connection to close. Returns false if none was idle for `at_least`.
     fn evict(&mut self, may_be: impl Fn(Source) -> bool, at_least: Duration) -> bool {
         let now = Instant::now();
         let idle = self.connections.values_mut().filter_map(|connection| match connection.state {
@@ -247,7 +246,7 @@ impl Held {
         self.connections.values().any(|connection| connection.state == State::Leaving)
     }
 
-    /// Changes a connection's state and the number of streams with it.
+    /// Changes a connection's state and updates the number of streams.
     fn change(&mut self, id: u64, state: State) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if connection.state == State::Leaving {
@@ -282,14 +281,14 @@ impl Held {
 }
 
 impl Place {
-    /// The connection is answering a call until the result is dropped.
+    /// Marks the connection as busy until the result is dropped.
     pub(super) fn occupy(self: &Arc<Self>) -> Occupied {
         self.is_answering.store(true, Ordering::Relaxed);
         self.places.lock().change(self.id, State::Busy);
         Occupied(Some(Arc::clone(self)))
     }
 
-    /// Resolves when the connection was asked to leave, had time to do so and is not answering a call.
+    /// Resolves when the connection was asked to close, had time to do so and is not answering a call.
     pub(super) async fn overdue(&self) {
         self.leave.cancelled().await;
         loop {
@@ -309,7 +308,7 @@ impl Drop for Place {
 }
 
 impl Occupied {
-    /// The answer goes on for as long as the client listens.
+    /// Marks the response as a stream, if the limits on streams allow it.
     pub(super) fn stream(&self) -> Result<(), Refusal> {
         let Some(place) = &self.0 else { return Ok(()) };
         let capacity = place.places.capacity;
@@ -326,7 +325,7 @@ impl Occupied {
         Ok(())
     }
 
-    /// The connection speaks another protocol from now on and is not idle until it ends.
+    /// Counts the connection as a stream until it closes, because it switched to another protocol.
     pub(super) fn keep(mut self) {
         if let Some(place) = self.0.take() {
             place.places.lock().change(place.id, State::Stream);

@@ -1,4 +1,4 @@
-//! Answers to connections that get no place: a sentence, written without a router, and a close.
+//! Error responses for connections without a place, written without a router, followed by a close.
 
 use std::{io, time::Duration};
 
@@ -11,18 +11,18 @@ use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 
 use crate::security::OTHER_USER;
 
-/// How long a refused client may take to send its call and to read the answer.
+/// Timeout for a refused client to send its call and to read the response.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of a refused client that are read and dropped. Closing a socket with unread bytes resets the
-/// connection, and the client might lose the answer.
+/// connection, and the client might lose the response.
 const MAX_IGNORED: usize = 1024 * 1024;
-/// When to try again, in seconds.
+/// Value of `Retry-After`, in seconds.
 const RETRY_AFTER: u8 = 1;
 
-/// The reason why a connection is refused.
+/// The reason for refusing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
-    /// Another user, and there is no password.
+    /// Another user connected, and no password is set.
     #[error("{OTHER_USER}")]
     OtherUser,
     #[error(
@@ -31,7 +31,7 @@ pub(super) enum Refusal {
     )]
     Full { connections: usize },
     #[error(
-        "you hold {connections} connections to this server, which is as many as one client may; close some"
+        "you hold {connections} connections to this server, the most that one client may hold; close some"
     )]
     Share { connections: usize },
     #[error(
@@ -55,11 +55,12 @@ impl Refusal {
             Self::OtherUser => TaggedError::Unauthorized { message, extra },
             _ => TaggedError::ServiceUnavailable { message, service: None, extra },
         };
-        // These shapes have nothing that JSON cannot say.
+        // Serialisation of these shapes cannot fail.
         serde_json::to_vec(&WireError::Tagged(error)).unwrap_or_default()
     }
 
-    /// Turns a response into the refusal. Other headers stay: they say which page may read it.
+    /// Turns a response into the refusal. Keeps its other headers, because they tell browsers which page may
+    /// read it.
     pub(super) fn replace<B>(self, response: Response<B>) -> Response<axum::body::Body> {
         let (mut parts, _) = response.into_parts();
         parts.status = self.status();
@@ -82,7 +83,7 @@ impl Refusal {
             },
         );
         let answer = async {
-            // Some clients do not expect an answer before they have asked.
+            // Some clients do not expect a response before they have sent a call.
             stream.readable().await?;
             stream.write_all(head.as_bytes()).await?;
             stream.write_all(&body).await?;
@@ -94,7 +95,7 @@ impl Refusal {
     }
 }
 
-/// Waits, for a bounded time, until a client that was answered has closed its end.
+/// Waits, with a timeout, until a client that received its response has closed its end.
 pub(super) async fn linger(stream: &TcpStream) {
     let drain = async {
         let (mut buffer, mut read) = ([0; 4096], 0);
@@ -109,6 +110,6 @@ pub(super) async fn linger(stream: &TcpStream) {
         }
         Ok(())
     };
-    // The client gets nothing more either way.
+    // The result does not matter: the client receives nothing more.
     let _: Result<io::Result<()>, _> = timeout(PATIENCE, drain).await;
 }

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::places::Place;
 
-/// The socket of a connection, with the place it takes: a WebSocket keeps its place after HTTP is over.
+/// The socket of a connection with its place, which a WebSocket keeps after HTTP has ended.
 pub(super) struct Socket {
     stream: Arc<TcpStream>,
     _place: Arc<Place>,
@@ -74,7 +74,7 @@ impl AsyncWrite for Socket {
         true
     }
 
-    /// The kernel has everything that was written.
+    /// The kernel already has all written bytes.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

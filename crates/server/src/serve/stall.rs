@@ -1,7 +1,7 @@
-//! A connection whose writes do not wait for ever.
+//! A connection with a timeout for blocked writes.
 //!
-//! A client that stops reading blocks the write, and a response body is not polled while a write is blocked:
-//! nobody above the socket could notice. So the socket does.
+//! A client that stops reading blocks the write, and a response body is not polled while a write is blocked, so
+//! only the socket can detect it.
 
 use std::{
     io::{self, IoSlice},
@@ -18,7 +18,7 @@ use tokio::{
 pub(super) struct Stalling<S> {
     stream: S,
     patience: Duration,
-    /// Runs while a write is blocked.
+    /// Timer that runs while a write is blocked.
     blocked: Option<Pin<Box<Sleep>>>,
 }
 
@@ -38,7 +38,7 @@ impl<S> Stalling<S> {
             return Poll::Pending;
         }
         self.blocked = None;
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client has stopped reading")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client stopped reading")))
     }
 }
 

@@ -43,7 +43,7 @@ async fn call(served: &Served, path: &str) -> TcpStream {
     stream
 }
 
-/// Reads as far as this.
+/// Reads up to and including `end`.
 async fn until(stream: &mut TcpStream, end: &str) {
     let mut read = Vec::new();
     let reading = async {
@@ -135,7 +135,7 @@ async fn a_blocked_write_is_given_up() {
     written.unwrap();
 }
 
-/// A router whose `/events` never ends and tells when a client of it is gone, and whose `/` answers at once.
+/// A router whose `/events` never ends and signals when its client is gone, and whose `/` answers at once.
 fn events() -> (Router, Arc<Semaphore>) {
     struct Gone(Arc<Semaphore>);
     impl Drop for Gone {
@@ -170,11 +170,11 @@ async fn a_call_is_answered_while_one_client_holds_more_idle_connections_than_th
         let mut idle = Vec::new();
         for _ in 0..32 {
             let mut stream = TcpStream::connect(served.address).await.unwrap();
-            // It may have had to leave already.
+            // The server may have closed it already.
             _ = stream.write_all(begun.as_bytes()).await;
             idle.push(stream);
         }
-        // On a slow machine a place may become free too late, which is answered with 503.
+        // On a slow machine a place may become free too late, which results in 503.
         let answered = async {
             loop {
                 let mut stream = TcpStream::connect(served.address).await.unwrap();
@@ -191,7 +191,7 @@ async fn a_call_is_answered_while_one_client_holds_more_idle_connections_than_th
 }
 
 #[tokio::test]
-async fn streams_that_find_no_place_are_told_so_and_calls_are_answered() {
+async fn streams_without_a_place_are_refused_and_calls_are_answered() {
     let served = start_with(events().0, small(16), async {}).await;
     let mut open = Vec::new();
     for _ in 0..10 {
@@ -206,7 +206,7 @@ async fn streams_that_find_no_place_are_told_so_and_calls_are_answered() {
 }
 
 #[tokio::test]
-async fn connections_beyond_a_share_that_is_busy_get_an_answer() {
+async fn connections_beyond_a_busy_share_are_refused_with_a_response() {
     let begun = Arc::new(Semaphore::new(0));
     let slow = {
         let begun = begun.clone();
@@ -222,7 +222,10 @@ async fn connections_beyond_a_share_that_is_busy_get_an_answer() {
         begun.acquire().await.unwrap().forget();
     }
     let text = rest(call(&served, "/").await).await;
-    assert!(text.starts_with("HTTP/1.1 503 ") && text.contains("as many as one client may"), "{text}");
+    assert!(
+        text.starts_with("HTTP/1.1 503 ") && text.contains("the most that one client may hold"),
+        "{text}"
+    );
     assert!(text.contains("retry-after: 1\r\n") && text.contains("ServiceUnavailableError"), "{text}");
 }
 
@@ -246,7 +249,7 @@ async fn a_client_that_sends_nothing_more_gets_its_answer() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_gone_is_noticed_although_nothing_is_written() {
+async fn a_client_that_has_left_is_noticed_without_a_write() {
     let (router, gone) = events();
     let served = start(router, async {}).await;
     let mut reset = call(&served, "/events").await;
@@ -260,7 +263,7 @@ async fn a_client_that_is_gone_is_noticed_although_nothing_is_written() {
     let mut closed = call(&served, "/events").await;
     until(&mut closed, "data: 1\n\n\r\n").await;
     drop(closed);
-    // Long, because a kernel that does not tell who holds a socket notices it by its own probes.
+    // Long timeout, because a kernel that does not report socket owners notices it only by its own probes.
     timeout(Duration::from_mins(2), gone.acquire()).await.unwrap().unwrap().forget();
 }
 

@@ -1,4 +1,4 @@
-//! Streams, byte by byte.
+//! Event streams, byte by byte.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::{Facts, instance::Everywhere};
 
-/// Nobody: these sessions are only created.
+/// No runners: these tests only create sessions.
 struct NoRunners;
 
 impl Runners for NoRunners {
@@ -84,7 +84,7 @@ async fn text(stream: &mut BodyDataStream) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_says_hello_and_then_what_happens_in_its_directory() {
+async fn a_stream_sends_connected_and_then_events_of_its_directory() {
     let world = World::new();
     let response = world.call("/event", &[]).await;
     let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
@@ -92,7 +92,7 @@ async fn a_stream_says_hello_and_then_what_happens_in_its_directory() {
     assert_eq!(header("cache-control"), "no-cache, no-transform");
     assert_eq!(header("x-accel-buffering"), "no");
     assert_eq!(header("x-content-type-options"), "nosniff");
-    // The body was not asked for anything yet, and still sees what happened since the answer.
+    // The body was not polled yet, and still includes events since the response.
     world.create("/elsewhere").await;
     let session = world.create(&world.directory).await;
     let mut stream = response.into_body().into_data_stream();
@@ -105,7 +105,7 @@ async fn a_stream_says_hello_and_then_what_happens_in_its_directory() {
 }
 
 #[tokio::test]
-async fn a_global_stream_says_where_things_happen() {
+async fn a_global_stream_names_the_directory_of_each_event() {
     let world = World::new();
     let mut stream = world.stream("/global/event", &[]).await;
     assert!(text(&mut stream).await.starts_with("data: {\"payload\":{\"id\":\"evt_"));
@@ -118,7 +118,7 @@ async fn a_global_stream_says_where_things_happen() {
 }
 
 #[tokio::test]
-async fn a_cursor_replays_what_came_after_it() {
+async fn a_cursor_replays_later_events() {
     let world = World::new();
     for _ in 0..3 {
         world.create(&world.directory).await;
@@ -139,7 +139,7 @@ async fn a_cursor_replays_what_came_after_it() {
 }
 
 #[tokio::test]
-async fn what_is_no_cursor_is_refused() {
+async fn an_invalid_cursor_is_refused() {
     let world = World::new();
     for (path, header) in
         [("/event?after=x", ""), ("/event?after=-1", ""), ("/event", "evt_1"), ("/event?after=", "")]
@@ -181,7 +181,7 @@ fn flood(sessions: &Sessions, frames: usize) {
 }
 
 #[tokio::test]
-async fn who_does_not_keep_up_is_cut_off_with_an_error() {
+async fn a_client_that_does_not_keep_up_is_cut_off_with_an_error() {
     let world = World::new();
     let stream = world.stream("/global/event", &[]).await;
     flood(&world.sessions, MAX_QUEUED_FRAMES + 1);
@@ -203,10 +203,10 @@ async fn a_cut_off_connection_breaks_and_a_finished_one_ends() {
         stream
     };
     let mut lagging = connect().await;
-    // Nothing yields in between, so the server cannot send any of it.
+    // Nothing yields in between, so the server cannot send any of these frames.
     flood(&world.sessions, MAX_QUEUED_FRAMES + 1);
     let mut text = String::new();
-    // Whether the peer sees a reset or an end, it does not see the last chunk.
+    // The peer may see a reset or an end, but never the last chunk.
     let _ = lagging.read_to_string(&mut text).await;
     assert!(!text.ends_with("0\r\n\r\n"), "{text:?}");
 

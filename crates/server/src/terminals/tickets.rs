@@ -1,4 +1,4 @@
-//! Tickets: what opens one terminal's WebSocket, once and soon.
+//! Single-use tickets that open a terminal's WebSocket within a short time.
 
 use std::{
     collections::HashMap,
@@ -15,12 +15,12 @@ use protocol::PtyId;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-/// How long a ticket is worth something.
+/// Lifetime of a ticket.
 pub const TICKET: Duration = Duration::from_mins(1);
-/// Tickets that may wait to be used; the oldest goes when there are more.
+/// Most unused tickets; beyond that the oldest is dropped.
 pub const MAX_TICKETS: usize = 256;
 
-/// Tickets that were handed out and not used yet. Cheap to clone.
+/// Unused tickets. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Tickets {
     issued: Arc<Mutex<HashMap<String, Ticket>>>,
@@ -39,7 +39,7 @@ impl fmt::Debug for Tickets {
 }
 
 impl Tickets {
-    /// A new ticket for a terminal.
+    /// Issues a ticket for a terminal.
     pub(crate) fn issue(&self, terminal: PtyId) -> String {
         let mut bytes = [0; 32];
         SystemRandom.fill(&mut bytes);
@@ -57,12 +57,13 @@ impl Tickets {
         ticket
     }
 
-    /// Uses a ticket up, and says whether it was one for this terminal.
+    /// Consumes a ticket. Returns true if it was valid for this terminal.
     pub(crate) fn redeem(&self, ticket: &str, terminal: &PtyId) -> bool {
         self.lock().remove(ticket).is_some_and(|ticket| ticket.fits(terminal))
     }
 
-    /// Whether a call is for a terminal and brings a ticket for it. It is not used up: that is for the route to do.
+    /// Returns true if a call to a terminal's WebSocket carries a valid ticket. Does not consume it; the route
+    /// does.
     pub(crate) fn open(&self, uri: &Uri) -> bool {
         #[derive(Deserialize)]
         struct Named {
@@ -74,7 +75,7 @@ impl Tickets {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Ticket>> {
-        // A map of whole tickets is never half-changed.
+        // Poisoning is harmless, because the map only ever holds complete tickets.
         self.issued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -85,7 +86,7 @@ impl Ticket {
     }
 }
 
-/// The terminal whose WebSocket has this path.
+/// The terminal of a WebSocket path.
 fn terminal(path: &str) -> Option<PtyId> {
     let path = path.strip_prefix("/api").unwrap_or(path);
     path.strip_prefix("/pty/")?.strip_suffix("/connect")?.parse().ok()

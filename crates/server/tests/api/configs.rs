@@ -1,4 +1,4 @@
-//! Changing the configuration: what reaches the wiring, what comes back, and who is told.
+//! Changes of the configuration: what reaches the wiring, the response, and the events for clients.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,10 +17,10 @@ use server::{
 
 use crate::world::World;
 
-/// A change as it was asked for: where, and which.
+/// A requested change: its directory and its content.
 type Asked = (Option<String>, Value);
 
-/// Remembers changes, and refuses some.
+/// Records changes and refuses some.
 #[derive(Debug, Default)]
 struct Wiring {
     asked: Mutex<Vec<Asked>>,
@@ -85,7 +85,7 @@ impl Instances for Wiring {
     }
 }
 
-/// Gives every process a variable, and one that cannot be.
+/// Adds a variable to every process, and one with an invalid name.
 struct Shaper;
 
 impl Hooks for Shaper {
@@ -103,7 +103,7 @@ impl Hooks for Shaper {
 }
 
 #[tokio::test]
-async fn a_terminal_gets_variables_from_hooks_and_the_clients_count_more() {
+async fn a_terminal_gets_variables_from_hooks_and_the_clients_take_precedence() {
     let world = World::with(Arc::new(Wiring::default()));
     let script = "printf '%s %s' \"$SHAPED\" \"$MINE\" > said.part && mv said.part said; read line";
     let body = json!({ "command": "/bin/sh", "args": ["-c", script], "env": { "MINE": "the client's" } });
@@ -126,7 +126,7 @@ fn secret() -> Value {
 }
 
 #[tokio::test]
-async fn a_change_arrives_with_its_secrets_and_is_answered_without() {
+async fn a_change_arrives_with_its_secrets_and_the_response_omits_them() {
     let wiring = Arc::new(Wiring::default());
     let world = World::with(wiring.clone());
     let shown = json!({ "username": "ada", "provider": { "acme": { "options": { "region": "eu" } } } });
@@ -138,7 +138,7 @@ async fn a_change_arrives_with_its_secrets_and_is_answered_without() {
 }
 
 #[tokio::test]
-async fn what_is_not_changed_is_told_and_not_announced() {
+async fn a_refused_change_is_an_error_and_publishes_no_event() {
     let world = World::with(Arc::new(Wiring::default()));
     let mut stream = world.sessions.subscribe(Scope::default(), None).await.unwrap();
     for path in ["/config", "/global/config"] {
@@ -168,7 +168,7 @@ async fn what_is_not_changed_is_told_and_not_announced() {
 }
 
 #[tokio::test]
-async fn trust_is_shown_granted_and_revoked_and_clients_are_told() {
+async fn trust_is_shown_granted_and_revoked_with_events_for_clients() {
     let world = World::with(Arc::new(Wiring::default()));
     let mut stream = world.sessions.subscribe(Scope::default(), None).await.unwrap();
     let here = world.directory();

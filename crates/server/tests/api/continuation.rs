@@ -1,10 +1,10 @@
-//! Turns that go on by themselves, how they are stopped, and a turn as a whole.
+//! Turns with continuations, how they are stopped, and the summary of a turn.
 
 use serde_json::{Value, json};
 
 use crate::world::{World, prompt};
 
-/// A session whose turns go on while there are open todos.
+/// A session whose turns continue while there are open todos.
 async fn persistent(world: &World) -> String {
     let id = world.session().await;
     world.expect(200, "PATCH", &format!("/session/{id}"), json!({ "continuation": true })).await;
@@ -16,13 +16,13 @@ async fn continuation(world: &World, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_turn_that_went_on_is_one_turn_and_says_why_it_stopped() {
+async fn a_continued_turn_is_one_turn_and_reports_why_it_stopped() {
     let world = World::new();
     let id = persistent(&world).await;
     let answer = world.post(&format!("/session/{id}/message"), prompt("plan")).await;
     let turn = world.get(&format!("/session/{id}/turn")).await;
     assert_eq!((&turn["prompt"], &turn["end"]), (&json!("plan"), &json!("completed")));
-    // The first round, and as many without progress as are allowed.
+    // The first round, and the maximum number of rounds without progress.
     assert_eq!((&turn["continued"], &turn["steps"]), (&json!(3), &json!(4)));
     assert_eq!(turn["answer"], "Planned\nHello to you\nHello to you\nHello to you");
     assert_eq!((&turn["tokens"]["input"], &turn["cost"]), (&json!(40), &json!(2)));
@@ -32,7 +32,7 @@ async fn a_turn_that_went_on_is_one_turn_and_says_why_it_stopped() {
 }
 
 #[tokio::test]
-async fn who_stops_it_is_obeyed_until_somebody_resumes() {
+async fn a_stop_lasts_until_a_client_resumes() {
     let world = World::new();
     let id = persistent(&world).await;
     let path = format!("/session/{id}/continuation");
@@ -44,7 +44,7 @@ async fn who_stops_it_is_obeyed_until_somebody_resumes() {
 }
 
 #[tokio::test]
-async fn a_stop_while_the_agent_works_lets_it_finish_and_no_more() {
+async fn a_stop_during_a_round_lets_that_round_finish() {
     let world = World::new();
     let id = persistent(&world).await;
     world.submit(&id, "permission").await;
@@ -58,7 +58,7 @@ async fn a_stop_while_the_agent_works_lets_it_finish_and_no_more() {
 }
 
 #[tokio::test]
-async fn what_is_no_stop_is_refused() {
+async fn an_invalid_stop_is_refused() {
     let world = World::new();
     let id = world.session().await;
     let path = format!("/session/{id}/continuation");
@@ -88,11 +88,11 @@ async fn stop_and_continue_are_commands_too() {
     let answer = world.post(&format!("/session/{id}/message"), prompt("hello")).await;
     let count = world.get(&format!("/session/{id}/message")).await.as_array().unwrap().len();
     let stopped = world.post(&path, stop).await;
-    assert_eq!(stopped["info"]["id"], answer["info"]["id"], "it answers with the newest answer");
+    assert_eq!(stopped["info"]["id"], answer["info"]["id"], "the response is the newest answer");
     assert_eq!(world.get(&format!("/session/{id}/message")).await.as_array().unwrap().len(), count);
     assert_eq!(continuation(&world, &id).await["stopped"], "stop");
 
-    // It is a prompt of a person like any other, so nothing is stopped any more.
+    // It is an ordinary prompt of the user, so the stop is lifted.
     let going = world.post(&path, json!({ "command": "continue", "arguments": "plan" })).await;
     assert_eq!(going["info"]["role"], "assistant");
     let state = continuation(&world, &id).await;
@@ -103,7 +103,7 @@ async fn stop_and_continue_are_commands_too() {
 }
 
 #[tokio::test]
-async fn a_turn_says_how_it_ended_once_it_has() {
+async fn a_turn_reports_how_it_ended() {
     let world = World::new();
     let id = world.session().await;
     let path = format!("/session/{id}/turn");
@@ -125,7 +125,7 @@ async fn a_turn_says_how_it_ended_once_it_has() {
 }
 
 #[tokio::test]
-async fn a_turn_of_nobody_is_not_there() {
+async fn a_turn_of_an_unknown_session_is_not_found() {
     let world = World::new();
     let missing = world.expect(404, "GET", "/session/ses_none/turn", None).await;
     assert_eq!(missing["name"], "NotFoundError");

@@ -1,6 +1,6 @@
-//! Our document beside OpenCode's: whatever its clients rely on is there, under the same name. The fixture has all of
-//! OpenCode's operations; those that Baton has too must be the same, and which they are is in the table of
-//! `document.rs`. `cargo xtask openapi --share` counts them.
+//! Compares our document with OpenCode's: everything its clients rely on is there, under the same name. The
+//! fixture has all of OpenCode's operations; those that Baton also has must be the same, and the table of
+//! `document.rs` lists them. `cargo xtask openapi --share` counts them.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{document::operations, schema::Schemas};
 
-/// What Baton has and OpenCode has not.
+/// Paths that Baton has and OpenCode does not.
 const ADDITIONS: [&str; 5] =
     ["/doc", "/metrics", "/session/{sessionID}/turn", "/session/{sessionID}/continuation", "/trust"];
 
@@ -21,7 +21,7 @@ fn words(list: &Value) -> BTreeSet<&str> {
     list.as_array().into_iter().flatten().map(|word| word.as_str().unwrap()).collect()
 }
 
-/// The fields of an object schema, and which of them are required, through all its alternatives.
+/// The fields of an object schema and the required ones among them, through all its alternatives.
 fn fields<'a>(schemas: &Schemas<'a>, schema: &'a Value) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
     let (mut names, mut required) = match schema.get("$ref") {
         Some(reference) => fields(schemas, schemas.follow(reference)),
@@ -95,7 +95,7 @@ fn every_operation_is_opencodes() {
 }
 
 #[test]
-fn nothing_was_made_up() {
+fn every_other_operation_is_a_listed_addition() {
     let contract = contract();
     for (method, path, _) in operations(&server::openapi::document()) {
         let known =

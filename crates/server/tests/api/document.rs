@@ -1,4 +1,4 @@
-//! The OpenAPI document describes what is served, completely and in itself.
+//! The OpenAPI document describes exactly what is served and is consistent in itself.
 
 use std::{collections::BTreeSet, fmt::Write};
 
@@ -41,7 +41,7 @@ fn operation_ids_are_unique_and_summaries_are_there() {
     for (method, path, operation) in operations(&document) {
         let id = operation["operationId"].as_str().unwrap();
         assert!(seen.insert(id.to_owned()), "{id} twice");
-        assert!(!operation["summary"].as_str().unwrap().is_empty(), "{method} {path} says nothing");
+        assert!(!operation["summary"].as_str().unwrap().is_empty(), "{method} {path} has no summary");
     }
 }
 
@@ -61,7 +61,7 @@ fn every_path_names_its_parameters() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_resolves() {
     fn follow(schemas: &Schemas<'_>, value: &Value) {
         match value {
             Value::Object(fields) => {
@@ -80,7 +80,7 @@ fn every_reference_leads_somewhere() {
 }
 
 #[test]
-fn the_page_about_compatibility_lists_what_is_left_out() {
+fn the_page_about_compatibility_lists_missing_operations() {
     let page = include_str!("../../../../docs/compatibility.md");
     let document = server::openapi::document();
     for (method, path, operation) in operations(&document) {

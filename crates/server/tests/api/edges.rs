@@ -1,4 +1,4 @@
-//! What is not there, what is not built, and bodies that are none.
+//! Unknown paths, operations that are not built, and invalid bodies.
 
 use axum::{body::Body, http::Request};
 use http::header;
@@ -30,7 +30,7 @@ async fn head_is_answered_like_get_without_the_body() {
 }
 
 #[tokio::test]
-async fn large_answers_are_made_small_for_those_who_can_read_them_and_streams_never() {
+async fn large_responses_are_compressed_on_request_and_streams_never() {
     let world = World::new();
     let ask = |path: &str, accepts: &'static str| {
         let call = Request::get(path).header(header::ACCEPT_ENCODING, accepts).body(Body::empty()).unwrap();
@@ -44,7 +44,7 @@ async fn large_answers_are_made_small_for_those_who_can_read_them_and_streams_ne
     assert_eq!(small.headers[header::CONTENT_ENCODING], "gzip");
     assert_eq!(small.headers[header::VARY], "accept-encoding");
     assert!(small.bytes.len() * 4 < plain.bytes.len(), "{} {}", small.bytes.len(), plain.bytes.len());
-    // A gzip ends with the length of what was put in.
+    // A gzip file ends with the length of the uncompressed data.
     let length = u32::try_from(plain.bytes.len()).unwrap().to_le_bytes();
     assert!(small.bytes.starts_with(&[0x1f, 0x8b]) && small.bytes.ends_with(&length));
     for path in ["/global/health", "/event", "/global/event"] {
@@ -55,7 +55,7 @@ async fn large_answers_are_made_small_for_those_who_can_read_them_and_streams_ne
 }
 
 #[tokio::test]
-async fn what_is_not_built_says_so() {
+async fn an_operation_that_is_not_built_is_refused() {
     let world = World::new();
     let id = world.session().await;
     for method in ["POST", "DELETE"] {
@@ -65,7 +65,7 @@ async fn what_is_not_built_says_so() {
 }
 
 #[tokio::test]
-async fn bodies_have_to_say_that_they_are_json() {
+async fn bodies_need_a_json_content_type() {
     let world = World::new();
     let id = world.session().await;
     for kind in [None, Some("text/plain"), Some("application/x-www-form-urlencoded")] {
@@ -81,7 +81,7 @@ async fn bodies_have_to_say_that_they_are_json() {
 }
 
 #[tokio::test]
-async fn large_bodies_are_refused_announced_or_not() {
+async fn large_bodies_are_refused_with_and_without_a_length() {
     let world = World::new();
     let id = world.session().await;
     let call = || {
@@ -99,7 +99,7 @@ async fn large_bodies_are_refused_announced_or_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_never_ends_is_given_up() {
+async fn a_body_that_never_ends_times_out() {
     let world = World::new();
     let call = Request::post("/log")
         .header(header::CONTENT_TYPE, "application/json")

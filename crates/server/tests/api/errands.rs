@@ -1,4 +1,4 @@
-//! Slash commands and command lines of a person.
+//! Slash commands and shell commands of a user.
 
 use serde_json::json;
 
@@ -64,7 +64,7 @@ async fn a_busy_session_runs_no_command_line() {
 }
 
 #[tokio::test]
-async fn nothing_is_published_and_that_is_said() {
+async fn sharing_is_refused_with_a_reason() {
     let world = World::new();
     let id = world.session().await;
     for method in ["POST", "DELETE"] {

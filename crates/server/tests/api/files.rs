@@ -1,4 +1,4 @@
-//! Files: found, listed, shown and changed by a patch.
+//! Files: search, listing, content and patches.
 
 use engine::{StreamItem, bus::Scope};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ async fn lines_and_names_are_found() {
 }
 
 #[tokio::test]
-async fn a_directory_is_listed_with_what_git_ignores() {
+async fn a_listing_includes_and_marks_ignored_entries() {
     let world = repository().await;
     let top = world.get("/file?path=").await;
     let names: Vec<_> =
@@ -98,7 +98,7 @@ async fn a_file_is_shown_with_its_difference() {
 }
 
 #[tokio::test]
-async fn paths_do_not_lead_out() {
+async fn paths_outside_the_directory_are_refused() {
     let world = repository().await;
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("secret"), "secret").unwrap();
@@ -116,7 +116,7 @@ async fn paths_do_not_lead_out() {
 }
 
 #[tokio::test]
-async fn what_changed_can_be_carried_to_another_place() {
+async fn changes_can_be_applied_in_another_directory() {
     let world = repository().await;
     let status = world.get("/vcs/status").await;
     assert_eq!(status[0], json!({ "file": "new.txt", "additions": 2, "deletions": 0, "status": "added" }));
@@ -183,7 +183,7 @@ async fn a_terminal_is_controlled_by_events() {
 }
 
 #[tokio::test]
-async fn closed_places_are_shown_by_no_route() {
+async fn no_route_shows_closed_paths() {
     let world = repository().await;
     let (canary, top) = ("canary-5170", world.directory());
     write(&world, &format!("{CLOSED}/auth.json"), format!("{{\"key\": \"{canary}\"}}\n"));

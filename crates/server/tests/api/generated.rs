@@ -1,5 +1,5 @@
-//! Calls made up from the document, sensible and senseless: never a failure of the server, never a hang, and
-//! whatever is answered is what the document says.
+//! Calls generated from the document, valid and invalid: the server never fails or hangs, and every response
+//! matches the document.
 
 mod calls;
 mod values;
@@ -14,10 +14,10 @@ use crate::{
 };
 use calls::{Call, Known};
 
-/// Another one plays another game; a failure names the call.
+/// Another seed generates other calls; a failure names the call.
 const SEED: u64 = 20_261_115;
 
-/// Things that exist, for calls to be about.
+/// Creates items for calls to refer to.
 async fn furnish(world: &World, path: &str) -> Known {
     workspace::git::Repository::init(world.tree.path()).await.unwrap();
     std::fs::write(world.tree.path().join("hello"), "hello\n").unwrap();
@@ -49,7 +49,7 @@ async fn worktree(world: &World) -> String {
     made["directory"].as_str().unwrap().to_owned()
 }
 
-/// A terminal costs a process, so there is one only where it is needed.
+/// A terminal costs a process, so one is created only where it is needed.
 async fn terminal(world: &World) -> String {
     let made = world.post("/pty", json!({ "command": "/bin/cat" })).await;
     made["id"].as_str().unwrap().to_owned()
@@ -60,7 +60,7 @@ fn judge(schemas: &Schemas<'_>, operation: &Value, call: &Call, answer: &Answer)
     let shown = format!("{call:?}\nanswered {status} {}", String::from_utf8_lossy(&answer.bytes));
     assert!(status < 500 || status == 501, "a failure of the server: {shown}");
     let Some(described) = operation["responses"].get(status.to_string()) else {
-        // A path that is mangled enough is another path.
+        // A mangled path matches no route.
         assert!(status == 404 && answer.json()["name"] == "NotFoundError", "not in the document: {shown}");
         return;
     };
@@ -87,7 +87,7 @@ async fn no_call_breaks_a_server_with_its_store_on_disk() {
     play(World::on_disk, 50).await;
 }
 
-/// So many calls of every operation, each on a server of its own.
+/// Sends `calls` calls of every operation, each operation on its own server.
 async fn play(build: fn() -> World, calls: usize) {
     let document = server::openapi::document();
     let schemas = Schemas::of(&document);
@@ -104,7 +104,8 @@ async fn play(build: fn() -> World, calls: usize) {
             judge(&schemas, operation, &call, &answer);
             good += usize::from(answer.status.is_success());
         }
-        // A WebSocket needs a connection, a login a plugin and trust a place to keep it, and here is none.
+        // These need a WebSocket, a login plugin or a list of trusted directories, which this server does not
+        // have.
         let trusts = path == "/trust" && method != "GET";
         let wants_more = trusts || path.ends_with("/connect") || path.contains("/oauth/");
         let closed = operation["responses"].get("501").is_some() || wants_more;
@@ -113,7 +114,7 @@ async fn play(build: fn() -> World, calls: usize) {
         world.post(&format!("/session/{fresh}/message"), prompt("hello")).await;
         assert_eq!(world.get("/global/health").await["healthy"], true);
     }
-    // A generator that never gets through says nothing about what lies behind the door.
+    // Operations whose generated calls never succeed would remain untested.
     let never: Vec<_> = successes.iter().filter(|(_, good, closed)| *good == 0 && !closed).collect();
     assert!(never.is_empty(), "no call got through: {never:?}");
 }
@@ -127,7 +128,7 @@ async fn a_thousand_and_one_parts_are_too_many_and_a_thousand_are_not() {
     world.expect(200, "POST", &path, parts(1_000)).await;
     let refused = world.expect(400, "POST", &path, parts(1_001)).await;
     insta::assert_json_snapshot!(refused);
-    // About as many as fit into a body.
+    // About as many parts as fit into a body.
     world.expect(400, "POST", &path, parts(300_000)).await;
     assert_eq!(world.get(&path).await.as_array().unwrap().len(), 1);
 }

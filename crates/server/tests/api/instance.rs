@@ -1,4 +1,4 @@
-//! What a client asks at start.
+//! Calls that clients make at start.
 
 use axum::{body::Body, http::Request};
 use engine::{StreamItem, bus::Scope};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 #[tokio::test]
-async fn a_client_gets_everything_it_wants_to_know_at_start() {
+async fn a_client_gets_everything_it_needs_at_start() {
     let world = World::new();
     for path in [
         "/global/health",
@@ -41,7 +41,7 @@ async fn a_client_gets_everything_it_wants_to_know_at_start() {
 }
 
 #[tokio::test]
-async fn the_list_of_providers_is_sent_small_and_only_if_it_has_changed() {
+async fn the_list_of_providers_is_compressed_and_sent_only_if_changed() {
     let world = World::new();
     let ask = async |headers: &[(&str, &str)]| {
         let mut call = Request::get("/provider");
@@ -115,7 +115,7 @@ async fn projects_follow_from_sessions() {
 }
 
 #[tokio::test]
-async fn what_is_said_about_a_project_stays_said_and_is_announced() {
+async fn changes_of_a_project_are_kept_and_published() {
     let world = World::on_disk();
     let session = world.post("/session", json!({})).await;
     let path = format!("/project/{}", session["projectID"].as_str().unwrap());
@@ -136,7 +136,7 @@ async fn what_is_said_about_a_project_stays_said_and_is_announced() {
 }
 
 #[tokio::test]
-async fn a_directory_becomes_a_repository_and_says_so_at_once() {
+async fn initialising_a_repository_takes_effect_at_once() {
     let world = World::new();
     assert_eq!(world.get("/project/current").await["worktree"], "/");
     let made = world.expect(200, "POST", "/project/git/init", None).await;

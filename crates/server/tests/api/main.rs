@@ -1,5 +1,5 @@
-//! The routes as a client meets them: a whole server with a log in memory and a scripted runner, called
-//! without a network.
+//! The routes as clients see them: a complete server with a log in memory and a scripted runner, called without
+//! a network.
 
 #![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]

@@ -1,4 +1,4 @@
-//! MCP servers, as clients list and switch them.
+//! MCP servers: listing and switching by clients.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -14,7 +14,7 @@ use server::mcp::{McpServers, NoServer};
 
 use crate::world::World;
 
-/// One server, called `db`, and whichever are added. What is switched on is connected.
+/// A server called `db` and those that clients add. Enabled servers are connected.
 #[derive(Debug)]
 pub(crate) struct Pretended(Mutex<BTreeMap<String, McpStatus>>);
 
@@ -126,7 +126,7 @@ async fn a_server_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn logging_in_is_refused_in_words_that_help() {
+async fn a_login_is_refused_with_an_explanation() {
     let world = World::new();
     for path in ["/mcp/db/auth", "/mcp/db/auth/callback", "/mcp/db/auth/authenticate"] {
         let error = world.expect(501, "POST", path, json!({ "code": "x" })).await;

@@ -81,7 +81,7 @@ async fn long_session(world: &World) -> (String, Vec<String>) {
     (id, texts)
 }
 
-/// A body as it comes; the pieces until it ends or fails, and whether it ended.
+/// Reads a body piece by piece. Returns the pieces, and whether it ended properly.
 async fn pieces(world: &World, path: &str, mut between: impl AsyncFnMut()) -> (Vec<Bytes>, bool) {
     let call = Request::get(path).body(Body::empty()).unwrap();
     let response = world.router.clone().oneshot(call).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_long_session_is_listed_in_pieces() {
     }
 }
 
-/// What a message says, in either interface.
+/// The text of a message, in either interface.
 fn words(message: &Value) -> &str {
     message.pointer("/parts/0/text").or_else(|| message.get("text")).and_then(Value::as_str).unwrap()
 }
@@ -131,7 +131,7 @@ async fn a_list_that_cannot_be_finished_is_cut_off() {
     let (pieces, ended) =
         pieces(&world, &path, async || drop(world.call("DELETE", &format!("/session/{id}"), None).await))
             .await;
-    assert!(!ended, "a list of {} pieces that ends properly is a lie", pieces.len());
+    assert!(!ended, "a list of {} pieces ended properly although it is incomplete", pieces.len());
     assert!(serde_json::from_slice::<Value>(&pieces.concat()).is_err());
 }
 

@@ -1,4 +1,4 @@
-//! The newer interface under `/api`: the same sessions, told in its words.
+//! The newer interface under `/api`: the same sessions in its own shapes.
 
 use axum::{body::Body, http::Request};
 use futures::StreamExt;
@@ -27,7 +27,7 @@ async fn a_session_is_created_once_for_the_id_its_client_chose() {
     let first = world.post("/api/session", body.clone()).await;
     assert_eq!(world.post("/api/session", body).await, first);
     assert_json_snapshot!(world.redact(&first));
-    assert_eq!(world.get("/session/ses_mine").await["agent"], "plan", "the older wire has it, too");
+    assert_eq!(world.get("/session/ses_mine").await["agent"], "plan", "the older interface shows it, too");
     let unknown = json!({ "agent": "nobody" });
     let refused = world.expect(400, "POST", "/api/session", unknown).await;
     assert_eq!(refused["_tag"], "InvalidRequestError", "{refused}");
@@ -83,7 +83,7 @@ async fn a_prompt_is_admitted_and_its_history_can_be_read_from_there() {
 }
 
 #[tokio::test]
-async fn a_history_has_no_gaps_wherever_it_is_cut() {
+async fn a_history_has_no_gaps_after_any_cursor() {
     let world = World::new();
     let id = create(&world).await;
     say(&world, &id, "hello").await;
@@ -100,7 +100,7 @@ async fn a_history_has_no_gaps_wherever_it_is_cut() {
 }
 
 #[tokio::test]
-async fn a_session_can_be_followed_from_anywhere() {
+async fn a_session_can_be_followed_from_any_cursor() {
     let world = World::new();
     let id = create(&world).await;
     say(&world, &id, "hello").await;
@@ -124,7 +124,7 @@ async fn a_session_can_be_followed_from_anywhere() {
 }
 
 #[tokio::test]
-async fn the_same_words_again_are_one_prompt_and_other_words_a_conflict() {
+async fn a_repeated_prompt_is_one_prompt_and_a_different_one_a_conflict() {
     let world = World::new();
     let id = create(&world).await;
     let path = format!("/api/session/{id}/prompt");
@@ -155,7 +155,7 @@ async fn agent_and_model_can_be_switched() {
 }
 
 #[tokio::test]
-async fn who_waits_is_seen_and_can_be_stopped() {
+async fn active_sessions_are_listed_and_can_be_interrupted() {
     let world = World::new();
     let id = create(&world).await;
     world.post(&format!("/api/session/{id}/prompt"), json!({ "prompt": { "text": "wait" } })).await;
@@ -189,7 +189,7 @@ async fn permissions_and_questions_are_answered_by_session() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said_in_this_wires_words() {
+async fn missing_items_have_the_error_shapes_of_this_interface() {
     let world = World::new();
     let gone = world.expect(404, "GET", "/api/session/ses_gone", None).await;
     assert_eq!((&gone["_tag"], &gone["sessionID"]), (&json!("SessionNotFoundError"), &json!("ses_gone")));

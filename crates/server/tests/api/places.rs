@@ -1,4 +1,4 @@
-//! What the newer interface says about a place: what can be chosen from there, what waits, and what happens.
+//! The newer interface about a directory: its choices, its pending requests and its events.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tower::ServiceExt;
 use crate::world::World;
 
 #[tokio::test]
-async fn a_place_is_told_with_everything_in_it() {
+async fn a_place_lists_everything_in_it() {
     let world = World::new();
     for path in [
         "/api/health",
@@ -41,7 +41,7 @@ async fn a_place_is_told_with_everything_in_it() {
 }
 
 #[tokio::test]
-async fn what_waits_in_a_place_is_listed_there_and_nowhere_else() {
+async fn pending_requests_are_listed_only_in_their_place() {
     let world = World::new();
     let (asking, posing) = (world.session().await, world.session().await);
     world.submit(&asking, "permission").await;
@@ -65,7 +65,7 @@ async fn a_key_is_kept_and_removed_and_an_empty_one_refused() {
 }
 
 #[tokio::test]
-async fn the_bytes_of_a_file_come_as_they_are_and_only_from_inside() {
+async fn file_contents_are_unchanged_and_limited_to_the_directory() {
     let world = World::new();
     let inner = world.tree.path().join("a b");
     std::fs::create_dir_all(inner.join(".git")).unwrap();
@@ -90,7 +90,7 @@ async fn the_bytes_of_a_file_come_as_they_are_and_only_from_inside() {
 }
 
 #[tokio::test]
-async fn what_is_not_built_says_so_and_why() {
+async fn an_operation_that_is_not_built_says_why() {
     let world = World::new();
     let older = world.expect(501, "POST", "/sync/steal", json!({ "sessionID": "ses_1" })).await;
     let newer = world.expect(501, "GET", "/api/integration/attempt/x", None).await;
@@ -98,7 +98,7 @@ async fn what_is_not_built_says_so_and_why() {
 }
 
 #[tokio::test]
-async fn the_log_is_read_on_from_what_is_known() {
+async fn the_log_can_be_read_from_a_known_position() {
     let world = World::new();
     let (one, other) = (world.session().await, world.session().await);
     world.submit(&one, "hello").await;
@@ -117,7 +117,7 @@ async fn the_log_is_read_on_from_what_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_has_nothing_to_say_says_so_every_fifteen_seconds() {
+async fn a_quiet_stream_sends_a_heartbeat_every_fifteen_seconds() {
     let world = World::new();
     let call = Request::get("/api/event").body(Body::empty()).unwrap();
     let mut stream = world.router.clone().oneshot(call).await.unwrap().into_body().into_data_stream();
@@ -131,7 +131,7 @@ async fn a_stream_that_has_nothing_to_say_says_so_every_fifteen_seconds() {
 }
 
 #[tokio::test]
-async fn everything_that_happens_is_told_in_both_wires_words() {
+async fn every_event_is_sent_in_the_shapes_of_both_interfaces() {
     let world = World::new();
     let call = Request::get("/api/event").body(Body::empty()).unwrap();
     let mut stream = world.router.clone().oneshot(call).await.unwrap().into_body().into_data_stream();

@@ -1,4 +1,4 @@
-//! Prompts, blocking and not.
+//! Prompts in the blocking and the asynchronous form.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn a_failed_turn_is_an_answer_with_an_error() {
 }
 
 #[tokio::test]
-async fn an_abort_answers_who_waits() {
+async fn an_abort_answers_waiting_clients() {
     let world = World::new();
     let id = world.session().await;
     let path = format!("/session/{id}/message");
@@ -99,7 +99,7 @@ async fn a_client_that_goes_away_does_not_stop_the_turn() {
 }
 
 #[tokio::test]
-async fn what_nobody_knows_is_refused_before_anything_is_stored() {
+async fn unknown_names_are_refused_before_anything_is_stored() {
     let world = World::new();
     let id = world.session().await;
     let path = format!("/session/{id}/prompt_async");
@@ -131,7 +131,7 @@ async fn a_full_disk_refuses_prompts_and_still_reads() {
 }
 
 #[tokio::test]
-async fn too_many_waiting_prompts_are_told_to_come_back() {
+async fn a_full_queue_asks_clients_to_retry() {
     let world = World::new();
     let id = world.session().await;
     world.submit(&id, "wait").await;
@@ -146,7 +146,7 @@ async fn too_many_waiting_prompts_are_told_to_come_back() {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_down_accepts_nothing_more() {
+async fn a_server_that_shuts_down_accepts_no_prompts() {
     let world = World::new();
     let id = world.session().await;
     world.sessions.shutdown().await;
@@ -156,7 +156,7 @@ async fn a_server_that_goes_down_accepts_nothing_more() {
 }
 
 #[tokio::test]
-async fn ids_that_a_client_chose_twice_do_no_harm() {
+async fn duplicate_ids_of_a_client_do_no_harm() {
     for world in [World::new(), World::on_disk()] {
         let (one, two) = (world.session().await, world.session().await);
         let part = |text: &str| json!({ "id": "prt_mine", "type": "text", "text": text });

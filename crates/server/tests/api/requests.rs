@@ -9,7 +9,7 @@ use crate::{
     world::{World, prompt},
 };
 
-/// Starts a turn that asks, and returns what it asks.
+/// Starts a turn that makes a request, and returns the request.
 async fn asked(world: &World, session: &str, what: &str) -> Value {
     world.submit(session, what).await;
     world.until(&format!("/{what}"), |list| *list != json!([])).await[0].clone()
@@ -56,7 +56,7 @@ async fn the_older_form_checks_the_session() {
 }
 
 #[tokio::test]
-async fn what_is_always_allowed_is_listed_until_it_is_forgotten() {
+async fn approvals_are_listed_until_they_are_removed() {
     let world = World::on_disk();
     let id = world.session().await;
     let request = asked(&world, &id, "permission").await;
@@ -134,7 +134,7 @@ async fn a_question_can_be_dismissed() {
 }
 
 #[tokio::test]
-async fn an_abort_withdraws_what_waits() {
+async fn an_abort_withdraws_pending_requests() {
     let world = World::new();
     let id = world.session().await;
     asked(&world, &id, "permission").await;

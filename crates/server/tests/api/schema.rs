@@ -1,10 +1,10 @@
-//! The part of JSON Schema that the document uses: to check answers with. A word that is not known here
-//! panics, so that nothing goes unchecked in silence.
+//! Validates responses against the subset of JSON Schema that the document uses. An unknown keyword panics, so
+//! that nothing goes unchecked.
 
 use serde_json::{Map, Value};
 
 const PLACE: &str = "#/components/schemas/";
-/// Words that say nothing about what fits.
+/// Keywords that do not restrict values.
 const REMARKS: [&str; 6] = ["description", "title", "default", "format", "$schema", "examples"];
 
 /// Schemas by name, to follow references.
@@ -15,24 +15,24 @@ impl<'a> Schemas<'a> {
         Self(document["components"]["schemas"].as_object().unwrap())
     }
 
-    /// The schema itself, behind any references.
+    /// The schema itself, with references resolved.
     pub(crate) fn resolve(&self, schema: &'a Value) -> &'a Value {
         schema.get("$ref").map_or(schema, |reference| self.resolve(self.follow(reference)))
     }
 
-    /// What a reference leads to.
+    /// The target of a reference.
     pub(crate) fn follow(&self, reference: &Value) -> &'a Value {
         let name = reference.as_str().unwrap().strip_prefix(PLACE).unwrap();
-        self.0.get(name).unwrap_or_else(|| panic!("{reference} leads nowhere"))
+        self.0.get(name).unwrap_or_else(|| panic!("{reference} does not resolve"))
     }
 
-    /// Why a value does not fit, if it does not.
+    /// Returns the reason why a value does not match.
     pub(crate) fn check(&self, schema: &'a Value, value: &Value) -> Result<(), String> {
         let words = match schema {
             Value::Bool(true) => return Ok(()),
-            Value::Bool(false) => return Err("nothing fits here".into()),
+            Value::Bool(false) => return Err("no value matches here".into()),
             Value::Object(words) => words,
-            other => panic!("{other} is no schema"),
+            other => panic!("{other} is not a schema"),
         };
         words.iter().try_for_each(|(word, rule)| self.rule(words, word, rule, value))
     }
@@ -95,7 +95,7 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// Patterns of this document begin with the letters that have to be there.
+/// Patterns of this document begin with a required prefix.
 pub(crate) fn prefix(pattern: &Value) -> &str {
     let pattern = pattern.as_str().unwrap().strip_prefix('^').unwrap();
     pattern.split('[').next().unwrap()
@@ -112,7 +112,7 @@ fn is_type(rule: &Value, value: &Value) -> bool {
             "object" => value.is_object(),
             "number" => value.is_number(),
             "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
-            other => panic!("{other} is no type"),
+            other => panic!("{other} is not a type"),
         },
     }
 }

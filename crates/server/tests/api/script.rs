@@ -1,4 +1,4 @@
-//! A runner that does what the prompt says, in one word.
+//! A runner that does what the single word of the prompt says.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Runners for Cast {
         .boxed()
     }
 
-    /// `hello`, `init` and `continue` say their arguments, `stop` nothing.
+    /// `hello`, `init` and `continue` prompt with their arguments, `stop` with nothing.
     fn command<'a>(
         &'a self,
         _: &'a Session,
@@ -161,7 +161,7 @@ fn question() -> Ask {
     Ask::Question { questions: vec![question], call: None }
 }
 
-/// What the runner says after a request was answered like this.
+/// The runner's text after this answer to a request.
 pub(crate) fn echo(answer: &Answer) -> String {
     format!("{answer:?}")
 }

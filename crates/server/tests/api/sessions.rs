@@ -1,4 +1,4 @@
-//! Sessions: list, create, look at, change, remove, stop and fork.
+//! Sessions: list, create, read, change, delete, abort and fork.
 
 use insta::assert_json_snapshot;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn a_session_can_be_created_with_and_without_a_body() {
 }
 
 #[tokio::test]
-async fn a_child_of_nobody_is_not_created() {
+async fn a_child_of_an_unknown_session_is_not_created() {
     let world = World::new();
     let answer = world.expect(404, "POST", "/session", json!({ "parentID": "ses_nobody" })).await;
     assert_json_snapshot!(answer);
@@ -84,7 +84,7 @@ async fn deleting_a_busy_session_stops_it() {
 }
 
 #[tokio::test]
-async fn status_lists_what_is_not_idle_in_the_directory() {
+async fn status_lists_the_sessions_of_the_directory_that_are_not_idle() {
     let world = World::new();
     let id = world.session().await;
     assert_eq!(world.get("/session/status").await, json!({}));
@@ -97,7 +97,7 @@ async fn status_lists_what_is_not_idle_in_the_directory() {
 }
 
 #[tokio::test]
-async fn aborting_what_nobody_knows_is_true_as_in_opencode() {
+async fn aborting_an_unknown_session_is_true_as_in_opencode() {
     let world = World::new();
     assert_eq!(world.expect(200, "POST", "/session/ses_nobody/abort", None).await, json!(true));
     assert_eq!(world.expect(400, "POST", "/session/nobody/abort", None).await["data"]["kind"], "Params");
@@ -139,7 +139,7 @@ async fn a_diff_is_that_of_a_prompt() {
 }
 
 #[tokio::test]
-async fn a_fork_copies_what_came_before() {
+async fn a_fork_copies_earlier_messages() {
     let world = World::new();
     let id = world.session().await;
     world.expect(200, "PATCH", &format!("/session/{id}"), json!({ "title": "Mine" })).await;
@@ -161,7 +161,7 @@ async fn a_fork_copies_what_came_before() {
 }
 
 #[tokio::test]
-async fn a_revert_is_marked_taken_back_and_made_final_by_the_next_prompt() {
+async fn a_revert_can_be_undone_and_becomes_final_with_the_next_prompt() {
     let world = World::new();
     let id = world.session().await;
     world.post(&format!("/session/{id}/message"), prompt("hello")).await;

@@ -1,4 +1,4 @@
-//! Terminals, through the routes and through real WebSockets.
+//! Terminals through the routes and through real WebSockets.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -37,7 +37,7 @@ fn lives(process: &Value) -> bool {
         .is_ok_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with('Z'))
 }
 
-/// The server on a real socket.
+/// Runs the server on a real socket.
 async fn listen(world: &World, policy: Policy) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -61,7 +61,7 @@ async fn view(port: u16, path: &str, headers: &[(&'static str, &str)]) -> Result
     }
 }
 
-/// What is shown from now on until it contains these words, or until the connection ends.
+/// Collects output until it contains `words`, or until the connection ends.
 async fn read(viewer: &mut Viewer, words: Option<&str>) -> String {
     let mut shown = String::new();
     let read = async {
@@ -84,7 +84,7 @@ async fn read(viewer: &mut Viewer, words: Option<&str>) -> String {
 }
 
 #[tokio::test]
-async fn a_terminal_is_opened_changed_and_removed_and_says_so() {
+async fn a_terminal_is_opened_changed_and_removed_with_events() {
     let world = World::new();
     let mut stream = world.sessions.subscribe(Scope::default(), None).await.unwrap();
     let made = open(&world, "read line; exit 3").await;
@@ -133,7 +133,7 @@ async fn a_terminal_belongs_to_its_directory_and_the_newer_form_names_it() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_with_the_reason() {
+async fn invalid_calls_are_refused_with_the_reason() {
     let world = World::new();
     let mut refusals = Vec::new();
     for body in [
@@ -156,7 +156,7 @@ async fn what_makes_no_sense_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_viewer_sees_the_past_types_and_is_told_the_end() {
+async fn a_viewer_sees_earlier_output_can_type_and_sees_the_end() {
     let world = World::new();
     let port = listen(&world, Policy::local()).await;
     let script = "echo ready [$CARGO_PKG_NAME] $TERM; read line; echo \"<$line>\"; read line";
@@ -168,7 +168,7 @@ async fn a_viewer_sees_the_past_types_and_is_told_the_end() {
     assert!(shown.contains("ready [] xterm-256color\r\n"), "{shown}");
     first.send(Message::text("ä💡\n")).await.unwrap();
     read(&mut first, Some("<ä💡>\r\n")).await;
-    // The line, its echo and the answer; the bulb counts twice.
+    // The line, its echo and the answer; the emoji counts as two.
     let end = "ready [] xterm-256color\r\n".len() + "ä##\r\n<ä##>\r\n".chars().count();
     for (cursor, past) in [(end - 5, "##>\r\n".replace("##", "💡")), (end, String::new())] {
         let mut later = view(port, &format!("{path}?cursor={cursor}"), &[]).await.unwrap();
@@ -183,11 +183,11 @@ async fn a_viewer_sees_the_past_types_and_is_told_the_end() {
     let ended = world.get(&format!("/pty/{}", id(&made))).await;
     assert_eq!((&ended["status"], &ended["exitCode"]), (&json!("exited"), &json!(0)));
     let mut late = view(port, &path, &[]).await.unwrap();
-    assert!(read(&mut late, None).await.starts_with("ready"), "what it wrote can still be read");
+    assert!(read(&mut late, None).await.starts_with("ready"), "its output can still be read");
 }
 
 #[tokio::test]
-async fn foreign_pages_and_names_cannot_type() {
+async fn foreign_origins_and_hosts_cannot_type() {
     let world = World::new();
     let port = listen(&world, Policy::local()).await;
     let made = open(&world, "read line; echo \"<$line>\"").await;
@@ -212,7 +212,7 @@ async fn token(world: &World, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_ticket_stands_for_the_password_once() {
+async fn a_ticket_replaces_the_password_once() {
     let world = World::new();
     let port = listen(&world, Policy::local().with_credentials(Credentials::new(None, "secret"))).await;
     let (made, other) = (open(&world, "read line").await, open(&world, "read line").await);
@@ -228,7 +228,7 @@ async fn a_ticket_stands_for_the_password_once() {
 }
 
 #[tokio::test]
-async fn terminals_and_viewers_are_counted() {
+async fn terminals_and_viewers_are_limited() {
     let world = World::new();
     let port = listen(&world, Policy::local()).await;
     let ending = open(&world, "read line").await;
@@ -244,13 +244,13 @@ async fn terminals_and_viewers_are_counted() {
     assert_eq!(view(port, &path, &[]).await.unwrap_err(), 429);
     viewers[0].send(Message::text("\n")).await.unwrap();
     read(&mut viewers[0], None).await;
-    // Its program has ended, so it makes room.
+    // Its program has ended, so a new terminal replaces it.
     open(&world, "read line").await;
     world.expect(404, "GET", &format!("/pty/{}", id(&ending)), None).await;
 }
 
 #[tokio::test]
-async fn nothing_is_left_when_the_server_stops() {
+async fn no_process_is_left_when_the_server_stops() {
     let world = World::new();
     let port = listen(&world, Policy::local()).await;
     let script = "trap '' HUP TERM; setsid sleep 600 & echo pid:$!; sleep 600 & echo pid:$! ready; wait";

@@ -1,4 +1,4 @@
-//! Worktrees that clients make, and the sessions of all projects.
+//! Worktrees that clients create, and the sessions of all projects.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::world::World;
 const PATH: &str = "/experimental/worktree";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Makes a worktree and waits until it is said to be ready or broken.
+/// Creates a worktree and waits for the event that it is ready or failed.
 async fn make(world: &World, input: Value) -> (Value, Value) {
     let mut events = world.sessions.subscribe(Scope::default(), None).await.unwrap();
     let made = world.post(PATH, input).await;
@@ -43,7 +43,7 @@ async fn a_worktree_is_made_used_reset_and_removed() {
     assert_eq!((read("file").as_deref(), read("new").as_deref()), (Some("one\n"), Some("two\n")));
 
     assert_eq!(world.get(PATH).await, json!([directory]));
-    // From inside and outside it is one project, with one main worktree.
+    // Inside and outside it is the same project with the same main worktree.
     let session = world.post(&format!("/session?directory={directory}"), json!({})).await;
     for path in ["/project/current".to_owned(), format!("/project/current?directory={directory}")] {
         let project = world.get(&path).await;
@@ -66,7 +66,7 @@ async fn a_worktree_is_made_used_reset_and_removed() {
 }
 
 #[tokio::test]
-async fn whatever_works_in_a_worktree_ends_before_it_is_removed() {
+async fn turns_and_terminals_in_a_worktree_end_before_it_is_removed() {
     let world = World::new();
     world.commit().await;
     let (made, _) = make(&world, json!({})).await;
@@ -84,7 +84,7 @@ async fn whatever_works_in_a_worktree_ends_before_it_is_removed() {
 }
 
 #[tokio::test]
-async fn a_start_command_that_fails_is_told_with_its_reason() {
+async fn a_failing_start_command_is_reported_with_its_reason() {
     let world = World::new();
     world.commit().await;
     let project = world.get("/project/current").await;
@@ -96,7 +96,7 @@ async fn a_start_command_that_fails_is_told_with_its_reason() {
 }
 
 #[tokio::test]
-async fn only_worktrees_that_were_made_here_are_changed() {
+async fn only_worktrees_created_by_baton_are_changed() {
     let world = World::new();
     let refused = world.expect(400, "POST", PATH, json!({})).await;
     assert_eq!(refused["name"], "WorktreeNotGitError");
@@ -105,7 +105,7 @@ async fn only_worktrees_that_were_made_here_are_changed() {
     let theirs = elsewhere.path().canonicalize().unwrap().join("theirs");
     let repository = workspace::git::Repository::find(world.tree.path()).await.unwrap();
     repository.add_worktree(&theirs, "theirs").await.unwrap();
-    // Which projects there are is remembered for a while, so this one is asked about by another name.
+    // The list of projects is cached for a while, so this one is requested under another name.
     let here = format!("directory={}", theirs.display());
     assert_eq!(world.get(&format!("{PATH}?{here}")).await, json!([theirs]));
     for target in [theirs.to_str().unwrap(), &world.directory(), "/", "relative"] {
@@ -130,7 +130,7 @@ async fn sessions_of_all_projects_are_listed_page_by_page() {
         for directory in [world.directory(), other.clone(), other.clone()] {
             let session = world.post(&format!("/session?directory={directory}"), json!({})).await;
             let id = session["id"].as_str().unwrap().to_owned();
-            // A time of its own for each, so that pages have edges.
+            // Each session gets a distinct time, so that page boundaries are unambiguous.
             let title = json!({ "title": format!("number {}", made.len()) });
             let before = session["time"]["updated"].as_i64().unwrap();
             while
@@ -169,11 +169,11 @@ async fn sessions_of_all_projects_are_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn who_asks_for_the_next_call_gets_it_as_it_was_made() {
+async fn a_poll_for_the_next_call_returns_it_unchanged() {
     let world = World::new();
     let next = || world.get("/tui/control/next");
     let say = async {
-        // Until somebody asks, nothing is kept; so this is said until it is heard.
+        // Calls are queued only after the first poll, so this one is repeated until it arrives.
         loop {
             world.post("/tui/append-prompt", json!({ "text": "hello" })).await;
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! A server to call.
+//! A complete server for tests.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -23,26 +23,25 @@ use workspace::process::{self, Exit, Spec};
 
 use crate::{mcp::Pretended, script::Cast};
 
-/// Nothing here takes longer, however slow the machine.
+/// Longer than any step takes on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A directory in every world's tree that no route may show.
 pub(crate) const CLOSED: &str = "closed";
 
-/// A server, its store and the directory it was started in.
+/// A server, its store and the directory in which it was started.
 pub(crate) struct World {
     pub(crate) router: Router,
     pub(crate) sessions: Sessions,
     pub(crate) terminals: Terminals,
     pub(crate) tree: TempDir,
     memory: Option<Arc<Memory>>,
-    /// Where worktrees are made; gone when the world is.
+    /// Directory of worktrees, removed with the world.
     _worktrees: TempDir,
-    /// Where the database is, if there is one; gone when the world is.
+    /// Directory of the database, if there is one, removed with the world.
     _file: Option<TempDir>,
 }
 
-/// What came back.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -74,7 +73,7 @@ pub(crate) fn provider() -> Value {
     })
 }
 
-/// One provider and two agents, everywhere.
+/// The same provider and two agents in every directory.
 fn instances() -> Arc<dyn Instances> {
     let instance = Instance {
         providers: vec![serde_json::from_value(provider()).unwrap()],
@@ -89,14 +88,14 @@ fn instances() -> Arc<dyn Instances> {
 }
 
 impl World {
-    /// A server whose store is a list in memory.
+    /// A server with its store in memory.
     pub(crate) fn new() -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
         Self { memory: Some(memory.clone()), ..Self::on(memory, bus, instances()) }
     }
 
-    /// The same, with what there is in directories.
+    /// The same with custom instances.
     pub(crate) fn with(instances: Arc<dyn Instances>) -> Self {
         let bus = Arc::new(Bus::default());
         Self::on(Arc::new(Memory::new(bus.clone())), bus, instances)
@@ -139,7 +138,7 @@ impl World {
         Self { router, sessions, terminals, tree, memory, _worktrees: worktrees, _file: None }
     }
 
-    /// What is to go wrong in the store.
+    /// Faults to inject into the store.
     pub(crate) fn faults(&self) -> &Faults {
         self.memory.as_ref().unwrap().faults()
     }
@@ -158,7 +157,7 @@ impl World {
         }
     }
 
-    /// Somebody who gives those who wait for it something to do, here and at the root.
+    /// Calls the terminal interface repeatedly, here and at the root, so that polls for the next call return.
     pub(crate) fn busybody(&self) -> AbortOnDropHandle<()> {
         let (router, here) = (self.router.clone(), self.directory());
         AbortOnDropHandle::new(tokio::spawn(async move {
@@ -172,14 +171,14 @@ impl World {
         }))
     }
 
-    /// Sends a call as it is.
+    /// Sends a call unchanged.
     pub(crate) async fn send(&self, call: Request<Body>) -> Answer {
         let shown = format!("{} {}", call.method(), call.uri());
         let answer = async {
             let response = self.router.clone().oneshot(call).await.unwrap();
             let (parts, body) = response.into_parts();
             if parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream") {
-                // It has no end; that it begins is enough here.
+                // An event stream has no end, so the body is not read.
                 return Answer { status: parts.status, headers: parts.headers, bytes: Vec::new() };
             }
             let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec();
@@ -201,7 +200,7 @@ impl World {
         self.send(call).await
     }
 
-    /// Calls, and expects this status.
+    /// Calls and asserts the status.
     pub(crate) async fn expect(
         &self,
         status: u16,
@@ -222,7 +221,7 @@ impl World {
         self.expect(200, "POST", path, body).await
     }
 
-    /// A new session's id.
+    /// Creates a session and returns its id.
     pub(crate) async fn session(&self) -> String {
         self.post("/session", json!({})).await["id"].as_str().unwrap().to_owned()
     }
@@ -232,7 +231,7 @@ impl World {
         self.expect(204, "POST", &format!("/session/{session}/prompt_async"), prompt(text)).await;
     }
 
-    /// Asks again until it is so.
+    /// Repeats the call until `done` is true.
     pub(crate) async fn until(&self, path: &str, done: impl Fn(&Value) -> bool) -> Value {
         let poll = async {
             loop {
@@ -243,7 +242,9 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, poll).await.unwrap_or_else(|_| panic!("{path} never got there"))
+        tokio::time::timeout(PATIENCE, poll)
+            .await
+            .unwrap_or_else(|_| panic!("{path} never reached the expected state"))
     }
 
     /// Waits until no session is busy.
@@ -251,14 +252,14 @@ impl World {
         self.until("/session/status", |status| *status == json!({})).await;
     }
 
-    /// The same value with ids numbered by kind and times, directories and slugs hidden: for snapshots.
+    /// Replaces ids by numbers per kind and hides times, directories and slugs, for snapshots.
     pub(crate) fn redact(&self, value: &Value) -> Value {
         let mut seen = Vec::new();
         redact(value, &self.directory(), &mut seen)
     }
 }
 
-/// A prompt of one text.
+/// A prompt with one text part.
 pub(crate) fn prompt(text: &str) -> Value {
     json!({ "parts": [{ "type": "text", "text": text }] })
 }

@@ -1,4 +1,4 @@
-//! Appending: positions, expectations, one order for everybody.
+//! Appending: positions, expected heads, one order for all observers.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) async fn a_writer_that_is_behind_is_refused(subject: &Subject) {
     assert_eq!(subject.reads.statuses().await.unwrap().len(), 1);
     assert_eq!(subject.reads.bounds().await.unwrap(), (1, 2));
     assert_eq!(subject.seen.positions(), [1, 2]);
-    // A refusal costs no position.
+    // A refused commit uses no position.
     let next = subject.append("ses_a", 2, vec![idle("ses_a")]).await.unwrap();
     assert_eq!(next, Appended { head: 3, position: 3 });
 }
@@ -41,7 +41,7 @@ pub(crate) async fn a_session_begins_with_its_creation(subject: &Subject) {
     subject.append("ses_a", 0, vec![created("ses_a")]).await.unwrap();
 }
 
-pub(crate) async fn a_commit_of_nothing_only_asks(subject: &Subject) {
+pub(crate) async fn an_empty_commit_returns_the_head(subject: &Subject) {
     subject.say("ses_a", vec![]).await;
     let asked = subject.append("ses_a", 1, vec![]).await.unwrap();
     assert_eq!(asked, Appended { head: 1, position: 1 });

@@ -56,12 +56,12 @@ pub(crate) async fn pages_lead_back_to_the_beginning(subject: &Subject) {
     }
     assert_eq!(names(&page(subject, None, Some(2)).await), ["msg_8", "msg_9"]);
     assert!(page(subject, None, Some(0)).await.is_empty());
-    // A cursor need not be a message.
+    // A cursor need not point to a message.
     let between = Cursor { created: 1, id: id("msg") };
     assert_eq!(names(&page(subject, Some(between), None).await), ["msg_0", "msg_1", "msg_2"]);
 }
 
-/// Ten messages of a few hundred bytes, three at a time in one moment, and one of another session.
+/// Ten messages of a few hundred bytes, three per millisecond, and one message of another session.
 async fn ten(subject: &Subject) {
     let messages = (0..10).map(|n| user("ses_a", &format!("msg_{n}"), n / 3)).collect();
     subject.say("ses_a", messages).await;
@@ -104,7 +104,7 @@ pub(crate) async fn stretches_lead_through_a_session_in_both_directions(subject:
     ten(subject).await;
     let everything = stretch(subject, all(Direction::Forward)).await;
     let one = everything[0].bytes();
-    // By count, by bytes, by whichever is reached first, and with messages that are larger than allowed.
+    // Limited by count, by bytes, by whichever is reached first, and with messages larger than the limit.
     for (limit, bytes) in [(3, usize::MAX), (usize::MAX, 3 * one), (4, 2 * one), (20, 1), (1, 1)] {
         for direction in [Direction::Forward, Direction::Backward] {
             let mut found: Vec<Record> = Vec::new();

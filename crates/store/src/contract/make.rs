@@ -1,4 +1,4 @@
-//! Events for tests, from as few words as possible.
+//! Short constructors of events for tests.
 
 use std::{fmt::Debug, str::FromStr};
 
@@ -6,12 +6,12 @@ use engine::ports::Encoded;
 use protocol::{Event, Part};
 use serde_json::{Value, json};
 
-/// An id of whatever kind is wanted.
+/// Parses an id of any kind.
 pub(crate) fn id<T: FromStr<Err: Debug>>(text: &str) -> T {
     text.parse().unwrap()
 }
 
-/// An event by its wire type; `sessionID` and whatever else belongs to it stand in `properties`.
+/// An event by its wire type; `properties` contain `sessionID` and the other fields.
 pub(crate) fn event(kind: &str, properties: Value) -> Encoded {
     let mut envelope = json!({ "id": "evt_1", "type": kind });
     envelope["properties"] = properties;
@@ -21,14 +21,14 @@ pub(crate) fn event(kind: &str, properties: Value) -> Encoded {
     Encoded { event, json }
 }
 
-/// The first object with the fields of the second.
+/// Adds the fields of the second object to the first.
 pub(crate) fn merge(mut base: Value, other: Value) -> Value {
     let (Value::Object(base_fields), Value::Object(other)) = (&mut base, other) else { return base };
     base_fields.extend(other);
     base
 }
 
-/// A session as JSON, with some fields of one's own.
+/// A session as JSON, with the given fields.
 pub(crate) fn session(id: &str, fields: Value) -> Value {
     let plain = json!({
         "id": id, "slug": "calm-otter", "projectID": "global", "directory": super::DIRECTORY,
@@ -61,7 +61,7 @@ pub(crate) fn user(session: &str, message: &str, created: i64) -> Encoded {
     event("message.updated", json!({ "sessionID": session, "info": info }))
 }
 
-/// A step of an answer to `prompt`; open unless `completed`.
+/// An assistant message that answers `prompt`; open unless `completed` is given.
 pub(crate) fn answer(
     session: &str,
     message: &str,
@@ -85,7 +85,7 @@ pub(crate) fn message_removed(session: &str, message: &str) -> Encoded {
     event("message.removed", json!({ "sessionID": session, "messageID": message }))
 }
 
-/// A text part; open unless `end`.
+/// A text part; open unless `end` is given.
 pub(crate) fn text(session: &str, message: &str, part: &str, text: &str, end: Option<i64>) -> Part {
     let mut time = json!({ "start": 1 });
     if let Some(end) = end {
@@ -136,8 +136,8 @@ pub(crate) fn permitted(session: &str, request: &str) -> Encoded {
     event("permission.replied", json!({ "sessionID": session, "requestID": request, "reply": "once" }))
 }
 
-/// A reply of `always` that leaves these behind.
-pub(crate) fn permitted_for_good(session: &str, request: &str, saved: &[(&str, &str, &str)]) -> Encoded {
+/// A reply of `always` that creates these approvals.
+pub(crate) fn permitted_always(session: &str, request: &str, saved: &[(&str, &str, &str)]) -> Encoded {
     let saved: Vec<Value> = saved
         .iter()
         .map(|(id, directory, pattern)| {

@@ -1,4 +1,4 @@
-//! What waits for receivers outside.
+//! The outbox: notices that wait for receivers.
 
 use engine::{
     limits::MAX_NOTICES,
@@ -32,7 +32,7 @@ pub(crate) async fn the_log_is_read_from_where_it_was_left(subject: &Subject) {
     assert_eq!(outbox.read_upto().await.unwrap(), Some(9));
 }
 
-pub(crate) async fn a_session_is_told_of_in_order(subject: &Subject) {
+pub(crate) async fn notices_of_a_session_are_delivered_in_order(subject: &Subject) {
     let outbox = &*subject.outbox;
     let first = notice("a", "ses_1", "evt_1", 5);
     let all = vec![
@@ -60,12 +60,12 @@ pub(crate) async fn a_notice_is_put_once(subject: &Subject) {
     outbox.put(1, vec![notice("a", "ses_1", "evt_1", 0)]).await.unwrap();
     let kept = outbox.heads("a", 100).await.unwrap();
     assert_eq!((kept.len(), kept[0].attempts), (1, 3));
-    // What is gone can be neither postponed nor removed, and that is no failure.
+    // Postponing or removing a notice that does not exist is not an error.
     outbox.postpone("a", &id("evt_2"), 1, 1).await.unwrap();
     outbox.remove("a", &id("evt_2")).await.unwrap();
 }
 
-pub(crate) async fn receivers_that_are_gone_are_forgotten(subject: &Subject) {
+pub(crate) async fn notices_of_removed_receivers_are_deleted(subject: &Subject) {
     let outbox = &*subject.outbox;
     outbox.put(4, vec![notice("a", "ses_1", "evt_1", 0), notice("b", "ses_1", "evt_1", 0)]).await.unwrap();
     outbox.retain(vec!["b".into()]).await.unwrap();
@@ -77,7 +77,7 @@ pub(crate) async fn receivers_that_are_gone_are_forgotten(subject: &Subject) {
     assert_eq!(outbox.read_upto().await.unwrap(), None);
 }
 
-pub(crate) async fn the_oldest_go_when_there_are_too_many(subject: &Subject) {
+pub(crate) async fn the_oldest_notices_above_the_limit_are_dropped(subject: &Subject) {
     let outbox = &*subject.outbox;
     let many = |from: usize, count: usize| {
         let each = (from..from + count).map(|number| notice("a", "ses_1", &format!("evt_{number}"), 0));

@@ -1,4 +1,4 @@
-//! Any sequence of commits gives the same answers from every store.
+//! Checks that any sequence of commits gives the same answers from every store.
 
 use engine::ports::{Cursor, Direction, Failure, Listing, Page, Stretch};
 use proptest::{collection::vec, prelude::*};
@@ -15,10 +15,10 @@ const APPROVALS: [&str; 4] = ["psv_1", "psv_2", "psv_3", "psv_4"];
 const TITLES: [&str; 4] = ["Fix it", "fix IT", "Ünïcode", "100%"];
 const PATHS: [Option<&str>; 4] = [None, Some(""), Some("src"), Some("src/deep")];
 
-/// One thing done to a store. Numbers choose from the short lists above, so that things collide.
+/// One operation on a store. Numbers choose from the short lists above, so that operations collide.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A commit to a session; `off` is added to the right expectation.
+    /// A commit to a session; `off` is added to the correct expectation.
     Commit {
         session: usize,
         create: bool,
@@ -71,7 +71,7 @@ fn event_of(session: &str, [kind, a, b, c, d]: [usize; 5]) -> Encoded {
         13 if b == 0 => permitted(session, permission_id),
         13 if b == 3 => {
             let (approval, directory) = (APPROVALS[c], if d == 0 { "/else" } else { DIRECTORY });
-            permitted_for_good(session, permission_id, &[(approval, directory, TITLES[d])])
+            permitted_always(session, permission_id, &[(approval, directory, TITLES[d])])
         }
         13 if b == 1 => answered(session, question_id),
         13 => rejected(session, question_id),
@@ -81,7 +81,7 @@ fn event_of(session: &str, [kind, a, b, c, d]: [usize; 5]) -> Encoded {
     }
 }
 
-/// Does a step; tells what came of it in a comparable form.
+/// Performs a step and returns its result in a comparable form.
 async fn take(subject: &Subject, step: &Step) -> Result<Appended, Failure> {
     match step {
         Step::Commit { session, create, off, events } => {
@@ -106,7 +106,7 @@ async fn take(subject: &Subject, step: &Step) -> Result<Appended, Failure> {
     }
 }
 
-/// The answers to every question there is, as text.
+/// The answers to every query, as text.
 async fn answers(subject: &Subject) -> Vec<String> {
     let reads = &subject.reads;
     let mut answers = Vec::new();

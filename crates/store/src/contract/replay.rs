@@ -83,14 +83,14 @@ pub(crate) async fn a_deletion_stays_in_the_log(subject: &Subject) {
     subject.say("ses_b", vec![]).await;
     subject.say("ses_a", vec![idle("ses_a"), deleted("ses_a")]).await;
     assert_eq!(positions(subject, span(0, u64::MAX)).await, [3, 5]);
-    // Whoever has seen position 1 has missed nothing that could still be replayed.
+    // A client that has seen position 1 has missed nothing that could still be replayed.
     assert_eq!(subject.reads.bounds().await.unwrap(), (1, 5));
     assert_eq!(subject.seen.positions(), [1, 2, 3, 4, 5]);
     let late = subject.append("ses_a", 4, vec![idle("ses_a")]).await.unwrap_err();
     assert_eq!(late.failure, Failure::Conflict);
 }
 
-pub(crate) async fn what_was_seen_is_what_is_replayed(subject: &Subject) {
+pub(crate) async fn a_replay_equals_the_observed_events(subject: &Subject) {
     subject.say("ses_a", vec![user("ses_a", "msg_1", 1), queued("ses_a", "msg_1", "steer")]).await;
     subject.say("ses_b", vec![todos("ses_b", &["one"])]).await;
     let stored = subject.everything().await;

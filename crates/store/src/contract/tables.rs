@@ -1,4 +1,4 @@
-//! The projection: what each event does to the tables.
+//! The projection: the effect of each event on the tables.
 
 use engine::{
     limits::MAX_APPROVALS,
@@ -23,7 +23,7 @@ pub(crate) async fn sessions_follow_created_updated_and_deleted(subject: &Subjec
     assert!(find().await.is_none());
 }
 
-/// One of everything that hangs on a session.
+/// One of everything that belongs to a session.
 fn everything_of(session: &str) -> Vec<Encoded> {
     vec![
         user(session, "msg_1", 1),
@@ -39,7 +39,7 @@ fn everything_of(session: &str) -> Vec<Encoded> {
     ]
 }
 
-/// Everything the reads tell about a session, for comparing.
+/// Everything that the reads return about a session, for comparison.
 async fn about(subject: &Subject, session: &str) -> String {
     let session = id(session);
     let reads = &subject.reads;
@@ -69,7 +69,7 @@ pub(crate) async fn a_deleted_session_takes_everything_along(subject: &Subject) 
     subject.say("ses_b", everything_of("ses_b")).await;
     let neighbour = about(subject, "ses_b").await;
     assert_ne!(about(subject, "ses_a").await, nothing);
-    // What is said after the deletion in the same commit changes nothing.
+    // Events after the deletion in the same commit change nothing.
     subject.say("ses_a", vec![deleted("ses_a"), busy("ses_a"), queued("ses_a", "msg_9", "steer")]).await;
     assert_eq!(about(subject, "ses_a").await, nothing);
     assert_eq!(about(subject, "ses_b").await, neighbour);
@@ -83,7 +83,7 @@ pub(crate) async fn a_deleted_session_can_be_created_again(subject: &Subject) {
         let appended = subject.say("ses_a", vec![busy("ses_a"), deleted("ses_a")]).await;
         assert_eq!(appended.head, 3, "in round {round}");
     }
-    // An import brings a session back with its old id; it counts from 1 and meets none of its past.
+    // An import brings a session back with its old id; its events count from 1 again and its old rows are gone.
     let again = subject.append("ses_a", 0, vec![created("ses_a")]).await.unwrap();
     assert_eq!(again.head, 1);
     let grown = subject.say("ses_a", everything_of("ses_a")).await;
@@ -103,7 +103,7 @@ pub(crate) async fn messages_are_replaced_and_removed_with_their_parts(subject: 
     assert!(subject.reads.message(&session, &id("msg_2")).await.unwrap().is_none());
     assert!(subject.reads.part(&session, &id("msg_2"), &id("prt_2")).await.unwrap().is_none());
     assert_eq!(subject.reads.messages(&session, Page::default()).await.unwrap().len(), 1);
-    // It may come back, without its parts.
+    // The message may come back, without its parts.
     subject.say("ses_a", vec![answer("ses_a", "msg_2", "msg_1", 2, None)]).await;
     assert!(subject.reads.message(&session, &id("msg_2")).await.unwrap().unwrap().parts.is_empty());
 }
@@ -137,7 +137,7 @@ pub(crate) async fn parts_may_come_before_their_message(subject: &Subject) {
 }
 
 pub(crate) async fn messages_of_two_sessions_do_not_mix(subject: &Subject) {
-    // A client chooses message ids, and may choose the same one twice.
+    // Clients choose message ids, and may choose the same one in two sessions.
     for session in ["ses_a", "ses_b"] {
         let part = text(session, "msg_1", "prt_1", session, Some(1));
         subject.say(session, vec![user(session, "msg_1", 1), saved(&part)]).await;
@@ -202,11 +202,11 @@ pub(crate) async fn requests_wait_until_they_are_answered(subject: &Subject) {
     let (directory, request) = subject.reads.requests().await.unwrap().remove(2);
     assert_eq!(&*directory, DIRECTORY);
     assert!(matches!(request, Request::Permission(it) if it.patterns == ["rm"]));
-    // Asked again it keeps its place.
+    // A request that is asked again keeps its place.
     subject.say("ses_b", vec![permission("ses_b", "per_9", "ls -l")]).await;
     let (_, request) = subject.reads.requests().await.unwrap().remove(0);
     assert!(matches!(request, Request::Permission(it) if it.patterns == ["ls -l"]));
-    // A reply to a neighbour's request answers nothing.
+    // A reply to another session's request answers nothing.
     subject.say("ses_a", vec![permitted("ses_a", "per_9")]).await;
     subject.say("ses_b", vec![permitted("ses_b", "per_9"), answered("ses_b", "que_1")]).await;
     assert_eq!(waiting().await, ["per_1", "que_2"]);
@@ -214,14 +214,14 @@ pub(crate) async fn requests_wait_until_they_are_answered(subject: &Subject) {
     assert_eq!(waiting().await, [""; 0]);
 }
 
-pub(crate) async fn what_is_allowed_for_good_outlives_its_session(subject: &Subject) {
+pub(crate) async fn an_approval_outlives_its_session(subject: &Subject) {
     let list = async |directory| {
         let approvals = subject.reads.approvals(directory).await.unwrap();
         approvals.iter().map(|it| it.pattern.clone()).collect::<Vec<_>>()
     };
     let saved = [("psv_9", DIRECTORY, "make *"), ("psv_1", DIRECTORY, "ls *"), ("psv_2", "/else", "rm *")];
     subject.say("ses_a", vec![permission("ses_a", "per_1", "make")]).await;
-    subject.say("ses_a", vec![permitted_for_good("ses_a", "per_1", &saved)]).await;
+    subject.say("ses_a", vec![permitted_always("ses_a", "per_1", &saved)]).await;
     assert!(subject.reads.requests().await.unwrap().is_empty(), "it is an answer like any other");
     assert_eq!(list(Some(DIRECTORY)).await, ["make *", "ls *"], "oldest first, not by id");
     assert_eq!(list(Some("/else")).await, ["rm *"]);
@@ -236,16 +236,16 @@ pub(crate) async fn what_is_allowed_for_good_outlives_its_session(subject: &Subj
     assert_eq!(subject.everything().await.len(), log, "forgetting is no event");
 }
 
-pub(crate) async fn what_is_allowed_for_good_is_kept_once_and_within_bounds(subject: &Subject) {
+pub(crate) async fn approvals_are_stored_once_and_within_limits(subject: &Subject) {
     let list = async |directory| {
         let approvals = subject.reads.approvals(Some(directory)).await.unwrap();
         approvals.iter().map(|it| it.id.to_string()).collect::<Vec<_>>()
     };
     let allow = async |saved: &[(&str, &str, &str)]| {
-        subject.say("ses_a", vec![permitted_for_good("ses_a", "per_1", saved)]).await;
+        subject.say("ses_a", vec![permitted_always("ses_a", "per_1", saved)]).await;
     };
     allow(&[("psv_a", DIRECTORY, "make *")]).await;
-    // The same thing under another name, and something else under the same one.
+    // The same rule with another id, and another rule with the same id.
     allow(&[("psv_b", DIRECTORY, "make *"), ("psv_a", DIRECTORY, "rm *")]).await;
     assert_eq!(list(DIRECTORY).await, ["psv_a"]);
     allow(&[("psv_e", "/else", "make *")]).await;
@@ -255,7 +255,7 @@ pub(crate) async fn what_is_allowed_for_good_is_kept_once_and_within_bounds(subj
     }
     let kept = list(DIRECTORY).await;
     assert_eq!(kept.len(), MAX_APPROVALS);
-    assert_eq!(kept[0], "psv_1", "the oldest is gone");
+    assert_eq!(kept[0], "psv_1", "the oldest was dropped");
     assert_eq!(list("/else").await, ["psv_e"]);
 }
 
@@ -339,7 +339,7 @@ pub(crate) async fn checkpoints_touch_open_parts_only(subject: &Subject) {
         .await
         .unwrap();
     assert_eq!(texts().await, ["so far", "done"]);
-    // A part that is closed is closed by an event, never by a checkpoint.
+    // Only an event closes a part, never a checkpoint.
     subject.log.checkpoint(vec![part("prt_1", "closed?", Some(2))]).await.unwrap();
     subject.log.checkpoint(vec![]).await.unwrap();
     assert_eq!(texts().await, ["so far", "done"]);
@@ -350,7 +350,7 @@ pub(crate) async fn checkpoints_touch_open_parts_only(subject: &Subject) {
     assert_eq!(texts().await, ["so far, so good", "done"]);
 }
 
-pub(crate) async fn unknown_things_are_not_there(subject: &Subject) {
+pub(crate) async fn unknown_ids_return_nothing(subject: &Subject) {
     subject.say("ses_a", vec![user("ses_a", "msg_1", 1)]).await;
     subject
         .say(

@@ -1,7 +1,7 @@
-//! A configuration after plugins have changed it.
+//! Applies the changes that plugins make to a configuration.
 //!
-//! Plugins are shown a configuration without its secrets, and change what they are shown. So it is not what they give
-//! back that counts, but the difference: it is made to the configuration as it was read.
+//! Plugins receive a configuration without its secrets and change that. So their result does not replace the
+//! configuration; instead, the difference is applied to the configuration as it was read.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Environment, Loaded, normal, redact::redacted};
 
-/// What a configuration was read from, with its secrets.
+/// The merged JSON that a configuration was read from, including its secrets.
 #[derive(Clone, Default, PartialEq)]
 pub struct Raw(pub(super) Map<String, Value>);
 
@@ -21,7 +21,7 @@ impl fmt::Debug for Raw {
     }
 }
 
-/// A configuration as plugins are shown it. OpenCode's plugins count on some of its keys being there.
+/// The configuration for plugins. OpenCode's plugins rely on the presence of some keys.
 pub fn shown(config: &Config) -> Value {
     let mut shown = redacted(config);
     if let Value::Object(shown) = &mut shown {
@@ -34,8 +34,7 @@ pub fn shown(config: &Config) -> Value {
     shown
 }
 
-/// The configuration with what plugins have changed of what they were shown; and what is wrong with the changes that
-/// cannot be made.
+/// Applies the changes that plugins made to [`shown`]. Also returns the keys whose changes are invalid.
 pub fn amend(loaded: &Loaded, environment: &Environment, changed: &Value) -> (Config, Vec<String>) {
     let before = shown(&loaded.config);
     let mut raw = Value::Object(loaded.raw.0.clone());
@@ -45,7 +44,7 @@ pub fn amend(loaded: &Loaded, environment: &Environment, changed: &Value) -> (Co
     if let Ok(config) = Config::deserialize(Value::Object(whole.clone())) {
         return (config, Vec::new());
     }
-    // One thing that does not fit is no reason to lose the others.
+    // One invalid change must not discard the others.
     let (mut kept, mut wrong) = (loaded.raw.0.clone(), Vec::new());
     let keys: Vec<String> = kept.keys().chain(whole.keys()).cloned().collect();
     for key in keys {
@@ -59,7 +58,7 @@ pub fn amend(loaded: &Loaded, environment: &Environment, changed: &Value) -> (Co
         }
         match Config::deserialize(Value::Object(attempt.clone())) {
             Ok(_) => kept = attempt,
-            // What serde has to say might repeat a secret.
+            // Serde's message is left out, because it might repeat a secret.
             Err(_) => wrong.push(key),
         }
     }
@@ -67,7 +66,7 @@ pub fn amend(loaded: &Loaded, environment: &Environment, changed: &Value) -> (Co
     (config, wrong)
 }
 
-/// Makes the difference between two values to a third.
+/// Applies the difference between two values to a third.
 fn apply(target: &mut Value, before: &Value, after: &Value) {
     if before == after {
         return;
@@ -89,7 +88,7 @@ fn apply(target: &mut Value, before: &Value, after: &Value) {
     }
 }
 
-/// Old and short forms may have come in.
+/// Converts old and short forms that plugins may have added.
 fn tidy(whole: &mut Map<String, Value>, environment: &Environment) {
     normal::layer(whole, environment, &environment.config_dir().unwrap_or_default());
     normal::finish(whole, environment);
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_plugins_change_is_changed_and_secrets_they_never_saw_stay() {
+    fn changes_of_plugins_apply_and_hidden_secrets_stay() {
         let before = loaded(&json!({
             "model": "a/b",
             "username": "ada",

@@ -1,15 +1,16 @@
 //! Keys and logins, in `auth.json`.
 //!
-//! The form is OpenCode's: a map from a provider to a key (`api`), a login (`oauth`) or a token that an
-//! organisation's own site hands out (`wellknown`). The file is in Baton's data directory. As long as there is
-//! none, OpenCode's own (`~/.local/share/opencode/auth.json`) is read instead, and never written; the first
-//! change takes its entries over, so that no login disappears by adding another.
+//! The format is OpenCode's: a map from a provider to a key (`api`), a login (`oauth`) or a token issued by an
+//! organisation's own site (`wellknown`). The file is in Baton's data directory. While it does not exist,
+//! OpenCode's own (`~/.local/share/opencode/auth.json`) is read instead, and never written; the first change copies
+//! its entries, so that adding a login loses none.
 //!
-//! `OPENCODE_AUTH_CONTENT` holds the same as text and goes before both files; if it is not understood it is
-//! passed by with a warning. Changes always go to the file.
+//! `OPENCODE_AUTH_CONTENT` contains the same JSON as text and takes precedence over both files; if it is invalid it
+//! is ignored with a warning. Changes always go to the file.
 //!
-//! The file is for its owner only (0600). If others may read it, that is put right, or, for OpenCode's, told.
-//! A change is written beside the file and then put in its place, so a crash leaves the old or the new one.
+//! Only the file's owner may read it (0600). If others may, Baton corrects the mode, or, for OpenCode's file,
+//! warns. A change is written to a second file that then replaces the first, so a crash leaves the old or the new
+//! one.
 
 use std::{
     collections::BTreeMap,
@@ -29,16 +30,16 @@ use super::{
     walk,
 };
 
-/// The file's name, Baton's and OpenCode's.
+/// The file name, both Baton's and OpenCode's.
 const FILE: &str = "auth.json";
 
-/// The variable that goes before the files.
+/// The variable that takes precedence over the files.
 const VARIABLE: &str = "OPENCODE_AUTH_CONTENT";
 
-/// The largest file that is read.
+/// Maximum size of the file.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// A login as it is written into the file, secrets and all.
+/// A login in the file's format, including secrets.
 pub fn spelled(login: &Login) -> Value {
     match login {
         Login::Api { key, metadata } => {
@@ -68,42 +69,34 @@ fn put(written: &mut Value, name: &str, value: Option<Value>) {
     }
 }
 
-/// What is known about keys and logins.
+/// The known keys and logins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Auth {
-    /// By provider.
     pub entries: BTreeMap<String, Login>,
-    /// Where they are from; `None` if there are no files.
+    /// The variable or file that was read; `None` if there is none.
     pub source: Option<Source>,
-    /// What is odd.
     pub warnings: Vec<Problem>,
 }
 
-/// Keys and logins cannot be read or changed.
+/// An error while reading or changing keys and logins.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file is there, but cannot be used.
+    /// The file exists but cannot be read or written.
     #[error("cannot use {}: {source}", path.display())]
-    File {
-        /// Which one.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The file is not a JSON map. It is left as it is.
+    File { path: PathBuf, source: io::Error },
+    /// The file is not a JSON map. It is left unchanged.
     #[error("{0}")]
     Unreadable(Problem),
-    /// Somebody else is changing it at this moment.
+    /// Another process holds the lock for changing the file.
     #[error("another process is changing {}; try again", .0.display())]
     Busy(PathBuf),
 }
 
-/// The file.
 #[derive(Clone)]
 pub struct AuthFile {
     path: PathBuf,
-    /// OpenCode's, read as long as there is none.
+    /// OpenCode's file, read while `path` does not exist.
     fallback: Option<PathBuf>,
     content: Option<Secret>,
 }
@@ -117,7 +110,7 @@ impl fmt::Debug for AuthFile {
     }
 }
 
-/// A file and what is in it, as it is written: what is not understood is not lost.
+/// A file and its JSON, including entries that this version does not understand, so that a change keeps them.
 struct Stored {
     path: PathBuf,
     written: Map<String, Value>,
@@ -130,29 +123,26 @@ impl AuthFile {
         Self { path: data.join(FILE), fallback, content: environment.text(VARIABLE).map(Secret::new) }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Notes how the files look that [`read`](Self::read) reads.
+    /// Records the state of the files that [`read`](Self::read) reads.
     pub fn trace(&self, trace: &mut Trace) {
         trace.note(&self.path);
         self.fallback.iter().for_each(|path| trace.note(path));
     }
 
-    /// What is known now.
+    /// Reads all keys and logins.
     pub fn read(&self) -> Result<Auth, Error> {
         let mut warnings = Vec::new();
         if let Some(content) = &self.content {
             let source = Source::Variable(VARIABLE);
             match serde_json::from_str::<Map<String, Value>>(content.reveal()) {
                 Ok(written) => return Ok(understood(written, Some(source), warnings)),
-                Err(_) => warnings.push(Problem::about(
-                    &source,
-                    None,
-                    "the text is not a JSON map, so it is passed by",
-                )),
+                Err(_) => {
+                    warnings.push(Problem::about(&source, None, "the text is not a JSON map; ignoring it"));
+                }
             }
         }
         match self.stored(&mut warnings)? {
@@ -164,7 +154,7 @@ impl AuthFile {
     /// Sets the entry of a provider.
     pub fn set(&self, provider: &str, login: &Login) -> Result<(), Error> {
         self.change(|written| {
-            // A site's address is the same with and without a slash at its end.
+            // A site's address is the same with and without a trailing slash.
             let plain = provider.trim_end_matches('/');
             written.retain(|name, _| name.trim_end_matches('/') != plain);
             written.insert(plain.to_owned(), spelled(login));
@@ -177,7 +167,7 @@ impl AuthFile {
         self.change(|written| written.retain(|name, _| name.trim_end_matches('/') != plain))
     }
 
-    /// What is in Baton's file, or else in OpenCode's.
+    /// Reads Baton's file, or OpenCode's if Baton's does not exist.
     fn stored(&self, warnings: &mut Vec<Problem>) -> Result<Option<Stored>, Error> {
         if let Some(written) = written(&self.path)? {
             self.protect(warnings)?;
@@ -187,28 +177,28 @@ impl AuthFile {
         let written = match written(fallback) {
             Ok(Some(written)) => written,
             Ok(None) => return Ok(None),
-            // It is somebody else's file, and so no reason to fail.
+            // An unreadable file of OpenCode's must not make Baton fail.
             Err(error) => {
-                let message = format!("OpenCode's keys are passed by: {error}");
+                let message = format!("ignoring OpenCode's keys: {error}");
                 warnings.push(Problem::about(&Source::File(fallback.clone()), None, message));
                 return Ok(None);
             }
         };
         if let Some(mode) = too_open(fallback) {
             let message = format!(
-                "others can read this file (its mode is {mode:o}); it is OpenCode's, so it is left so"
+                "other users can read this file (its mode is {mode:o}); it belongs to OpenCode, so Baton does not change it"
             );
             warnings.push(Problem::about(&Source::File(fallback.clone()), None, message));
         }
         Ok(Some(Stored { path: fallback.clone(), written }))
     }
 
-    /// Makes sure that the file is for its owner only.
+    /// Restricts the file's mode to its owner.
     fn protect(&self, warnings: &mut Vec<Problem>) -> Result<(), Error> {
         if let Some(mode) = too_open(&self.path) {
             fs::set_permissions(&self.path, fs::Permissions::from_mode(OWNER_ONLY)).map_err(self.failed())?;
             let message =
-                format!("others could read this file (its mode was {mode:o}); now only its owner can");
+                format!("other users could read this file (its mode was {mode:o}); now only its owner can");
             warnings.push(Problem::about(&Source::File(self.path.clone()), None, message));
         }
         Ok(())
@@ -220,7 +210,7 @@ impl AuthFile {
         let mut open = fs::OpenOptions::new();
         open.write(true).create(true).truncate(false).mode(OWNER_ONLY);
         let lock = open.open(self.path.with_extension("lock")).map_err(self.failed())?;
-        // Released when the file is closed, however this ends.
+        // The lock is released when the file is closed, on success and on error.
         lock.try_lock().map_err(|_| Error::Busy(self.path.clone()))?;
         let stored = self.stored(&mut Vec::new())?;
         let mut written = stored.map(|stored| stored.written).unwrap_or_default();
@@ -238,14 +228,14 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::File { path: path.to_owned(), source }
 }
 
-/// What is in a file, if there is one.
+/// The JSON in a file; `None` if the file does not exist.
 fn written(path: &Path) -> Result<Option<Map<String, Value>>, Error> {
     let Some(text) = walk::read(path, MAX_BYTES).map_err(failed(path))? else { return Ok(None) };
     if text.trim().is_empty() {
         return Ok(Some(Map::new()));
     }
     serde_json::from_str(&text).map(Some).map_err(|error| {
-        // Only where it went wrong: what serde has to say might repeat a key.
+        // Only the position is reported: serde's message might repeat a key.
         let at = Position { line: error.line(), column: error.column() };
         Error::Unreadable(Problem::about(
             &Source::File(path.to_owned()),
@@ -255,7 +245,7 @@ fn written(path: &Path) -> Result<Option<Map<String, Value>>, Error> {
     })
 }
 
-/// The mode of a file that others than its owner can read or change.
+/// The mode of a file that users other than its owner can read or change; `None` if only the owner can.
 fn too_open(path: &Path) -> Option<u32> {
     let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
     (mode & 0o077 != 0).then_some(mode)
@@ -267,7 +257,7 @@ fn understood(written: Map<String, Value>, source: Option<Source>, mut warnings:
         if let Ok(entry) = Login::deserialize(&value) {
             entries.insert(provider.trim_end_matches('/').to_owned(), entry);
         } else {
-            let message = format!("the entry of `{provider}` is not understood, so it is passed by");
+            let message = format!("the entry of `{provider}` is not a valid login; ignoring it");
             let source = source.as_ref().unwrap_or(&Source::Merged);
             warnings.push(Problem { key: provider, ..Problem::about(source, None, message) });
         }

@@ -1,8 +1,8 @@
-//! Changing a configuration file as a client asks, and leaving the rest of it as its owner wrote it: comments,
-//! order, placeholders like `{env:NAME}` and keys that nobody knows.
+//! Changes a configuration file for a client and preserves the rest of it as its owner wrote it: comments, order,
+//! placeholders like `{env:NAME}` and unknown keys.
 //!
-//! Maps are merged key by key, `null` removes a key, everything else is replaced. What it would all amount to is
-//! checked first; a change that would make the configuration unusable is not made.
+//! Maps are merged key by key, `null` removes a key, everything else is replaced. The resulting configuration is
+//! validated first; a change that would make it invalid is not written.
 
 use std::{
     fs, io,
@@ -20,33 +20,28 @@ use super::{
     walk,
 };
 
-/// The names of files that are changed, what counts more first.
+/// The names of files that can be changed, the one with precedence first.
 const NAMES: [&str; 2] = ["opencode.jsonc", "opencode.json"];
 
-/// The name of a file that is made.
+/// The name of a new file.
 const NEW: &str = "opencode.json";
 
-/// Why nothing was changed.
+/// The reason why nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Unchanged {
-    /// The configuration could not be used any more.
+    /// The change would make the configuration invalid.
     #[error("nothing was written, because the configuration would be invalid:\n{0}")]
     Invalid(Invalid),
-    /// It is not a change that can be made here.
+    /// Clients may not make this change.
     #[error("nothing was written: {0}")]
     Refused(String),
     /// The file cannot be read or written.
     #[error("{} cannot be changed: {}", .path.display(), walk::reason(.source))]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What went wrong.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
 }
 
-/// Changes the configuration of a place of work or, without one, the user's, which counts everywhere. Returns what
-/// it amounts to. Only one caller at a time may do so.
+/// Changes the project's configuration for a site or, without one, the user's, which applies everywhere. Returns
+/// the resulting configuration. Callers must not run two changes at once.
 pub fn change(
     environment: &Environment,
     site: Option<(&Site, &Guard)>,
@@ -54,7 +49,7 @@ pub fn change(
 ) -> Result<Loaded, Unchanged> {
     if let Some(own) = OWN_KEYS.into_iter().find(|key| change.contains_key(*key)) {
         let message =
-            format!("`{own}` is Baton's own and cannot be set by a client; write it into baton.json");
+            format!("clients cannot set `{own}`, which is Baton's own key; write it into baton.json");
         return Err(Unchanged::Refused(message));
     }
     let path = match site {
@@ -65,7 +60,7 @@ pub fn change(
     let old = walk::read(&path, MAX_BYTES).map_err(failed)?;
     let new = edited(old.as_deref().unwrap_or("{}\n"), change, &path)?;
     if u64::try_from(new.len()).unwrap_or(u64::MAX) > MAX_BYTES {
-        let message = format!("{} would have more than {MAX_BYTES} bytes", path.display());
+        let message = format!("{} would exceed the limit of {MAX_BYTES} bytes", path.display());
         return Err(Unchanged::Refused(message));
     }
     let draft = Draft { path: &path, text: &new };
@@ -80,10 +75,10 @@ pub fn change(
     Ok(loaded)
 }
 
-/// The file of the project that is nearest to the directory, or a new one in it.
+/// The project's configuration file that is nearest to the directory, or a new one in it.
 fn of_project(environment: &Environment, site: &Site) -> Result<PathBuf, Unchanged> {
     if layers::ignores_projects(environment) {
-        let message = "OPENCODE_DISABLE_PROJECT_CONFIG is set, so files of projects have no effect";
+        let message = "OPENCODE_DISABLE_PROJECT_CONFIG is set, so project files have no effect";
         return Err(Unchanged::Refused(message.into()));
     }
     let found = walk::upwards(&site.directory, &site.worktree).find_map(existing);
@@ -91,9 +86,9 @@ fn of_project(environment: &Environment, site: &Site) -> Result<PathBuf, Unchang
 }
 
 fn of_user(environment: &Environment) -> Result<PathBuf, Unchanged> {
-    let homeless =
-        || Unchanged::Refused("it is not known where the user's files are: HOME is not set".into());
-    let directory = environment.config_dir().ok_or_else(homeless)?;
+    let no_home =
+        || Unchanged::Refused("the user's configuration directory is unknown: HOME is not set".into());
+    let directory = environment.config_dir().ok_or_else(no_home)?;
     Ok(existing(&directory).unwrap_or_else(|| directory.join(NEW)))
 }
 
@@ -101,8 +96,8 @@ fn existing(directory: &Path) -> Option<PathBuf> {
     NAMES.into_iter().map(|name| directory.join(name)).find(|path| path.exists())
 }
 
-/// Puts a text in the place of a file, where links lead to and as open to others as it was. A new one is for its
-/// owner only: there may be a key in it.
+/// Replaces a file, following links and keeping its mode. Only the owner may read a new file, because it may
+/// contain a key.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -115,7 +110,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     replace(&path, text.as_bytes(), mode)
 }
 
-/// A text with a change made to it.
+/// Applies a change to a text.
 fn edited(text: &str, change: &Map<String, Value>, path: &Path) -> Result<String, Unchanged> {
     let source = Source::File(path.to_owned());
     let root = CstRootNode::parse(text, &document::SYNTAX).map_err(|error| {
@@ -135,7 +130,7 @@ fn merge(object: &CstObject, change: &Map<String, Value>) {
     for (name, value) in change {
         let mut written = object.properties();
         written.retain(|property| property.decoded_name().as_deref() == Some(name));
-        // Of keys that were written twice the last one counts.
+        // If a key occurs twice, the last one counts.
         match (written.last(), value) {
             (_, Value::Null) => written.into_iter().for_each(CstObjectProp::remove),
             (Some(property), value) => replace_value(property, value),
@@ -147,7 +142,7 @@ fn merge(object: &CstObject, change: &Map<String, Value>) {
 fn replace_value(property: &CstObjectProp, value: &Value) {
     match (property.object_value(), value) {
         (Some(object), Value::Object(change)) => merge(&object, change),
-        // What stays as it is keeps the comments in it.
+        // An unchanged value keeps its comments.
         _ if current(property).as_ref() == Some(value) => {}
         _ => property.set_value(input(value)),
     }
@@ -167,7 +162,7 @@ fn input(value: &Value) -> CstInputValue {
         Value::String(text) => CstInputValue::String(text.clone()),
         Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
         Value::Object(fields) => {
-            // There is nothing to remove from what is new.
+            // A new value contains nothing to remove.
             let fields = fields.iter().filter(|(_, value)| !value.is_null());
             CstInputValue::Object(fields.map(|(name, value)| (name.clone(), input(value))).collect())
         }
@@ -237,7 +232,7 @@ mod tests {
         prop::collection::vec(("[abc]", value()), 0..4).prop_map(|fields| fields.into_iter().collect())
     }
 
-    /// The same change, to a plain value.
+    /// Applies the same change to a plain value.
     fn plainly(base: &mut Value, change: &Value) {
         let Value::Object(change) = change else { return *base = change.clone() };
         if !base.is_object() {
@@ -274,7 +269,7 @@ mod tests {
             let new: Value = serde_json::from_str(&text).map_err(|error| TestCaseError::fail(format!("{error}: {text}")))?;
             let mut expected = old;
             plainly(&mut expected, &change);
-            // A map that is new in a list is written without its nulls, one that was there keeps them.
+            // A new map in a list is written without its nulls; an existing one keeps them.
             prop_assert_eq!(without_nulls(&new), without_nulls(&expected));
         }
     }

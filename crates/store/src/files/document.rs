@@ -1,7 +1,7 @@
-//! A JSON or YAML text as a tree that remembers where everything was written.
+//! A JSON or YAML text as a tree with the position of every value.
 //!
-//! Both formats end up here, so that one check (see [`super::schema`]) can say of either what is wrong and
-//! where.
+//! Both formats use this tree, so that one check (see [`super::schema`]) can report errors in either with their
+//! position.
 
 use jsonc_parser::{
     CollectOptions, ParseOptions,
@@ -13,7 +13,7 @@ use serde_json::{Map, Number, Value};
 
 use super::problem::Position;
 
-/// The largest whole number that every reader of JSON agrees on.
+/// The largest integer that every JSON parser represents exactly.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 
 /// JSON with comments and trailing commas.
@@ -30,7 +30,7 @@ pub(super) const SYNTAX: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// A value and where it was written.
+/// A value and its position in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
     pub(super) at: Position,
@@ -45,11 +45,11 @@ pub(super) enum Kind {
     Text(String),
     List(Vec<Node>),
     Map(Vec<Entry>),
-    /// A value that held a placeholder which may not be filled in. It fits everywhere and has no value.
+    /// A value with a placeholder that may not be filled in. It is valid everywhere and has no value.
     Withheld,
 }
 
-/// A key of a map, where it was written, and its value.
+/// A key of a map with its position and value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     pub(super) name: String,
@@ -58,7 +58,7 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    /// The value alone. Of keys that were written twice the last one counts; those that are withheld do not.
+    /// The value without positions. If a key occurs twice, the last one counts; withheld values are left out.
     pub(super) fn into_value(self) -> Value {
         let counts = |node: &Self| node.kind != Kind::Withheld;
         match self.kind {
@@ -77,7 +77,6 @@ impl Node {
         }
     }
 
-    /// The entry of a map with this name.
     pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
         match &self.kind {
             Kind::Map(entries) => entries.iter().rfind(|entry| entry.name == name),
@@ -86,7 +85,7 @@ impl Node {
     }
 }
 
-/// A text that is no JSON: where it goes wrong (as an offset in bytes), and how.
+/// A text that is not JSON: the byte offset of the error, and its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unreadable {
     pub(super) offset: usize,
@@ -134,13 +133,13 @@ fn convert(value: &ast::Value<'_>, locate: &dyn Fn(usize) -> Position) -> Result
     Ok(Node { at: locate(value.start()), kind })
 }
 
-/// A number as JavaScript sees it: `3.0` is the whole number 3.
+/// A number as JavaScript sees it: `3.0` is the integer 3.
 fn number(text: &str) -> Option<Number> {
     let number: Number = text.parse().ok()?;
     Some(whole(number))
 }
 
-/// A whole number if it is one, however it was written.
+/// Converts a number without a fractional part to an integer.
 pub(super) fn whole(number: Number) -> Number {
     match number.as_f64() {
         Some(value) if number.is_f64() && value.fract() == 0.0 && value.abs() <= MAX_SAFE => {
@@ -152,7 +151,7 @@ pub(super) fn whole(number: Number) -> Number {
     }
 }
 
-/// Tells lines and columns of a text.
+/// Converts byte offsets of a text to lines and columns.
 #[derive(Debug)]
 pub(super) struct Lines<'a> {
     text: &'a str,
@@ -165,7 +164,6 @@ impl<'a> Lines<'a> {
         Self { text, starts }
     }
 
-    /// Where an offset in bytes is.
     pub(super) fn position(&self, offset: usize) -> Position {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or_default();

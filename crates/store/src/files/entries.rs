@@ -1,7 +1,7 @@
 //! Agents, modes and commands in markdown files of a configuration directory.
 //!
-//! The path below the directory is the name (`agent/review/security.md` is the agent `review/security`), unless
-//! the front matter has another. What is in them is merged like the same keys of a configuration file.
+//! The path below the directory is the name (`agent/review/security.md` is the agent `review/security`), unless the
+//! front matter sets one. The contents are merged like the same keys of a configuration file.
 
 use std::{
     collections::BTreeMap,
@@ -21,20 +21,18 @@ use super::{
     schema, walk,
 };
 
-/// What a configuration directory has besides its configuration files.
+/// The agents, modes and commands of a configuration directory.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    /// In the form of a configuration.
+    /// The entries in the format of a configuration file.
     pub(super) config: Map<String, Value>,
-    /// The files of entries, by key and name.
+    /// The file of each entry, by key and name.
     pub(super) origins: BTreeMap<(String, String), PathBuf>,
-    /// The files that were read.
     pub(super) read: Vec<PathBuf>,
-    /// What is wrong with them.
+    /// Errors that make the configuration invalid.
     pub(super) wrong: Vec<Problem>,
-    /// What is odd about them.
     pub(super) odd: Vec<Problem>,
-    /// Where they were looked for.
+    /// The searched files and directories.
     pub(super) trace: Trace,
 }
 
@@ -98,7 +96,7 @@ impl Entries {
         let Value::Object(mut entry) = page.data.into_value() else { return };
         let named = entry.get("name").and_then(Value::as_str).map(ToOwned::to_owned);
         let Some(name) = named.or_else(|| name(path, folder)) else {
-            let message = "the file's name is not text in UTF-8, so it cannot be used as a name";
+            let message = "the file's name is not valid UTF-8, so it cannot name an entry";
             return self.wrong.push(Problem::about(&source, None, message));
         };
         complete(&mut entry, page.body);
@@ -110,14 +108,14 @@ impl Entries {
     }
 }
 
-/// The path of a file below a folder, without its ending.
+/// The path of a file below a folder, without its extension.
 fn name(path: &Path, folder: &Path) -> Option<String> {
     let below = path.strip_prefix(folder).ok()?.with_extension("");
     let steps: Option<Vec<&str>> = below.iter().map(|step| step.to_str()).collect();
     steps.map(|steps| steps.join("/"))
 }
 
-/// A configuration's commands, as clients list them.
+/// A configuration's commands, in the form that clients list.
 pub fn commands(config: &Config) -> Vec<Command> {
     let command = |(name, command): (&String, &protocol::config::CommandConfig)| Command {
         name: name.clone(),
@@ -133,7 +131,7 @@ pub fn commands(config: &Config) -> Vec<Command> {
     config.command.iter().map(command).collect()
 }
 
-/// The placeholders of a template: numbers in order, then everything.
+/// The placeholders of a template: numbers in order, then `$ARGUMENTS`.
 fn hints(template: &str) -> Vec<String> {
     let number = |rest: &str| {
         let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());

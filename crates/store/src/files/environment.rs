@@ -1,4 +1,4 @@
-//! The environment as a value: captured once, and made up in tests.
+//! The environment as a value: captured once, or made up in tests.
 
 use std::{
     collections::BTreeMap,
@@ -8,24 +8,24 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Variables that this process was handed in another way, so that `/proc` does not show them.
+/// Variables that this process received in another way, so that `/proc` does not show them.
 static ADOPTED: OnceLock<BTreeMap<String, OsString>> = OnceLock::new();
 
-/// The directory of OpenCode's files inside the shared ones.
+/// The name of OpenCode's directory inside the XDG directories.
 const OPENCODE: &str = "opencode";
 
-/// What the environment says.
+/// The environment variables and paths that the configuration depends on.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// All variables. Keys are among them, so they are not shown.
+    /// May contain keys, so `Debug` shows only the names.
     pub variables: BTreeMap<String, OsString>,
-    /// Where an administrator keeps configuration that nobody else may override.
+    /// The administrator's directory, whose configuration overrides all others.
     pub managed: Option<PathBuf>,
-    /// Which files a configuration cannot put into itself or show to models.
+    /// Decides which files a configuration may not include or show to models.
     guard: Guard,
 }
 
-/// Tells whether a file, with its links followed, is closed.
+/// A predicate on real paths: true if a file may not be read.
 #[derive(Clone, Default)]
 struct Guard(Option<Arc<IsClosed>>);
 
@@ -49,7 +49,7 @@ impl Environment {
         let _ = ADOPTED.set(variables);
     }
 
-    /// Reads the environment of this process, with what it has adopted.
+    /// Reads the environment of this process, including adopted variables.
     pub fn capture() -> Self {
         let found = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
         let variables = found.chain(ADOPTED.get().cloned().into_iter().flatten()).collect();
@@ -63,63 +63,62 @@ impl Environment {
         Self { variables, managed: Some(managed.into()), guard: Guard::default() }
     }
 
-    /// An environment of these variables and nothing else.
+    /// An environment with only these variables.
     pub fn of<N: Into<String>, V: Into<OsString>>(variables: impl IntoIterator<Item = (N, V)>) -> Self {
         let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         Self { variables, managed: None, guard: Guard::default() }
     }
 
-    /// The same, with files that `{file:}` and `instructions` do not read. They are asked about by their real paths.
+    /// Adds a predicate for files that `{file:}` and `instructions` may not read. It is called with real paths.
     #[must_use]
     pub fn guarded(self, is_closed: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         Self { guard: Guard(Some(Arc::new(is_closed))), ..self }
     }
 
-    /// Refuses a file that is closed. One that cannot be found is for the reader to report.
+    /// Refuses a file that is closed. The reader reports a file that does not exist.
     pub(super) fn check(&self, path: &Path) -> io::Result<()> {
         let closed = self.guard.0.as_ref().zip(path.canonicalize().ok()).is_some_and(|(is, path)| is(&path));
         if closed {
-            return Err(io::Error::other("it holds keys or data that stay inside Baton"));
+            return Err(io::Error::other("it contains keys or private data of Baton"));
         }
         Ok(())
     }
 
-    /// A variable, if it is set to something.
+    /// A variable, unless it is unset or empty.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(name).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
-    /// A variable that holds text.
+    /// A variable, if it is valid UTF-8.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name).and_then(OsStr::to_str)
     }
 
-    /// Whether a switch is on: `1` or `true`.
+    /// Returns true if the variable is `1` or `true`.
     pub fn is_on(&self, name: &str) -> bool {
         self.text(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
     }
 
-    /// The user's home.
     pub fn home(&self) -> Option<PathBuf> {
         self.absolute("HOME")
     }
 
-    /// One of the directories of the XDG base directory specification.
+    /// A directory of the XDG base directory specification.
     pub fn base(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         self.absolute(variable).or_else(|| self.home().map(|home| home.join(below_home)))
     }
 
-    /// OpenCode's directory for a user's configuration.
+    /// OpenCode's directory for the user's configuration.
     pub fn config_dir(&self) -> Option<PathBuf> {
         self.base("XDG_CONFIG_HOME", ".config").map(|base| base.join(OPENCODE))
     }
 
-    /// OpenCode's directory for what must not be lost.
+    /// OpenCode's directory for persistent data.
     pub fn opencode_data_dir(&self) -> Option<PathBuf> {
         self.base("XDG_DATA_HOME", ".local/share").map(|base| base.join(OPENCODE))
     }
 
-    /// A path as people write it, from a directory: `~/` is their home.
+    /// Resolves a path in a configuration, relative to a directory; `~/` is the user's home.
     pub fn resolve(&self, written: &str, from: &Path) -> PathBuf {
         match (written.strip_prefix("~/"), self.home()) {
             (Some(below), Some(home)) => home.join(below),
@@ -127,7 +126,7 @@ impl Environment {
         }
     }
 
-    /// The specification asks to ignore relative paths; an empty variable is one of them.
+    /// The XDG specification says to ignore relative paths; an empty variable is one of them.
     fn absolute(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }

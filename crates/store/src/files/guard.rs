@@ -7,12 +7,12 @@ use protocol::trust::WithheldReason;
 /// Every user may write to the file.
 const WRITABLE_BY_ALL: u32 = 0o002;
 
-/// What decides which parts of a project's configuration count. The default trusts nothing.
+/// Decides which parts of a project's configuration count. The default trusts nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Guard {
-    /// Whether the user trusts the directory.
+    /// True if the user trusts the directory.
     pub trusted: bool,
-    /// The id of the user. Files that belong to anyone else but root are never trusted.
+    /// The user's id. Files of any other user but root are never trusted.
     pub user: u32,
     /// Providers that the user has logged in to.
     pub logins: BTreeSet<String>,
@@ -31,12 +31,12 @@ impl Guard {
         Self { user: rustix::process::geteuid().as_raw(), ..Self::default() }
     }
 
-    /// Why parts of a file that need trust do not count; nothing if they do.
+    /// The reason why parts of a file that need trust do not count; `None` if they count.
     pub(super) fn refusal(&self, path: &Path) -> Option<WithheldReason> {
         if !self.trusted {
             return Some(WithheldReason::Untrusted);
         }
-        // Both the link and the file it leads to: either decides what is read.
+        // Checks both the link and its target, because either decides what is read.
         let facts = [fs::symlink_metadata(path), fs::metadata(path)];
         let foreign = facts.iter().any(|facts| self.is_foreign(facts));
         foreign.then_some(WithheldReason::Owner)
@@ -45,7 +45,7 @@ impl Guard {
     fn is_foreign(&self, facts: &io::Result<fs::Metadata>) -> bool {
         let Ok(facts) = facts else { return false };
         let owned = facts.uid() == self.user || facts.uid() == 0;
-        // The mode of a symbolic link means nothing.
+        // The mode of a symbolic link has no meaning.
         !owned || (!facts.is_symlink() && facts.mode() & WRITABLE_BY_ALL != 0)
     }
 }
@@ -60,7 +60,7 @@ mod tests {
     fn of_another_user(file: &Path) -> Guard {
         let owner = fs::metadata(file).unwrap().uid();
         if owner == 0 {
-            // Files of root are trusted, so the file has to belong to somebody else.
+            // Files of root are trusted, so the file has to belong to another user.
             std::os::unix::fs::lchown(file, Some(65_534), None).unwrap();
         }
         Guard { user: if owner == 0 { 0 } else { owner + 1 }, ..Guard::trusting() }

@@ -1,12 +1,12 @@
-//! Instructions for agents: `AGENTS.md` and its like, and what `instructions` names.
+//! Instructions for agents: `AGENTS.md` and similar files, and the entries of `instructions`.
 //!
-//! As in OpenCode: the first that exists of the user's `AGENTS.md` and `~/.claude/CLAUDE.md`; of the names
-//! `AGENTS.md`, `CLAUDE.md` and `CONTEXT.md` the first that is found from the directory up to the worktree, in
-//! all directories on that way; then the entries of `instructions`: paths and patterns, taken from each of those
-//! directories unless they are absolute, and addresses, which somebody with a network has to fetch.
+//! The search order is OpenCode's: first the user's `AGENTS.md`, or else `~/.claude/CLAUDE.md`. Then the first of
+//! the names `AGENTS.md`, `CLAUDE.md` and `CONTEXT.md` that exists between the directory and the worktree, in all
+//! directories on that way. Then the entries of `instructions`: paths and patterns, relative to each of those
+//! directories unless they are absolute, and addresses, which the caller has to fetch.
 //!
-//! `OPENCODE_DISABLE_CLAUDE_CODE` and `OPENCODE_DISABLE_CLAUDE_CODE_PROMPT` pass Claude's files by;
-//! `OPENCODE_DISABLE_PROJECT_CONFIG` the project's.
+//! `OPENCODE_DISABLE_CLAUDE_CODE` and `OPENCODE_DISABLE_CLAUDE_CODE_PROMPT` skip Claude's files;
+//! `OPENCODE_DISABLE_PROJECT_CONFIG` skips the project's.
 
 use std::path::{Path, PathBuf};
 
@@ -19,39 +19,35 @@ use super::{
     walk,
 };
 
-/// What is used of one file, in bytes.
+/// Maximum number of bytes to use of one file.
 pub const MAX_FILE: usize = 256 * 1024;
 
-/// What is used of all files, in bytes.
+/// Maximum number of bytes to use of all files.
 pub const MAX_TOTAL: usize = 1024 * 1024;
 
-/// How many files are used.
+/// Maximum number of files to use.
 pub const MAX_FILES: usize = 100;
 
-/// What makes a path a pattern.
+/// Characters that make a path a pattern.
 const WILD: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 
-/// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Instructions {
-    /// Files, in order.
+    /// In the order of the search.
     pub files: Vec<Instruction>,
-    /// Addresses, in order.
+    /// In the order of the configuration.
     pub urls: Vec<String>,
-    /// What was left out, and why.
+    /// Files that were left out or cut, and entries without a match.
     pub warnings: Vec<Problem>,
 }
 
-/// A file with instructions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
-    /// Where it is.
     pub path: PathBuf,
-    /// What it says.
     pub text: String,
 }
 
-/// Finds the instructions for a place of work.
+/// Finds the instructions for a site.
 pub fn find(environment: &Environment, site: &Site, config: &Config) -> Instructions {
     let mut found = Instructions::default();
     let mut paths = named(environment, site);
@@ -75,8 +71,8 @@ pub fn find(environment: &Environment, site: &Site, config: &Config) -> Instruct
     found
 }
 
-/// Files of the usual names between a file that is read and the directory of the session (without that: its own
-/// are known already), the nearest first.
+/// Instruction files between a file that is being read and the session's directory, the nearest first. The
+/// directory itself is excluded, because [`find`] has already found its files.
 pub fn near(environment: &Environment, site: &Site, file: &Path) -> Vec<PathBuf> {
     let file = walk::clean(file);
     let root = walk::clean(&site.directory);
@@ -137,7 +133,7 @@ fn names(environment: &Environment) -> Vec<&'static str> {
     names
 }
 
-/// Files of the usual names: the user's, then the project's.
+/// Files with the standard names: the user's, then the project's.
 fn named(environment: &Environment, site: &Site) -> Vec<PathBuf> {
     let own = environment.config_dir().map(|directory| directory.join("AGENTS.md"));
     let claude = environment.home().filter(|_| !without_claude(environment));
@@ -155,7 +151,7 @@ fn named(environment: &Environment, site: &Site) -> Vec<PathBuf> {
     paths
 }
 
-/// Files that an entry names.
+/// Files that match an entry of `instructions`.
 fn matching(environment: &Environment, site: &Site, written: &str) -> Result<Vec<PathBuf>, globset::Error> {
     let full = environment.resolve(written, Path::new(""));
     if full.is_absolute() {
@@ -174,7 +170,7 @@ fn matching(environment: &Environment, site: &Site, written: &str) -> Result<Vec
     Ok(found)
 }
 
-/// Files below a directory that match. Only what a pattern leaves open is searched.
+/// Files below a directory that match a pattern. Searches only below the pattern's fixed prefix.
 fn below(directory: &Path, pattern: &str) -> Result<Vec<PathBuf>, globset::Error> {
     let steps: Vec<&str> = pattern.split('/').filter(|step| !step.is_empty()).collect();
     let fixed = steps.iter().take_while(|step| !step.contains(WILD)).count();

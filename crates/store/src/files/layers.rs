@@ -1,36 +1,36 @@
-//! The configuration: which texts it is made of, in which order, and what they amount to.
+//! Loads the configuration: reads its layers in order and merges them.
 //!
-//! The order is OpenCode's. Later ones go on top of earlier ones: maps are merged key by key, `instructions` and
-//! `plugin` grow, everything else is replaced.
+//! The order is OpenCode's. Later layers override earlier ones: maps are merged key by key, `instructions` and
+//! `plugin` are concatenated, everything else is replaced.
 //!
 //! 1. the user's directory, `$XDG_CONFIG_HOME/opencode`: `config.json`, `opencode.json`, `opencode.jsonc`
 //! 2. the file that `OPENCODE_CONFIG` names
 //! 3. `opencode.json` and `opencode.jsonc` of the project, from the worktree's root down to the directory
 //! 4. configuration directories: the user's; each `.opencode` from the directory up to the worktree, so that
-//!    outer ones go on top of inner ones; `~/.opencode`; the one that `OPENCODE_CONFIG_DIR` names. Of each its
-//!    `opencode.json` and `opencode.jsonc` (of the user's not again), then its commands, agents, modes and
-//!    plugins
+//!    outer ones override inner ones; `~/.opencode`; the one that `OPENCODE_CONFIG_DIR` names. Each contributes its
+//!    `opencode.json` and `opencode.jsonc` (except the user's, which is already read), then its commands, agents,
+//!    modes and plugins
 //! 5. `OPENCODE_CONFIG_CONTENT`
 //! 6. the administrator's directory, `/etc/opencode`
 //! 7. `OPENCODE_PERMISSION`; `OPENCODE_DISABLE_AUTOCOMPACT`, `OPENCODE_DISABLE_PRUNE`
 //!
-//! `OPENCODE_DISABLE_PROJECT_CONFIG` takes the project's out of 3 and 4. Wherever `opencode.json` is looked
-//! for, `baton.json` and `baton.jsonc` beside it come right after it and take the same keys; they are the place
-//! for those that OpenCode would refuse.
+//! `OPENCODE_DISABLE_PROJECT_CONFIG` removes the project's files from 3 and 4. Wherever `opencode.json` is read,
+//! `baton.json` and `baton.jsonc` beside it come right after it. They take the same keys, and are the place for
+//! keys that OpenCode would refuse.
 //!
-//! The project's files may be somebody else's. Those of their parts that run programs or send secrets count only if the
-//! user trusts the directory ([`Guard`]); [`Loaded::withheld`] lists those that do not.
+//! The project's files may be third-party. Parts of them that run programs or send secrets count only if the user
+//! trusts the directory ([`Guard`]); [`Loaded::withheld`] lists those that do not count.
 //!
-//! What OpenCode loads over the network is left out: configuration that a `wellknown` login points to, and that
-//! of an account or organisation. So are the managed preferences of macOS. Unlike OpenCode, nothing is ever
-//! written back while it is read.
+//! Configuration that OpenCode loads over the network is not supported: the one that a `wellknown` login points to,
+//! and that of an account or organisation. Neither are the managed preferences of macOS. Unlike OpenCode, reading
+//! never writes anything back.
 //!
-//! Four keys are not merged like the others, because a project may tighten what the user set and never loosen it; see
-//! [`super::tighten`].
+//! Four keys are not merged like the others, because a project may tighten the user's settings and never loosen
+//! them; see [`super::tighten`].
 //!
-//! A text that does not fit the schema makes the whole configuration unusable, as in OpenCode; but all that is
-//! wrong with all texts is told at once. Keys that are unknown deeper down are only warned about, because
-//! OpenCode ignores them.
+//! A text that does not match the schema makes the whole configuration invalid, as in OpenCode, but the errors of
+//! all texts are reported at once. Unknown keys below the top level only cause warnings, because OpenCode ignores
+//! them.
 
 mod held;
 
@@ -62,7 +62,7 @@ use super::{
     withhold::{self, Part},
 };
 
-/// The largest file that is read, also for a `{file:path}`.
+/// Maximum size of a file, also of one included with `{file:path}`.
 pub(super) const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Keys that OpenCode does not know.
@@ -80,58 +80,57 @@ pub(super) const OWN_KEYS: [&str; 11] = [
     "channels",
 ];
 
-/// The names of the files in a directory, and their order.
+/// The names of configuration files in a directory, in order.
 const NAMES: [&str; 4] = ["opencode.json", "opencode.jsonc", "baton.json", "baton.jsonc"];
 
-/// Where somebody works.
+/// The place of work of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
-    /// The directory of the session.
+    /// The session's directory.
     pub directory: PathBuf,
     /// The root of its repository; `/` if there is none.
     pub worktree: PathBuf,
 }
 
-/// A configuration that can be used.
+/// A valid configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Loaded {
-    /// What everything amounts to. Old and short forms are gone: `mode`, `tools`, `autoshare`, `reference` and
+    /// The merged configuration. Old and short forms are converted: `mode`, `tools`, `autoshare`, `reference` and
     /// an agent's `maxSteps` are empty, and permissions have their long form.
     pub config: Config,
-    /// The same, as it was written.
+    /// The merged JSON before it was read into `config`.
     pub raw: Raw,
     /// Parts of the project's files that do not count, because they need trust.
     pub withheld: Vec<Withheld>,
-    /// The files it was read from, in order. Files that `{file:path}` put in are among them.
+    /// The files that were read, in order, including those of `{file:path}`.
     pub read: Vec<PathBuf>,
-    /// The configuration directories, in order; also where skills are looked for.
+    /// The configuration directories, in order; skills are searched there too.
     pub directories: Vec<PathBuf>,
-    /// Files with tools of the user's own making, `{tool,tools}/*.{ts,js}` of those directories.
+    /// Files that define the user's own tools, `{tool,tools}/*.{ts,js}` of those directories.
     pub tools: Vec<PathBuf>,
-    /// What is odd, but no reason to refuse.
     pub warnings: Vec<Problem>,
-    /// Where it was looked for, also in vain.
+    /// All searched paths, including those that do not exist.
     pub trace: Trace,
 }
 
-/// What a file would hold if it were changed.
+/// A changed file that is not written yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Draft<'a> {
     pub(super) path: &'a Path,
     pub(super) text: &'a str,
 }
 
-/// Reads the configuration for a place of work. It reads files and so may block for a moment.
+/// Reads the configuration for a site. Blocks while it reads files.
 pub fn load(environment: &Environment, site: &Site, guard: &Guard) -> Result<Loaded, Invalid> {
     load_with(environment, site, guard, None)
 }
 
-/// Reads the user's own files only: what counts everywhere.
+/// Reads only the user's own files, which apply everywhere.
 pub fn load_user(environment: &Environment) -> Result<Loaded, Invalid> {
     load_user_with(environment, None)
 }
 
-/// Whether the files of projects are not to be looked at.
+/// Returns true if the files of projects are disabled.
 pub(super) fn ignores_projects(environment: &Environment) -> bool {
     environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG")
 }
@@ -160,14 +159,14 @@ struct Loader<'a> {
     environment: &'a Environment,
     site: &'a Site,
     guard: &'a Guard,
-    /// Stands for a file.
+    /// Replaces a file on disk.
     draft: Option<Draft<'a>>,
     merged: Map<String, Value>,
-    /// Whether what is read is the project's.
+    /// True while the project's layers are read.
     in_project: bool,
-    /// Whether the project's files are left out.
+    /// True if the project's files are left out.
     skips_project: bool,
-    /// Providers that the user's own layers configure, once that was asked for.
+    /// Providers that the user's own layers configure; computed on first use.
     own_providers: OnceCell<BTreeSet<String>>,
     /// The project's values for the keys that it may only tighten.
     claims: Vec<Claim>,
@@ -192,7 +191,6 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Reads every layer.
     fn layers(&mut self) {
         self.user();
         self.chosen();
@@ -227,7 +225,7 @@ impl<'a> Loader<'a> {
         directories.reverse();
         let user = self.environment.config_dir();
         for directory in directories {
-            // Somebody may work in the directory with their own configuration.
+            // The site may be the directory of the user's own configuration.
             self.in_project = user.as_ref() != Some(&directory);
             self.directory(&directory);
         }
@@ -292,16 +290,20 @@ impl<'a> Loader<'a> {
             let raw = Raw(self.merged.clone());
             match Config::deserialize(Value::Object(self.merged)) {
                 Ok(config) => return Ok(Loaded { config, raw, ..self.loaded }),
-                // What serde has to say might repeat a secret.
+                // Serde's message is left out, because it might repeat a secret.
                 Err(_) => {
-                    self.wrong.push(Problem::about(&Source::Merged, None, "the layers do not fit together"));
+                    self.wrong.push(Problem::about(
+                        &Source::Merged,
+                        None,
+                        "the merged layers do not match the schema",
+                    ));
                 }
             }
         }
         Err(Invalid { problems: self.wrong })
     }
 
-    /// The directories of the project, the nearest first; none if they are not to be looked at.
+    /// The directories of the project, the nearest first; empty if project files are disabled.
     fn project_directories(&self) -> Vec<PathBuf> {
         if self.skips_project {
             return Vec::new();
@@ -309,14 +311,14 @@ impl<'a> Loader<'a> {
         walk::upwards(&self.site.directory, &self.site.worktree).map(Path::to_path_buf).collect()
     }
 
-    /// The configuration files of a directory.
+    /// Adds the configuration files of a directory.
     fn directory(&mut self, directory: &Path) {
         for name in NAMES {
             self.file(&directory.join(name));
         }
     }
 
-    /// The other files of a configuration directory.
+    /// Adds the other files of a configuration directory.
     fn entries(&mut self, directory: &Path) {
         let mut entries = entries::read(directory);
         self.hold_back_entries(&mut entries);
@@ -334,7 +336,7 @@ impl<'a> Loader<'a> {
         self.loaded.tools.extend(tools);
     }
 
-    /// The scripts in folders of a directory.
+    /// The trusted scripts in these folders of a directory. Withholds the others.
     fn scripts(&mut self, directory: &Path, folders: [&str; 2], kind: WithheldKind) -> Vec<PathBuf> {
         let script =
             |path: &Path| path.extension().is_some_and(|extension| extension == "ts" || extension == "js");
@@ -350,7 +352,7 @@ impl<'a> Loader<'a> {
         scripts
     }
 
-    /// Adds a file, and tells whether there is one.
+    /// Adds a file; returns false if it does not exist.
     fn file(&mut self, path: &Path) -> bool {
         let source = Source::File(path.to_owned());
         self.loaded.trace.note(path);
@@ -401,7 +403,7 @@ impl<'a> Loader<'a> {
         merge(&mut self.merged, layer);
     }
 
-    /// A text with variables and files put in. What cannot be put in is remembered.
+    /// Fills in variables and files. Records a warning or an error for each that cannot be filled in.
     fn filled(&mut self, text: &str, lines: &Lines<'_>, source: &Source, from: &Path) -> Substituted {
         let (environment, trace) = (self.environment, RefCell::new(&mut self.loaded.trace));
         let read = |path: &Path| {
@@ -415,11 +417,11 @@ impl<'a> Loader<'a> {
         let filled = substitute(text, self.environment, from, &read);
         self.loaded.read.extend(filled.files.iter().cloned());
         for (offset, name) in &filled.unset {
-            let message = format!("the variable {name} is not set, so nothing is put in for it");
+            let message = format!("the variable {name} is not set; it is replaced by an empty text");
             self.loaded.warnings.push(Problem::about(source, Some(lines.position(*offset)), message));
         }
         for (offset, path, reason) in &filled.unread {
-            let message = format!("the file {} cannot be put in: {reason}", path.display());
+            let message = format!("the file {} cannot be included: {reason}", path.display());
             self.wrong.push(Problem::about(source, Some(lines.position(*offset)), message));
         }
         filled
@@ -438,7 +440,7 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// Whether a document can be used; remembers why not.
+    /// Returns true if a document matches the schema; records the errors otherwise.
     fn fits(&mut self, node: &Node, expected: &schema::Expected, source: &Source) -> bool {
         let findings = schema::check(node, expected, source);
         let fits = findings.wrong.is_empty();
@@ -452,7 +454,7 @@ impl<'a> Loader<'a> {
         let ours = path.file_stem().is_some_and(|stem| stem == "baton");
         for entry in entries.iter().filter(|entry| !ours && OWN_KEYS.contains(&entry.name.as_str())) {
             let message =
-                format!("`{}` belongs into baton.json: OpenCode refuses a file that has it", entry.name);
+                format!("move `{}` to baton.json: OpenCode refuses a file that contains it", entry.name);
             let problem = Problem::about(source, Some(entry.at), message);
             self.loaded.warnings.push(Problem { key: entry.name.clone(), ..problem });
         }

@@ -1,4 +1,4 @@
-//! Markdown files with a few words in YAML at the top: agents, commands and skills.
+//! Markdown files with YAML front matter: agents, commands and skills.
 
 use std::{fmt, path::Path};
 
@@ -14,25 +14,23 @@ use super::{
     walk,
 };
 
-/// The largest file that is read.
+/// Maximum size of a file.
 pub(super) const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Values in a front matter, also those that an alias repeats.
+/// Maximum number of values in the front matter, including those that an alias repeats.
 const MAX_VALUES: usize = 20_000;
 
 /// The line that begins and ends the front matter.
 const FENCE: &str = "---";
 
-/// A file.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// What the front matter says: always a map, an empty one if there is none.
+    /// The front matter: always a map, empty if there is none.
     pub(super) data: Node,
-    /// Everything below it, without white space around it.
+    /// The text after the front matter, trimmed.
     pub(super) body: String,
 }
 
-/// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Page, Problem> {
     let source = Source::File(path.to_owned());
     let text = walk::read(path, MAX_BYTES).and_then(|text| text.ok_or(std::io::ErrorKind::NotFound.into()));
@@ -42,13 +40,12 @@ pub(super) fn read(path: &Path) -> Result<Page, Problem> {
     parse(&text, &source)
 }
 
-/// Reads a text.
 pub(super) fn parse(text: &str, source: &Source) -> Result<Page, Problem> {
     let Some((matter, body)) = split(text, source)? else {
         return Ok(Page { data: empty(), body: text.trim().to_owned() });
     };
     let data = yaml(matter).or_else(|error| {
-        // Files written for other agents often have a colon in a description; they mean it as text.
+        // Files written for other agents often have an unquoted colon in a description, which is meant as text.
         yaml(&quoted(matter)).map_err(|_| told(&error, source))
     })?;
     let data = match data.kind {
@@ -82,7 +79,7 @@ fn split<'t>(text: &'t str, source: &Source) -> Result<Option<(&'t str, &'t str)
     Err(Problem::about(
         source,
         Some(at),
-        format!("the front matter that begins here is never closed by `{FENCE}`"),
+        format!("the front matter that begins here has no closing `{FENCE}`"),
     ))
 }
 
@@ -100,20 +97,20 @@ fn yaml(matter: &str) -> Result<Node, serde_saphyr::Error> {
 
 fn told(error: &serde_saphyr::Error, source: &Source) -> Problem {
     let message = error.without_snippet().to_string();
-    // The place is told with the file; the first line of the message is what went wrong.
+    // The problem has its own position; the message's first line is the error.
     let message = message.lines().next().unwrap_or_default();
     let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
     let at = error.location().map(|location| position(&location));
     Problem::about(source, at, format!("the front matter is not YAML: {message}"))
 }
 
-/// Where something is in the file: the front matter begins after the fence.
+/// Converts a position in the front matter to one in the file, which begins with the fence.
 fn position(location: &Location) -> Position {
     let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     Position { line: number(location.line()).saturating_add(1), column: number(location.column()) }
 }
 
-/// The same front matter with quotes around plain values that have a colon in them. Lines stay where they are.
+/// Puts quotes around plain values with a colon. Line numbers stay the same.
 fn quoted(matter: &str) -> String {
     let line = |line: &str| {
         let plain = |value: &str| {
@@ -205,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn front_matter_and_body_are_told_apart() {
+    fn front_matter_and_body_are_separated() {
         let text = "---\r\nmodel: a/b\nsteps: 5\ntop_p: 0.5\nratio: 1.0\non: true\nno: no\nnone:\ntools:\n  bash: false\nlist: [a, 1]\n\
                     text: |\n  two\n  lines\n---\n\nSay **hello**.\n---\nAnd more.\n";
         let page = page(text).unwrap();
@@ -245,12 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn errors_are_reported_with_their_line() {
         let cases = [
             ("---\nmodel: [a\n---\n", "a.md:"),
             ("---\nmodel: a\nmodel: b\n---\n", "a.md:3:1: the front matter is not YAML:"),
             ("---\n- a\n---\n", "a.md:2:1: the front matter must be a map"),
-            ("---\nmodel: a\n", "a.md:1:1: the front matter that begins here is never closed by `---`"),
+            ("---\nmodel: a\n", "a.md:1:1: the front matter that begins here has no closing `---`"),
         ];
         for (text, expected) in cases {
             let told = page(text).unwrap_err();

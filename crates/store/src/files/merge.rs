@@ -1,11 +1,11 @@
-//! How one configuration goes on top of another, as in OpenCode: maps are merged key by key, everything else
-//! is replaced. Two lists grow instead: `instructions`, and `plugin` (see [`super::plugin`]).
+//! Merges one configuration over another, as in OpenCode: maps are merged key by key, everything else is replaced.
+//! Two lists are concatenated instead: `instructions`, and `plugin` (see [`super::plugin`]).
 
 use serde_json::{Map, Value};
 
 use super::plugin;
 
-/// Puts a configuration on top of another.
+/// Merges a configuration over another.
 pub(super) fn merge(base: &mut Map<String, Value>, over: Map<String, Value>) {
     for (name, value) in over {
         match (name.as_str(), base.get_mut(&name), value) {
@@ -27,7 +27,7 @@ pub(super) fn merge(base: &mut Map<String, Value>, over: Map<String, Value>) {
     }
 }
 
-/// Puts a value on top of another. A key keeps its place, which matters for permissions.
+/// Merges a value over another. A key keeps its place, which matters for permissions.
 pub(super) fn merge_value(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(below), Value::Object(above)) => {
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(merged.to_string(), r#"{"p":{"b":1,"a":2,"c":2}}"#);
     }
 
-    /// Any JSON at all.
+    /// Arbitrary JSON.
     fn anything() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -131,7 +131,7 @@ mod tests {
         })
     }
 
-    /// Layers that agree on what each key holds, as checked ones do.
+    /// Layers with the same type for each key, as in validated layers.
     fn layer() -> impl Strategy<Value = Value> {
         let texts = || prop::collection::vec("[a-d]{1}(@[12])?", 0..5);
         let map = || prop::collection::btree_map("[a-c]", any::<u8>(), 0..3);
@@ -158,10 +158,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn how_layers_are_grouped_does_not_matter(a in layer(), b in layer(), c in layer()) {
+        fn the_grouping_of_layers_does_not_matter(a in layer(), b in layer(), c in layer()) {
             let left = merged(&[merged(&[a.clone(), b.clone()]), c.clone()]);
             let right = merged(&[a, merged(&[b, c])]);
-            // As texts, because the order of keys is part of it.
+            // Compared as texts, because the order of keys matters.
             prop_assert_eq!(left.to_string(), right.to_string());
         }
 

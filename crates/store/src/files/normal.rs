@@ -1,8 +1,8 @@
-//! Old and short ways to write a configuration, turned into the one way everything else understands.
+//! Converts old and short forms of a configuration to the current ones.
 //!
-//! Each layer is turned before it is merged, so that a short form in one file and a long form in another come
-//! together: `"permission": "ask"` below `"permission": { "edit": "allow" }` is a rule for everything and one
-//! for editing. What OpenCode does only after merging is done in [`finish`].
+//! Each layer is converted before it is merged, so that a short form in one file and a long form in another
+//! combine: `"permission": "ask"` below `"permission": { "edit": "allow" }` gives a rule for everything and one for
+//! editing. [`finish`] does the conversions that OpenCode does only after merging.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Environment, merge::merge_value, permission, plugin};
 
-/// Keys of an agent that are not settings for its model.
+/// Keys of an agent that are not options for its model.
 const AGENT_KEYS: [&str; 12] = [
     "model",
     "variant",
@@ -30,7 +30,7 @@ const AGENT_KEYS: [&str; 12] = [
 /// Keys of OpenCode's terminal interface.
 const TERMINAL_KEYS: [&str; 3] = ["theme", "keybinds", "tui"];
 
-/// Turns one layer. Paths in it are relative to `from`.
+/// Converts one layer. Paths in it are relative to `from`.
 pub(super) fn layer(layer: &mut Map<String, Value>, environment: &Environment, from: &Path) {
     for key in TERMINAL_KEYS {
         layer.remove(key);
@@ -52,8 +52,8 @@ pub(super) fn layer(layer: &mut Map<String, Value>, environment: &Environment, f
     }
 }
 
-/// Turns one agent: old switches become permissions, `maxSteps` becomes `steps`, and what is not known is a
-/// setting for its model.
+/// Converts one agent: old switches become permissions, `maxSteps` becomes `steps`, and unknown keys become options
+/// for its model.
 pub(super) fn agent(agent: &mut Map<String, Value>) {
     agent.remove("name");
     let mut allowed = switches(agent.remove("tools"));
@@ -85,7 +85,7 @@ pub(super) fn agent(agent: &mut Map<String, Value>) {
     }
 }
 
-/// Turns what all layers amount to.
+/// Converts the merged configuration.
 pub(super) fn finish(config: &mut Map<String, Value>, environment: &Environment) {
     if let Some(Value::Object(modes)) = config.remove("mode") {
         let agents = config.entry("agent").or_insert_with(|| json!({}));
@@ -96,7 +96,7 @@ pub(super) fn finish(config: &mut Map<String, Value>, environment: &Environment)
     }
     let mut allowed = Value::Object(switches(config.remove("tools")));
     if allowed != json!({}) {
-        // Below what is said about permissions: whoever says both means the newer way.
+        // `permission` is the newer form, so it overrides `tools`.
         if let Some(written) = config.remove("permission") {
             merge_value(&mut allowed, written);
         }
@@ -117,14 +117,14 @@ pub(super) fn finish(config: &mut Map<String, Value>, environment: &Environment)
     }
 }
 
-/// One action is an action for everything.
+/// A single action applies to everything.
 pub(super) fn full_permission(written: &mut Value) {
     if written.is_string() {
         *written = json!({ "*": written.take() });
     }
 }
 
-/// Old switches of tools, as permissions.
+/// Converts old switches of tools to permissions.
 fn switches(tools: Option<Value>) -> Map<String, Value> {
     let tools = match tools {
         Some(Value::Object(tools)) => tools,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_layers_amount_to_is_finished() {
+    fn the_merged_configuration_is_converted() {
         let none: &[(&str, &str)] = &[];
         let cases = [
             (

@@ -1,8 +1,8 @@
-//! Permissions as people write them, as rules.
+//! Converts configured permissions to rules.
 //!
-//! The order of a file is the order of the rules, and of the rules that match the last one wins. So a general
-//! entry belongs before a special one: `{ "bash": { "*": "ask", "git *": "allow" } }`. Merging keeps the place
-//! of a key that was there before; that is OpenCode's way too.
+//! The rules have the order of the file, and the last matching rule wins. So a general entry belongs before a
+//! special one: `{ "bash": { "*": "ask", "git *": "allow" } }`. As in OpenCode, merging keeps the place of an
+//! existing key.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use protocol::{
     request::{Action, Rule},
 };
 
-/// Tools whose old switches mean the permission to edit.
+/// Tools whose old switches control the permission to edit.
 const EDITORS: [&str; 4] = ["write", "edit", "patch", "multiedit"];
 
 /// The permission to change files.
@@ -44,12 +44,12 @@ pub fn tool_rules(tools: &Ordered<bool>) -> Vec<Rule> {
     tools.iter().map(|(tool, on)| Rule::new(permission_of(tool), "*", switched(*on))).collect()
 }
 
-/// The permission that an old switch of a tool is about.
+/// The permission that an old switch of a tool controls.
 pub(super) fn permission_of(tool: &str) -> &str {
     if EDITORS.contains(&tool) { EDIT } else { tool }
 }
 
-/// What an old switch means.
+/// The action of an old switch.
 pub(super) fn switched(on: bool) -> Action {
     if on { Action::Allow } else { Action::Deny }
 }

@@ -1,48 +1,46 @@
-//! Where Baton keeps its files, by the XDG base directory specification.
+//! The locations of Baton's files, by the XDG base directory specification.
 //!
-//! A directory given by the person wins over all of it and then holds everything, so that a second server or a
-//! test can be kept apart with one option.
+//! A directory that the user chooses overrides all of them and contains everything, so that one option separates a
+//! second server or a test.
 
 use std::path::{Path, PathBuf};
 
 use super::Environment;
 
-/// The name of our directory inside the shared ones.
+/// The name of Baton's directory inside the XDG directories.
 const NAME: &str = "baton";
 
-/// The database's file name inside the data directory.
 pub const DATABASE: &str = "baton.db";
 
-/// There is no place to keep files in.
+/// The data directory cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no home directory is known, so there is no place for data: set HOME, or choose a data directory")]
+#[error("the data directory is unknown because HOME is not set; set HOME, or choose a data directory")]
 pub struct Homeless;
 
-/// Where things are kept. Nothing is created.
+/// The directories of Baton's files. They are not created here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// What must not be lost: the database.
+    /// Data that must not be lost: the database.
     pub data: PathBuf,
-    /// What is convenient to keep.
+    /// State that is useful to keep.
     pub state: PathBuf,
-    /// What was said to nobody in particular.
+    /// The directory of log files.
     pub log: PathBuf,
-    /// What can be fetched again.
+    /// Data that can be fetched again.
     pub cache: PathBuf,
 }
 
 impl Places {
-    /// The places for this user, or below `chosen` if that is given.
+    /// The directories of this user, or below `chosen` if it is given.
     pub fn find(chosen: Option<&Path>) -> Result<Self, Homeless> {
         Self::resolve(chosen, &Environment::capture())
     }
 
-    /// The database.
     pub fn database(&self) -> PathBuf {
         self.data.join(DATABASE)
     }
 
-    /// The places in this environment, or below `chosen` if that is given.
+    /// The directories in this environment, or below `chosen` if it is given.
     pub fn resolve(chosen: Option<&Path>, environment: &Environment) -> Result<Self, Homeless> {
         if let Some(chosen) = chosen {
             let data = chosen.to_path_buf();

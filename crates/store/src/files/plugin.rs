@@ -1,7 +1,7 @@
-//! Plugins in a configuration: what makes two entries the same, and where a path leads.
+//! Plugins in a configuration: the identity of entries, and the resolution of paths.
 //!
 //! An entry is the name of a package (`name@version`), a path or a `file://` address; or a pair of that and
-//! settings. The same package, or the same file, counts once: the last entry wins and takes its place.
+//! options. The same package or file is loaded once: the last entry wins, at its place.
 
 use std::{
     ffi::OsString,
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{Environment, walk};
 
-/// Adds entries to a list.
+/// Appends entries to a list and removes repeated ones.
 pub(super) fn append(below: &mut Vec<Value>, above: Vec<Value>) {
     below.extend(above);
     let mut kept: Vec<Value> = Vec::with_capacity(below.len());
@@ -30,18 +30,18 @@ pub(super) fn append(below: &mut Vec<Value>, above: Vec<Value>) {
     *below = kept;
 }
 
-/// What an entry is about: the address of a file, or the name of a package without its version.
+/// The identity of an entry: the address of a file, or the name of a package without its version.
 fn identity(entry: &Value) -> Option<&str> {
     let spec = match entry {
         Value::Array(pair) => pair.first()?.as_str()?,
         other => other.as_str()?,
     };
-    // A scope begins with the sign that otherwise begins a version.
+    // A scope begins with the character that otherwise begins a version.
     let version = spec.rfind('@').filter(|at| *at > 0 && !spec.starts_with("file://"));
     version.map_or(Some(spec), |at| spec.get(..at))
 }
 
-/// The file of a plugin whose path is resolved; nothing for a package.
+/// The file of a plugin with a resolved path; `None` for a package.
 pub(super) fn file(entry: &Value) -> Option<PathBuf> {
     let address = identity(entry)?.strip_prefix("file://")?;
     let mut bytes = Vec::with_capacity(address.len());
@@ -56,7 +56,7 @@ pub(super) fn file(entry: &Value) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(bytes)))
 }
 
-/// Makes paths in a list of plugins absolute, so that it no longer matters which file they are from.
+/// Makes paths in a list of plugins absolute, so that they no longer depend on the file they are from.
 pub(super) fn resolve(plugins: &mut Value, environment: &Environment, from: &Path) {
     let Value::Array(entries) = plugins else { return };
     for entry in entries {
@@ -72,7 +72,6 @@ pub(super) fn resolve(plugins: &mut Value, environment: &Environment, from: &Pat
     }
 }
 
-/// A path as a `file://` address.
 pub(super) fn address(path: &Path) -> String {
     let path = path.to_string_lossy();
     let letters = path.bytes().map(|byte| {

@@ -1,24 +1,20 @@
-//! What is wrong with a file, where, and what would be right.
+//! An error or a warning about a file, with its position and the allowed values.
 
 use std::{fmt, path::PathBuf};
 
-/// A place in a text, counted from 1; columns are characters.
+/// A position in a text, counted from 1; columns are characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// The line.
     pub line: usize,
-    /// The character in it.
     pub column: usize,
 }
 
-/// Where a text came from.
+/// The origin of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// A file.
     File(PathBuf),
-    /// An environment variable.
     Variable(&'static str),
-    /// All of them together.
+    /// All layers together.
     Merged,
 }
 
@@ -32,23 +28,22 @@ impl fmt::Display for Source {
     }
 }
 
-/// One thing that is wrong, or odd. The message never repeats a value: it could be a secret.
+/// An error or a warning. The message never repeats a value, which could be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// In which text.
     pub source: Source,
-    /// Where in it, if that is known.
+    /// `None` if the position is unknown.
     pub at: Option<Position>,
-    /// Which key, as a path (`agent.build.mode`); empty if it is about the whole.
+    /// The key as a path (`agent.build.mode`); empty if the problem concerns the whole text.
     pub key: String,
-    /// What is wrong, as a sentence.
+    /// A complete sentence.
     pub message: String,
-    /// What would be right, where that is a list.
+    /// The allowed values, if there is a list.
     pub allowed: Vec<String>,
 }
 
 impl Problem {
-    /// About a text as a whole, or no key in particular.
+    /// A problem that concerns a whole text, or no key in particular.
     pub(super) fn about(source: &Source, at: Option<Position>, message: impl Into<String>) -> Self {
         Self { source: source.clone(), at, key: String::new(), message: message.into(), allowed: Vec::new() }
     }
@@ -64,7 +59,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Files that cannot be used: everything that is wrong with them.
+/// Files that cannot be used, with all their errors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", lines(.problems))]
 pub struct Invalid {

@@ -1,12 +1,12 @@
-//! A configuration as clients may see it.
+//! Removes secrets from a configuration before clients see it.
 //!
-//! [`Config`] leaves secrets out by itself where a field or its name tells of one. Here what is hidden in other
-//! texts is taken out too: passwords and tokens in addresses, and in the arguments of programs.
+//! [`Config`] leaves out fields that are secret by type or name. This module also removes secrets inside other
+//! texts: passwords and tokens in addresses, and in the arguments of programs.
 
 use protocol::{config::Config, secret::is_secret};
 use serde_json::Value;
 
-/// Stands for what is not shown.
+/// Replaces a secret.
 const HIDDEN: &str = "…";
 
 /// The public form of a configuration, for `GET /config`.
@@ -37,7 +37,7 @@ fn hide(value: &mut Value) {
     }
 }
 
-/// An address without a password or token, if it has one.
+/// An address without its password or token; `None` if it has neither.
 fn address(text: &str) -> Option<String> {
     let (scheme, rest) = text.split_once("://")?;
     if scheme.is_empty()
@@ -62,7 +62,7 @@ fn parameter(pair: &str) -> String {
     }
 }
 
-/// Takes out what follows options like `--api-key`.
+/// Removes the values of options like `--api-key`.
 fn arguments(words: &mut [Value]) {
     let mut follows = false;
     for word in words {
@@ -87,7 +87,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_shown_is_a_configuration_again() {
+    fn a_redacted_configuration_is_valid_again() {
         let config: Config = serde_json::from_value(json!({
             "provider": { "a": { "options": { "apiKey": "sk-1", "timeout": false, "x": { "token": "sk-2" } } } },
             "mcp": { "a": { "type": "remote", "url": "https://u:p@a.test", "oauth": { "clientSecret": "sk-3" } } },

@@ -1,4 +1,4 @@
-//! Putting a new text in the place of a file, all at once: a crash leaves the old one or the new one.
+//! Replaces a file atomically: a crash leaves the old version or the new one.
 
 use std::{
     ffi::OsString,
@@ -8,10 +8,10 @@ use std::{
     path::Path,
 };
 
-/// What a file's owner may do, and nobody else.
+/// The mode of files that only their owner may read and write.
 pub(super) const OWNER_ONLY: u32 = 0o600;
 
-/// Writes a file beside the other one and puts it in its place. Only one caller at a time may do so for a file.
+/// Writes a second file and renames it over the first. Callers must not replace the same file concurrently.
 pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidFilename.into());
@@ -25,7 +25,7 @@ pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
     }
     let replaced = write(&new, text, mode).and_then(|()| fs::rename(&new, path));
     if replaced.is_err() {
-        // It may not be there at all, and what went wrong first is what counts.
+        // The file may not exist, and the first error is the one to report.
         let _ = fs::remove_file(&new);
     }
     replaced?;

@@ -1,7 +1,7 @@
-//! Holds a document against the JSON schema of a configuration, and says everything that is wrong with it.
+//! Checks a document against the JSON schema of a configuration, and reports every error in it.
 //!
-//! The schema comes from the types in [`protocol::config`], so there is one description of what is allowed.
-//! Only the words that those types produce are understood here; this is no validator for other schemas.
+//! The schema comes from the types in [`protocol::config`], so there is one description of what is allowed. This
+//! module supports only the keywords that those types produce; it is not a general validator.
 
 use std::sync::LazyLock;
 
@@ -15,23 +15,23 @@ use super::{
 
 static CONFIG: LazyLock<Value> = LazyLock::new(protocol::config::schema);
 
-/// What a document is to be.
+/// The expected kind of document.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Expected {
-    /// The name of a definition; none for a whole configuration.
+    /// The name of a definition; `None` for a whole configuration.
     pub(super) definition: Option<&'static str>,
-    /// What the document is called in messages about all of it.
+    /// The name of the document in messages that concern all of it.
     pub(super) subject: &'static str,
-    /// Keys that are there although the definition does not know them.
+    /// Allowed keys that the definition does not contain.
     pub(super) besides: &'static [&'static str],
-    /// Keys the definition requires that come from elsewhere.
+    /// Required keys that do not come from the document.
     pub(super) supplied: &'static [&'static str],
-    /// Whether unknown keys of the document itself are wrong, and not only odd.
+    /// True if unknown keys at the top level are errors, not only warnings.
     pub(super) closed: bool,
 }
 
-/// A configuration. The three extra keys are of OpenCode's terminal interface; it takes them out of such files
-/// by itself, so they may still be in one.
+/// A configuration. The three extra keys belong to OpenCode's terminal interface, which removes them from such
+/// files, so a file may still contain them.
 pub(super) const CONFIGURATION: Expected = Expected {
     definition: None,
     subject: "the configuration",
@@ -40,7 +40,7 @@ pub(super) const CONFIGURATION: Expected = Expected {
     closed: true,
 };
 
-/// What is said about permissions.
+/// The value of `permission`.
 pub(super) const PERMISSION: Expected = Expected {
     definition: Some("PermissionConfig"),
     subject: "the permission",
@@ -67,16 +67,14 @@ pub(super) const COMMAND: Expected = Expected {
     closed: false,
 };
 
-/// What was found in a document.
+/// The errors and warnings in a document.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// It cannot be used because of these.
+    /// Errors, which make the document invalid.
     pub(super) wrong: Vec<Problem>,
-    /// Somebody might want to know of these.
     pub(super) odd: Vec<Problem>,
 }
 
-/// Checks a document.
 pub(super) fn check(node: &Node, expected: &Expected, source: &Source) -> Findings {
     let root: &Value = &CONFIG;
     let defined = |name| root.get("$defs").and_then(|definitions| definitions.get(name));
@@ -92,7 +90,6 @@ pub(super) fn check(node: &Node, expected: &Expected, source: &Source) -> Findin
     findings
 }
 
-/// One thing that does not fit.
 #[derive(Debug, Clone)]
 struct Finding {
     at: Position,
@@ -103,11 +100,11 @@ struct Finding {
 
 #[derive(Debug, Clone)]
 enum What {
-    /// It has to be one of these.
+    /// The value must be one of these.
     Choice(Vec<String>),
-    /// It is not one of these keys.
+    /// The key must be one of these.
     Unknown(Vec<String>),
-    /// Anything else.
+    /// Another error, as the rest of a sentence.
     Other(String),
 }
 
@@ -217,7 +214,7 @@ impl Check<'_> {
         }
     }
 
-    /// Several forms are allowed. If none fits, what is said is about the one that was probably meant.
+    /// Checks a value with several allowed forms. If none matches, reports the errors of the closest one.
     fn any(&self, schema: &Value, branches: &[Value], node: &Node, key: &str, out: &mut Vec<Finding>) {
         let candidates = branches.iter().filter(|branch| self.fits(branch, node));
         let mut results: Vec<Vec<Finding>> = candidates
@@ -234,7 +231,7 @@ impl Check<'_> {
             out.push(Finding { at: node.at, key: key.to_owned(), what: What::Other(message), wrong: true });
             return;
         };
-        // What would be right at one place is what any of the forms would take there.
+        // The allowed values at a key are those of all forms.
         for other in results.flatten() {
             let same = best.iter_mut().find(|finding| finding.key == other.key);
             if let (Some(Finding { what: What::Choice(allowed), .. }), What::Choice(more)) =
@@ -246,7 +243,7 @@ impl Check<'_> {
         out.append(&mut best);
     }
 
-    /// Whether a node is of the right kind, whatever is in it.
+    /// Returns true if a node has the right type, whatever it contains.
     fn fits(&self, schema: &Value, node: &Node) -> bool {
         let schema = self.resolve(schema);
         if let Some(choices) = choices(schema) {
@@ -266,7 +263,7 @@ impl Check<'_> {
         }
     }
 
-    /// What fits, in words.
+    /// A description of the allowed values.
     fn described(&self, schema: &Value) -> String {
         let schema = self.resolve(schema);
         if let Some(choices) = choices(schema) {
@@ -327,7 +324,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// The values a schema lists, if it does.
+/// The values that a schema lists, if it does.
 fn choices(schema: &Value) -> Option<Vec<&Value>> {
     if let Some(only) = schema.get("const") {
         return Some(vec![only]);
@@ -358,7 +355,7 @@ fn one_of(allowed: &[String]) -> String {
     }
 }
 
-/// Which bound a number breaks.
+/// A message about the limit that a number exceeds.
 fn bound(schema: &Value, number: &serde_json::Number) -> Option<String> {
     let value = number.as_f64()?;
     let limit = |name: &str| schema.get(name).and_then(Value::as_f64);
@@ -378,7 +375,7 @@ fn bound(schema: &Value, number: &serde_json::Number) -> Option<String> {
     most.filter(|most| value > *most).map(|most| format!("must be at most {most}"))
 }
 
-/// A path with one more step.
+/// A path with one more key.
 pub(super) fn joined(key: &str, name: &str) -> String {
     let plain =
         !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_-$".contains(letter));
@@ -470,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_listed() {
+    fn allowed_values_are_listed() {
         let text = r#"{ "share": 1 }"#;
         let node = document::parse(text, &|_| Position { line: 1, column: 1 }).unwrap().unwrap();
         let findings = check(&node, &CONFIGURATION, &Source::Merged);
@@ -479,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_told_at_once() {
+    fn all_errors_are_reported_at_once() {
         assert_eq!(problems(r#"{ "a": 1, "model": 1, "share": 1, "mcp": [] }"#).len(), 4);
     }
 }

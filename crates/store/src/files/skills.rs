@@ -1,15 +1,15 @@
 //! Skills: instructions in `SKILL.md` files that an agent reads when it needs them.
 //!
-//! They are looked for in these places; of two with one name the later counts:
+//! They are searched in these places; of two skills with one name the later counts:
 //!
 //! 1. `~/.claude/skills` and `~/.agents/skills`
 //! 2. the same two in the directory and those above it, up to the worktree
 //! 3. `skill` and `skills` of the configuration directories
 //! 4. the directories in `skills.paths`
 //!
-//! Those of 1 and 2 are passed by with `OPENCODE_DISABLE_EXTERNAL_SKILLS`, and Claude's of them with
-//! `OPENCODE_DISABLE_CLAUDE_CODE` or `OPENCODE_DISABLE_CLAUDE_CODE_SKILLS`. What `skills.urls` lists is for
-//! somebody with a network to fetch. A file that is not understood is no reason to refuse the others.
+//! `OPENCODE_DISABLE_EXTERNAL_SKILLS` skips 1 and 2. `OPENCODE_DISABLE_CLAUDE_CODE` and
+//! `OPENCODE_DISABLE_CLAUDE_CODE_SKILLS` skip Claude's directories in them. The caller has to fetch the addresses
+//! in `skills.urls`. An invalid file is skipped with a warning.
 
 use std::{
     collections::BTreeMap,
@@ -28,18 +28,16 @@ use super::{
 /// The file that makes a directory a skill.
 const FILE: &str = "SKILL.md";
 
-/// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skills {
-    /// By name.
     pub skills: BTreeMap<String, Skill>,
-    /// Files and directories that are not understood.
+    /// Invalid files and missing directories.
     pub warnings: Vec<Problem>,
-    /// Where they were looked for.
+    /// The searched files and directories.
     pub trace: Trace,
 }
 
-/// Finds the skills for a place of work.
+/// Finds the skills for a site.
 pub fn find(environment: &Environment, site: &Site, loaded: &Loaded) -> Skills {
     let mut found = Skills::default();
     for directory in places(environment, site, loaded) {
@@ -94,7 +92,7 @@ fn read(path: &Path) -> Result<Skill, Problem> {
     let data = page.data.into_value();
     let text = |name: &str| data.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
     let Some(name) = text("name").filter(|name| !name.is_empty()) else {
-        let message = "the front matter needs a `name`, so this skill is left out";
+        let message = "the front matter has no `name`; ignoring this skill";
         return Err(Problem::about(&Source::File(path.to_owned()), Some(at), message));
     };
     let location = path.to_string_lossy().into_owned();

@@ -1,6 +1,6 @@
-//! What somebody probably meant to write.
+//! Suggestions for misspelt names.
 
-/// The known name that was probably meant. Letters in the wrong order are one slip of the finger.
+/// The known name that the user probably meant. Swapped letters count as one mistake.
 pub(super) fn closest<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
     let letters = |name: &str| {
         let mut letters: Vec<char> = name.chars().collect();
@@ -14,7 +14,7 @@ pub(super) fn closest<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
     (slips <= 2 && slips * 2 < name.chars().count()).then_some(known)
 }
 
-/// How many letters have to be put in, taken out or changed to get from one name to the other.
+/// The edit distance: the number of letters to insert, delete or change.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.chars().count()).collect();
     for (taken, letter) in from.chars().enumerate() {

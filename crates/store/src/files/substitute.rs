@@ -1,14 +1,13 @@
 //! `{env:NAME}` and `{file:path}` in a configuration's text.
 //!
-//! They are replaced before the text is read as JSON, as OpenCode does, so they work outside of strings too
-//! (`"port": {env:PORT}`). What is put in is escaped, so it can end neither a string nor a line. Comments are
-//! left alone. A variable that is not set is empty; a file that cannot be read is an error.
+//! They are replaced before the text is parsed as JSON, as OpenCode does, so they work outside of strings too
+//! (`"port": {env:PORT}`). Values are escaped, so they can end neither a string nor a line. Comments are left
+//! unchanged. A variable that is not set is empty; a file that cannot be read is an error.
 //!
-//! In a text that is not trusted nothing is read: [`conceal`] puts a mark in the place of each reference, and the values
-//! that hold a mark do not count.
+//! In a text that is not trusted nothing is read: [`conceal`] replaces each reference with a mark, and values that
+//! contain a mark do not count.
 //!
-//! Problems found later are at offsets of the new text; [`Substituted::origin`] tells where that was in the
-//! old one.
+//! Errors found later have offsets in the new text; [`Substituted::origin`] maps them to the old one.
 
 use std::{
     iter::Peekable,
@@ -18,24 +17,24 @@ use std::{
 
 use super::Environment;
 
-/// Stands for a reference that is not filled in. A text that contains it by itself is withheld like one that held a
-/// reference, so it need not be secret.
+/// Replaces a reference in an untrusted text. A text that already contains the mark is withheld too, so the mark
+/// need not be secret.
 pub(super) const MARK: &str = "\u{e000}withheld\u{e000}";
 
-/// A text with everything put in.
+/// A text with all references replaced.
 #[derive(Debug)]
 pub(super) struct Substituted {
     pub(super) text: String,
     replaced: Vec<Replaced>,
-    /// Files that were put in.
+    /// Files that were included.
     pub(super) files: Vec<PathBuf>,
-    /// Variables that are not set, and where they are asked for in the old text.
+    /// Variables that are not set, with their offset in the old text.
     pub(super) unset: Vec<(usize, String)>,
-    /// Files that cannot be read, where they are asked for, and why.
+    /// Files that cannot be read, with their offset in the old text and the reason.
     pub(super) unread: Vec<(usize, PathBuf, String)>,
 }
 
-/// What was replaced: from where to where in the new text and in the old.
+/// A replaced range, in the new text and in the old.
 #[derive(Debug)]
 struct Replaced {
     new: (usize, usize),
@@ -43,7 +42,7 @@ struct Replaced {
 }
 
 impl Substituted {
-    /// Where in the old text an offset of the new one was.
+    /// The offset in the old text of an offset in the new one.
     pub(super) fn origin(&self, offset: usize) -> usize {
         match self.replaced.iter().rfind(|replaced| replaced.new.0 <= offset) {
             None => offset,
@@ -53,7 +52,7 @@ impl Substituted {
     }
 }
 
-/// What a part of the text is.
+/// The syntactic context of a character.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Plain,
@@ -62,7 +61,8 @@ enum Part {
     BlockComment,
 }
 
-/// Puts in what `text` asks for. Paths are relative to `from`; `read` returns a file's text, or why not.
+/// Replaces all references in `text`. Paths are relative to `from`; `read` returns a file's text, or the reason why
+/// it cannot.
 pub(super) fn substitute(
     text: &str,
     environment: &Environment,
@@ -74,14 +74,14 @@ pub(super) fn substitute(
     })
 }
 
-/// Puts a mark in the place of every reference, and reads nothing.
+/// Replaces every reference with a mark, and reads nothing.
 pub(super) fn conceal(text: &str) -> Substituted {
     replace(text, &Environment::default(), &mut |_, part, _, _| {
         if part == Part::Quoted { MARK.to_owned() } else { format!("\"{MARK}\"") }
     })
 }
 
-/// Replaces every reference by what `fill` says.
+/// Replaces every reference with the result of `fill`.
 fn replace(
     text: &str,
     environment: &Environment,
@@ -115,7 +115,7 @@ fn replace(
     out
 }
 
-/// What comes after a letter. Two-letter signs are taken whole.
+/// The context after a character. Two-character tokens are consumed whole.
 fn follow(part: Part, letter: char, letters: &mut Peekable<CharIndices<'_>>, out: &mut String) -> Part {
     let mut then = |expected: fn(char) -> bool| {
         let next = letters.next_if(|(_, letter)| expected(*letter));
@@ -139,10 +139,10 @@ fn follow(part: Part, letter: char, letters: &mut Peekable<CharIndices<'_>>, out
     }
 }
 
-/// Something to put in.
+/// A placeholder in the text.
 struct Reference {
     what: What,
-    /// Of the reference itself, in bytes.
+    /// Length of the placeholder itself, in bytes.
     length: usize,
 }
 
@@ -186,7 +186,7 @@ impl Reference {
     }
 }
 
-/// The reference at the beginning of a text, if there is one. It does not go beyond its line or string.
+/// The placeholder at the beginning of a text, if there is one. It does not extend beyond its line or string.
 fn reference(text: &str, environment: &Environment) -> Option<Reference> {
     if let Some(name) = variable(text) {
         return Some(Reference {
@@ -227,7 +227,7 @@ fn variable(text: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(['"', '\n', '{'])).then_some(name)
 }
 
-/// A text as it is written inside a JSON string.
+/// Escapes a text for a JSON string.
 fn escaped(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
@@ -256,7 +256,7 @@ mod tests {
             (r#"["{env:A}"]"#, r#"["x\"\ny"]"#),
             (r#"["{env:NO}!"]"#, r#"["!"]"#),
             (r#"["{file:a.txt}"]"#, r#"["one\ntwo"]"#),
-            // What is put in is not looked at again.
+            // Replaced values are not searched for references again.
             (r#"["{file:~/b.txt}"]"#, r#"["from {env:PORT}"]"#),
             (r#"["{env:F}"]"#, r#"["{file:/secret}"]"#),
             (r#"["{file:{env:HOME}/b.txt}"]"#, r#"["from {env:PORT}"]"#),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_its_place() {
+    fn missing_variables_and_files_are_reported_with_their_offset() {
         let text = "[\n\"{env:NO}\", \"{file:{env:NO}no}\"]";
         let out = run(text);
         assert_eq!(out.unset, [(3, "NO".to_owned()), (15, "NO".to_owned())]);
@@ -306,7 +306,7 @@ mod tests {
         for key in ["\"a\"", "\"b\"", "\"c\"", "1}"] {
             assert_eq!(out.origin(out.text.find(key).unwrap()), text.find(key).unwrap(), "{key}");
         }
-        // Inside of what was put in, it is the reference.
+        // An offset inside a replaced value maps to its reference.
         assert_eq!(out.origin(out.text.find("80").unwrap() + 1), text.find("{env:PORT}").unwrap());
     }
 }

@@ -1,4 +1,4 @@
-//! Whole loads: directories with files in them, an environment, and what comes of it.
+//! Loads complete configurations from directories, files and an environment.
 
 mod auth;
 mod change;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use super::{Environment, Guard, Invalid, Loaded, Problem, Site, load, redacted};
 
-/// A disk with a home (`me`), a repository (`project`) and a directory in it to work in (`project/sub`).
+/// A disk with a home (`me`), a repository (`project`) and a session's directory (`project/sub`).
 struct World {
     root: TempDir,
     environment: Environment,
@@ -40,7 +40,7 @@ impl World {
         self.root.path().join(path)
     }
 
-    /// Writes files; `§` in a text stands for the root.
+    /// Writes files; `§` in a text is replaced by the root.
     fn with(self, files: &[(&str, &str)]) -> Self {
         for (path, text) in files {
             let path = self.at(path);
@@ -66,12 +66,12 @@ impl World {
         load(&self.environment, &self.site(), &Guard::trusting())
     }
 
-    /// What is loaded in a directory that the user does not trust.
+    /// The configuration of a directory that the user does not trust.
     fn load_untrusted(&self) -> Loaded {
         load(&self.environment, &self.site(), &Guard::strict()).unwrap()
     }
 
-    /// What a configuration amounts to, as clients see it.
+    /// The configuration that clients see.
     fn config(&self) -> Value {
         match self.load() {
             Ok(loaded) => redacted(&loaded.config),
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// A text that does not depend on where the root is.
+    /// A text with the root replaced, so that it does not depend on its path.
     fn plain(&self, text: &str) -> String {
         text.replace(&*self.root.path().to_string_lossy(), "@")
     }

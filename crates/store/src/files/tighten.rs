@@ -1,11 +1,11 @@
-//! Keys with which a project can tighten what the user set, and never loosen it.
+//! Keys with which a project can tighten the user's settings, and never loosen them.
 //!
-//! A project's files may come with a clone, and an agent that works in the project may write them. So they are kept
-//! out of the ordinary merge for these keys and are compared with the result of all other layers:
+//! A project's files may come with a clone, and an agent that works in the project may write them. So these keys
+//! are left out of the ordinary merge and compared with the result of all other layers:
 //!
 //! - `sandbox`: the stricter mode counts, and the network is off if either side switches it off
 //! - `webfetch.private_addresses`: a project can only set `false`
-//! - `limits.request_reply`: a project can only set `reject`; any other reply would answer what the user is asked
+//! - `limits.request_reply`: a project can only set `reject`; any other reply would answer in the user's place
 //! - `permission_final`: no project can set it; a final rule that allows would override the user's own rules
 //!
 //! Every value that has no effect becomes a warning with its file and key.
@@ -29,7 +29,7 @@ const REPLY: &str = "request_reply";
 /// The reply that allows nothing.
 const REJECT: &str = "reject";
 
-/// What a project's file says about one of the keys.
+/// A project's value for one of the keys.
 #[derive(Debug)]
 pub(super) struct Claim {
     key: &'static str,
@@ -38,7 +38,7 @@ pub(super) struct Claim {
     at: Position,
 }
 
-/// The claims of a project's file.
+/// Collects the claims of a project's file.
 pub(super) fn claims(document: &Node, source: &Source) -> Vec<Claim> {
     let claim = |key: &'static str| {
         let entry = document.entry(key)?;
@@ -56,7 +56,7 @@ pub(super) fn claims(document: &Node, source: &Source) -> Vec<Claim> {
     [SANDBOX, WEBFETCH, FINAL].into_iter().filter_map(claim).chain(reply()).collect()
 }
 
-/// Takes the keys out of a project's layer.
+/// Removes the keys from a project's layer.
 pub(super) fn remove(layer: &mut Map<String, Value>) {
     for key in [SANDBOX, WEBFETCH, FINAL] {
         layer.remove(key);
@@ -66,7 +66,7 @@ pub(super) fn remove(layer: &mut Map<String, Value>) {
     }
 }
 
-/// Tightens what all other layers amount to, and returns a warning for each claim that would loosen it.
+/// Tightens the merged configuration, and returns a warning for each claim that would loosen it.
 pub(super) fn apply(merged: &mut Map<String, Value>, claims: &[Claim]) -> Vec<Problem> {
     let user_sandbox = read::<Sandbox>(merged.get(SANDBOX));
     let user_webfetch = read::<Webfetch>(merged.get(WEBFETCH));
@@ -108,16 +108,16 @@ impl Claim {
     }
 
     fn looser(&self, key: &str) -> Problem {
-        self.ignored(key, "would loosen what you set for all projects, so it has no effect here")
+        self.ignored(key, "would loosen your setting for all projects, so it has no effect here")
     }
 }
 
 fn read<'v, T: Deserialize<'v>>(value: Option<&'v Value>) -> Option<T> {
-    // Every layer was checked against the schema before.
+    // Every layer has already been checked against the schema.
     value.and_then(|value| T::deserialize(value).ok())
 }
 
-/// The claims about a key, merged as layers are.
+/// The claims about a key, merged like layers.
 fn together(claims: &[Claim], key: &str) -> Option<Value> {
     let mut values = claims.iter().filter(|claim| claim.key == key).map(|claim| claim.value.clone());
     let mut merged = values.next()?;
@@ -133,7 +133,7 @@ fn strictness(mode: SandboxMode) -> u8 {
     }
 }
 
-/// Whether a value says that the network may be used, which is more than not mentioning it.
+/// Returns true if a value explicitly allows the network.
 fn opens_network(sandbox: Sandbox) -> bool {
     matches!(sandbox, Sandbox::Full(SandboxConfig { network: Some(true), .. }))
 }
@@ -180,7 +180,7 @@ mod tests {
         Claim { key, value: value.clone(), source, at: Position { line: 1, column: 3 } }
     }
 
-    /// The outcome for a user's value and a project's, and the keys that had no effect.
+    /// The result for a user's value and a project's values, and the keys that had no effect.
     fn tightened(key: &'static str, user: Option<Value>, project: &[Value]) -> (Value, Vec<String>) {
         let mut merged: Map<String, Value> = user.map(|value| (key.to_owned(), value)).into_iter().collect();
         let claims: Vec<Claim> = project.iter().map(|value| claim(key, value)).collect();

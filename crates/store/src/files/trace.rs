@@ -1,7 +1,7 @@
-//! What was looked at, so that it can be told later whether it would look different now.
+//! Records the state of files and directories, to detect later whether they have changed.
 //!
-//! A file is known by its size, its number and when it was changed; a directory, by when something was put into
-//! it or taken out. What is not there is noted too, so that it is noticed when it comes.
+//! A file is identified by its size, inode and modification time, a directory by its modification time. Missing
+//! paths are recorded too, so that their creation is detected.
 
 use std::{
     collections::BTreeMap,
@@ -10,17 +10,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The looks of the files and directories something was read from.
+/// The state of the files and directories that something was read from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace(BTreeMap<PathBuf, Option<Look>>);
 
-/// How a file or directory looked.
+/// The state of a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     changed: (i64, i64),
     size: u64,
     number: u64,
-    /// Whose it is and who may write to it: this decides whether a project's file is trusted.
+    /// Owner and mode, which decide whether a project's file is trusted.
     owner: (u32, u32),
 }
 
@@ -34,21 +34,22 @@ impl Look {
 }
 
 impl Trace {
-    /// Notes how a place looks. To be called before it is read: what changes in between is then noticed.
+    /// Records the state of a path. Must be called before the path is read, so that a change in between is
+    /// detected.
     pub fn note(&mut self, path: &Path) {
         if !self.0.contains_key(path) {
             self.0.insert(path.to_owned(), Look::at(path));
         }
     }
 
-    /// Takes over what somebody else has noted.
+    /// Adds the records of another trace.
     pub fn join(&mut self, other: Self) {
         for (path, look) in other.0 {
             self.0.entry(path).or_insert(look);
         }
     }
 
-    /// Whether anything looks different now. Asks the file system once for each place, and so may block.
+    /// Returns true if anything has changed. Blocks for one file system call per path.
     pub fn is_stale(&self) -> bool {
         self.0.iter().any(|(path, look)| Look::at(path) != *look)
     }
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_goes_or_changes_is_noticed() {
+    fn created_removed_and_changed_paths_are_detected() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         fs::create_dir(at("folder")).unwrap();

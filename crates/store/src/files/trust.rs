@@ -1,8 +1,8 @@
 //! The directories that the user trusts.
 //!
-//! A project's configuration can name programs to run and addresses to send keys to, and a project may be somebody
-//! else's. So these parts count only in directories that the user has trusted ([`super::Guard`]). Trust in a directory
-//! holds for everything below it.
+//! A project's configuration can name programs to run and addresses to send keys to, and a project may be
+//! third-party. So these parts count only in directories that the user has trusted ([`super::Guard`]). Trust in a
+//! directory includes everything below it.
 
 use std::{
     collections::BTreeSet,
@@ -14,22 +14,21 @@ use serde::{Deserialize, Serialize};
 
 use super::replace::{OWNER_ONLY, replace};
 
-/// The file, in the data directory.
+/// The file's name in the data directory.
 const NAME: &str = "trusted.json";
 
-/// What the user trusts.
+/// The trusted directories.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trust {
     directories: BTreeSet<PathBuf>,
 }
 
 impl Trust {
-    /// Where it is kept.
     pub fn file(data: &Path) -> PathBuf {
         data.join(NAME)
     }
 
-    /// Reads it. Nothing is trusted if there is no file; a file that cannot be understood is an error.
+    /// Reads the file. Without a file nothing is trusted; an invalid file is an error.
     pub fn read(data: &Path) -> io::Result<Self> {
         match fs::read(Self::file(data)) {
             Ok(text) => serde_json::from_slice(&text).map_err(io::Error::other),
@@ -38,7 +37,6 @@ impl Trust {
         }
     }
 
-    /// Writes it.
     pub fn write(&self, data: &Path) -> io::Result<()> {
         fs::create_dir_all(data)?;
         let text = serde_json::to_vec_pretty(self).map_err(io::Error::other)?;
@@ -55,12 +53,12 @@ impl Trust {
         self.directories.iter().map(PathBuf::as_path)
     }
 
-    /// Trusts a directory; whether that is new.
+    /// Trusts a directory; returns false if it was already trusted.
     pub fn grant(&mut self, directory: &Path) -> bool {
         self.directories.insert(directory.to_owned())
     }
 
-    /// Trusts a directory no longer; whether it was trusted by itself.
+    /// Stops trusting a directory; returns false if the directory itself was not trusted.
     pub fn revoke(&mut self, directory: &Path) -> bool {
         self.directories.remove(directory)
     }
@@ -75,21 +73,21 @@ mod tests {
     fn trust_holds_for_everything_below_until_it_is_revoked() {
         let data = tempfile::tempdir().unwrap();
         let mut trust = Trust::read(data.path()).unwrap();
-        assert_eq!(trust.covering(Path::new("/people/ada/a")), None);
-        assert!(trust.grant(Path::new("/people/ada/a")) && !trust.grant(Path::new("/people/ada/a")));
+        assert_eq!(trust.covering(Path::new("/projects/ada/a")), None);
+        assert!(trust.grant(Path::new("/projects/ada/a")) && !trust.grant(Path::new("/projects/ada/a")));
         trust.write(data.path()).unwrap();
         let mut trust = Trust::read(data.path()).unwrap();
-        let granted = Path::new("/people/ada/a");
+        let granted = Path::new("/projects/ada/a");
         for (directory, by) in [
-            ("/people/ada/a", Some(granted)),
-            ("/people/ada/a/b/c", Some(granted)),
-            ("/people/ada", None),
-            ("/people/ada/ab", None),
+            ("/projects/ada/a", Some(granted)),
+            ("/projects/ada/a/b/c", Some(granted)),
+            ("/projects/ada", None),
+            ("/projects/ada/ab", None),
         ] {
             assert_eq!(trust.covering(Path::new(directory)), by, "{directory}");
         }
         assert_eq!(trust.directories().collect::<Vec<_>>(), [granted]);
-        assert!(trust.revoke(Path::new("/people/ada/a")) && !trust.revoke(Path::new("/people/ada/a")));
+        assert!(trust.revoke(Path::new("/projects/ada/a")) && !trust.revoke(Path::new("/projects/ada/a")));
         assert_eq!(trust.covering(granted), None);
         let mode = Trust::file(data.path()).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

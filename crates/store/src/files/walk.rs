@@ -1,7 +1,7 @@
-//! Finding and reading files, within bounds.
+//! Finds and reads files, within limits.
 //!
-//! These directories belong to people, and so may hold anything: links that lead in circles, pipes that never
-//! say anything, a checkout of the whole world. Nothing here follows, waits or reads for ever.
+//! The searched directories belong to users and may contain anything: circular links, pipes that never deliver,
+//! huge checkouts. Nothing here follows, waits or reads forever.
 
 use std::{
     collections::BTreeSet,
@@ -12,28 +12,28 @@ use std::{
 
 use super::Trace;
 
-/// How deep a directory is searched.
+/// Maximum depth of a search.
 pub(super) const MAX_DEPTH: usize = 16;
 
-/// Entries that are looked at in one search.
+/// Maximum number of entries in one search.
 const MAX_ENTRIES: usize = 20_000;
 
-/// Directories that hold other people's files.
+/// Directories with third-party files.
 const FOREIGN: [&str; 2] = [".git", "node_modules"];
 
-/// Reads a text file of at most so many bytes. `None` if there is none.
+/// Reads a text file of at most `max` bytes. `None` if it does not exist.
 pub(super) fn read(path: &Path, max: u64) -> io::Result<Option<String>> {
     let bytes = match read_bytes(path, max) {
         Ok(bytes) => bytes,
         Err(error) if is_absence(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text in UTF-8"))?;
-    // Some editors begin a file with a mark that is no part of it.
+    let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not valid UTF-8"))?;
+    // Some editors begin a file with a byte order mark.
     Ok(Some(text.strip_prefix('\u{feff}').map(ToOwned::to_owned).unwrap_or(text)))
 }
 
-/// Reads the beginning of a text file, whatever its encoding, and tells whether there is more.
+/// Reads the beginning of a text file, whatever its encoding. Returns true if there is more.
 pub(super) fn read_beginning(path: &Path, max: usize) -> io::Result<(String, bool)> {
     check_file(path)?;
     let limit = u64::try_from(max).unwrap_or(u64::MAX);
@@ -43,7 +43,7 @@ pub(super) fn read_beginning(path: &Path, max: usize) -> io::Result<(String, boo
     bytes.truncate(max);
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
     if more {
-        // The cut may have gone through a letter.
+        // The cut may have split a character.
         text.truncate(text.trim_end_matches('\u{fffd}').len());
     }
     Ok((text, more))
@@ -59,17 +59,17 @@ fn read_bytes(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opening a pipe waits for somebody to write into it, so whether it is a file is asked first.
+/// Checks the type first, because opening a pipe waits for a writer.
 fn check_file(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.is_file() { Ok(()) } else { Err(io::Error::other("it is not a file")) }
 }
 
-/// Whether an error says that there is nothing there.
+/// Returns true if the error means that the path does not exist.
 pub(super) fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// An error as the rest of a sentence.
+/// An error as the end of a sentence.
 pub(super) fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "it does not exist".into(),
@@ -78,13 +78,13 @@ pub(super) fn reason(error: &io::Error) -> String {
     }
 }
 
-/// The files below a directory that are wanted, sorted; those in it are at depth 1. Links are followed, but no
-/// directory is entered twice.
+/// The files below a directory that `wanted` accepts, sorted; those directly in it are at depth 1. Links are
+/// followed, but no directory is entered twice.
 pub(super) fn files(directory: &Path, depth: usize, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     traced_files(directory, depth, wanted, &mut Trace::default())
 }
 
-/// The same, and notes where it looked.
+/// Like [`files`], and records the searched directories in `trace`.
 pub(super) fn traced_files(
     directory: &Path,
     depth: usize,
@@ -129,7 +129,7 @@ impl Search<'_> {
     }
 }
 
-/// A directory and those above it, up to and with the last one. If that is not above, up to the root.
+/// A directory and its ancestors, up to and including `last`. If `last` is not an ancestor, up to the root.
 pub(super) fn upwards<'p>(directory: &'p Path, last: &'p Path) -> impl Iterator<Item = &'p Path> {
     let mut done = false;
     directory.ancestors().take_while(move |path| {
@@ -139,7 +139,7 @@ pub(super) fn upwards<'p>(directory: &'p Path, last: &'p Path) -> impl Iterator<
     })
 }
 
-/// A path without `.` and `..`, as it is written: links are not looked at.
+/// A path without `.` and `..`, resolved textually: links are not followed.
 pub(super) fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for component in path.components() {
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn circles_pipes_and_foreign_directories_are_passed_by() {
+    fn circular_links_pipes_and_third_party_directories_are_skipped() {
         let root = tempfile::tempdir().unwrap();
         let at = |path: &str| root.path().join(path);
         fs::create_dir_all(at("a/b")).unwrap();

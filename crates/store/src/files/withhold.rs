@@ -1,9 +1,9 @@
 //! Splits a project's configuration into the parts that count without trust and those that do not.
 //!
 //! A part needs trust if it runs a program, calls an address, reads a variable or a file outside of the project, or
-//! decides where a key of the user is sent. Such a part is taken out whole: half an MCP server, or a provider with the
-//! user's key and the project's address, would be worse than none. Rules that allow something without a question need
-//! trust, too: with them, a project's text could make a model run any program.
+//! decides where a key of the user is sent. Such a part is removed as a whole: half an MCP server, or a provider
+//! with the user's key and the project's address, would be worse than none. Rules that allow something without
+//! asking need trust, too: with them, a project's text could make a model run any program.
 
 pub(super) mod rules;
 
@@ -20,13 +20,13 @@ use super::{
     substitute::MARK,
 };
 
-/// How a shell line begins in the template of a command.
+/// The beginning of a shell line in the template of a command.
 const SHELL_LINE: &str = "!`";
 
-/// How a variable begins in the address of a provider.
+/// The beginning of a variable in the address of a provider.
 const VARIABLE: &str = "${";
 
-/// Keys of a provider that say nothing about where it is or which key it gets.
+/// Keys of a provider that determine neither its address nor its key.
 const PROVIDER: [&str; 5] = ["name", "whitelist", "blacklist", "models", "options"];
 const PROVIDER_OPTIONS: [&str; 4] = ["setCacheKey", "timeout", "headerTimeout", "chunkTimeout"];
 const MODEL: [&str; 16] = [
@@ -48,25 +48,24 @@ const MODEL: [&str; 16] = [
     "variants",
 ];
 
-/// Keys of a provider that take a key of the user's, whatever the provider is.
+/// Keys with which a provider gets a key of the user, whatever the provider is.
 const BORROWED_KEY: [&str; 2] = ["env", "id"];
 
-/// Keys of another vendor's agent that start nothing and loosen nothing, as long as `enabled` is not true.
+/// Keys of an external agent that start nothing and loosen nothing, unless `enabled` is true.
 const AGENT: [&str; 3] = ["enabled", "models", "idle_seconds"];
 
-/// Keys of a formatter or language server that start nothing, as long as `disabled` is true.
+/// Keys of a formatter or language server that start nothing while `disabled` is true.
 const HELPER: [&str; 2] = ["disabled", "extensions"];
 
 /// A part that does not count.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Its key, as a path.
+    /// The key as a path.
     pub(super) key: String,
-    /// Why it needs trust.
     pub(super) kind: WithheldKind,
 }
 
-/// Takes everything out of a layer that needs trust. `held` are the keys of values that held a placeholder, `own` the
+/// Removes everything from a layer that needs trust. `held` are the keys of values with a placeholder, `own` the
 /// providers that the user's own layers configure.
 pub(super) fn withhold(
     layer: &mut Map<String, Value>,
@@ -98,7 +97,7 @@ pub(super) fn withhold(
         split.whole(key, WithheldKind::Program, |value| *value == Value::Bool(true));
     }
     split.whole("shell", WithheldKind::Program, |_| true);
-    // A commit runs the hooks of the repository.
+    // A commit runs the repository's hooks.
     split.whole("auto_commit", WithheldKind::Program, |value| *value == Value::Bool(true));
     split.whole("enterprise", WithheldKind::Address, |_| true);
     split.inner("skills", "urls", WithheldKind::Address);
@@ -113,8 +112,8 @@ pub(super) fn withhold(
     split.parts
 }
 
-/// Withholds the values of a document that hold a mark in the place of a placeholder, and returns their keys. An item of
-/// a list is withheld whole.
+/// Withholds the values of a document that contain a mark for a placeholder, and returns their keys. An item of a
+/// list is withheld as a whole.
 pub(super) fn placeholders(document: &mut Node) -> Vec<String> {
     let mut held = Vec::new();
     conceal(document, "", &mut held);
@@ -151,7 +150,7 @@ fn conceal(node: &mut Node, key: &str, held: &mut Vec<String>) {
     }
 }
 
-/// Takes out what cannot stand without a value that held a placeholder. `held` are the keys of such values.
+/// Removes what is invalid without a value that had a placeholder. `held` are the keys of such values.
 pub(super) fn complete(layer: &mut Map<String, Value>, held: &[String]) {
     if let Some(Value::Object(commands)) = layer.get_mut("command") {
         commands.retain(|_, command| command.get("template").is_some());
@@ -161,12 +160,12 @@ pub(super) fn complete(layer: &mut Map<String, Value>, held: &[String]) {
     }
 }
 
-/// Whether a key is the same as another one or below it.
+/// Returns true if a key is the same as another one or below it.
 pub(super) fn is_within(key: &str, above: &str) -> bool {
     key.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// Whether the template of a command contains shell lines.
+/// Returns true if the template of a command contains shell lines.
 pub(super) fn has_shell_lines(command: &Value) -> bool {
     command.get("template").and_then(Value::as_str).is_some_and(|template| template.contains(SHELL_LINE))
 }
@@ -177,7 +176,7 @@ struct Split<'a> {
 }
 
 impl Split<'_> {
-    /// Takes out the whole value of a key.
+    /// Removes the whole value of a key.
     fn whole(&mut self, key: &str, kind: WithheldKind, needs_trust: impl Fn(&Value) -> bool) {
         if self.layer.get(key).is_some_and(needs_trust) {
             self.layer.remove(key);
@@ -185,7 +184,7 @@ impl Split<'_> {
         }
     }
 
-    /// Takes out one key of a map.
+    /// Removes one key of a map.
     fn inner(&mut self, key: &str, inner: &str, kind: WithheldKind) {
         let map = self.layer.get_mut(key).and_then(Value::as_object_mut);
         if map.and_then(|map| map.remove(inner)).is_some() {
@@ -193,7 +192,7 @@ impl Split<'_> {
         }
     }
 
-    /// Takes out entries of a map.
+    /// Removes the entries of a map for which `counts` returns false.
     fn each(&mut self, key: &str, kind: WithheldKind, counts: impl Fn(&str, &Value) -> bool) {
         let Some(Value::Object(entries)) = self.layer.get_mut(key) else { return };
         entries.retain(|name, entry| {
@@ -205,7 +204,7 @@ impl Split<'_> {
         });
     }
 
-    /// Takes out items of a list: those that a kind and a name are returned for.
+    /// Removes the items of a list for which `needs_trust` returns a kind and a name.
     fn list(&mut self, key: &str, needs_trust: impl Fn(&Value) -> Option<(WithheldKind, String)>) {
         let Some(Value::Array(items)) = self.layer.get_mut(key) else { return };
         items.retain(|item| match needs_trust(item) {
@@ -218,7 +217,8 @@ impl Split<'_> {
     }
 }
 
-/// The specifier of a plugin, or an entry of `instructions`, without what may be a key in an address.
+/// The specifier of a plugin, or an entry of `instructions`, without the parts of an address that may contain a
+/// key.
 fn name_of(entry: &Value) -> String {
     let spec = match entry {
         Value::Array(pair) => pair.first().and_then(Value::as_str),
@@ -227,7 +227,7 @@ fn name_of(entry: &Value) -> String {
     spec.unwrap_or_default().split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
-/// Why an entry of `instructions` needs trust, if it does.
+/// The kind of trust that an entry of `instructions` needs, if any.
 fn instruction(written: &str) -> Option<WithheldKind> {
     if written.contains("://") {
         return Some(WithheldKind::Address);
@@ -237,12 +237,12 @@ fn instruction(written: &str) -> Option<WithheldKind> {
     leaves.then_some(WithheldKind::File)
 }
 
-/// Whether a provider's entry can send no key of the user's to an address of the project's.
+/// Returns true if a provider's entry cannot send a key of the user to an address of the project.
 fn is_provider_free(id: &str, entry: &Value, guard: &Guard, own: &BTreeSet<String>) -> bool {
     is_description(entry) || (!is_users(id, entry, guard, own) && !borrows(entry))
 }
 
-/// Whether an entry neither moves a provider nor touches its key.
+/// Returns true if an entry changes neither the address nor the key of a provider.
 fn is_description(entry: &Value) -> bool {
     let models = entry.get("models").and_then(Value::as_object);
     has_only(entry, &PROVIDER)
@@ -250,15 +250,15 @@ fn is_description(entry: &Value) -> bool {
         && models.is_none_or(|models| models.values().all(|model| has_only(model, &MODEL)))
 }
 
-/// Whether a provider may get a key of the user's: one that is configured, logged in to or in the environment. A key
-/// in the entry itself comes before one in the environment.
+/// Returns true if a provider may get a key of the user: one that is configured, logged in to or in the
+/// environment. A key in the entry itself comes before one in the environment.
 fn is_users(id: &str, entry: &Value, guard: &Guard, own: &BTreeSet<String>) -> bool {
     let key = entry.pointer("/options/apiKey").and_then(Value::as_str);
     let has_key = key.is_some_and(|key| !key.trim().is_empty());
     own.contains(id) || guard.logins.contains(id) || (guard.known.contains(id) && !has_key)
 }
 
-/// Whether an entry names a variable or another provider's key.
+/// Returns true if an entry refers to a variable or to another provider's key.
 fn borrows(entry: &Value) -> bool {
     BORROWED_KEY.iter().any(|key| entry.get(key).is_some()) || mentions(entry, VARIABLE)
 }

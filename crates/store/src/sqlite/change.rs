@@ -1,7 +1,7 @@
-//! What an event does to the tables, with its bodies already encoded.
+//! The table changes of an event, with their bodies already encoded.
 //!
-//! Encoding happens where a commit is asked for, not on the writer's thread: there is one of those and all
-//! sessions wait for it.
+//! The caller's task encodes them, not the writer's thread, because there is only one writer and all sessions wait
+//! for it.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct Prepared {
     pub(super) entries: Vec<Entry>,
 }
 
-/// An event, its JSON, and what it changes.
+/// An event, its JSON, and its change of the tables.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) event: Event,
@@ -34,7 +34,7 @@ pub(super) struct Entry {
 /// One change of the tables.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// Nothing but the log.
+    /// The event is only logged.
     None,
     SessionSaved {
         created: bool,
@@ -60,7 +60,7 @@ pub(super) enum Change {
         body: String,
     },
     Answered(String),
-    /// A permission, with what is allowed from now on.
+    /// A replied permission, with the approvals it creates.
     Permitted {
         id: String,
         saved: Vec<ApprovalRow>,
@@ -128,25 +128,25 @@ impl Prepared {
         })
     }
 
-    /// About how much is to be written.
+    /// Approximate number of bytes to write.
     pub(super) fn bytes(&self) -> usize {
         self.entries.iter().map(|entry| entry.json.len()).sum()
     }
 
-    /// Whether it may be the first of its session.
+    /// Returns true if the commit creates its session.
     pub(super) fn creates(&self) -> bool {
         let first = self.entries.first().map(|entry| &entry.change);
         matches!(first, Some(Change::SessionSaved { created: true, .. }))
     }
 
-    /// Whether it removes more than it writes.
+    /// Returns true if the commit removes a session or messages.
     pub(super) fn removes(&self) -> bool {
         let removes =
             |entry: &Entry| matches!(entry.change, Change::SessionDeleted | Change::MessageRemoved(_));
         self.entries.iter().any(removes)
     }
 
-    /// What the observer is told, once the first event is known to be at `first`.
+    /// The events for the observer; `first` is the position of the first one.
     pub(super) fn into_logged(self, first: u64) -> Vec<Logged> {
         let Self { session, directory, project, entries, .. } = self;
         (first..)
@@ -253,9 +253,9 @@ impl PartRow {
     }
 }
 
-/// What was encoded for the wire already cannot fail to be encoded for a column; if it does, nothing of the
-/// commit can be trusted.
+/// Values were already encoded for the wire, so encoding them for a column cannot fail. If it does, the whole
+/// commit is unusable.
 pub(super) fn encode(value: &impl Serialize) -> Result<String, Error> {
     serde_json::to_string(value)
-        .map_err(|error| Error::new(Failure::Corrupt, format!("a value could not be encoded: {error}")))
+        .map_err(|error| Error::new(Failure::Corrupt, format!("failed to encode a value: {error}")))
 }

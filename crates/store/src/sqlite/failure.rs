@@ -1,11 +1,11 @@
-//! From what SQLite says to what the engine branches on, in sentences: what happened, where, what to do.
+//! Converts SQLite's errors to the engine's failures, with a message that names the cause, the file and a remedy.
 
 use std::path::Path;
 
 use engine::ports::{Error, Failure};
 use rusqlite::ErrorCode;
 
-/// A file system with less room than this counts as full. SQLite reports some writes that fail for want of
+/// A file system with less free space than this counts as full. SQLite reports some writes that fail for lack of
 /// space (growing its shared memory, syncing) as plain I/O errors, without the system's reason.
 const NO_ROOM_BYTES: u64 = 64 * 1024;
 
@@ -13,21 +13,21 @@ const NO_ROOM_BYTES: u64 = 64 * 1024;
 pub(super) fn failed(path: &Path, doing: &str, error: &rusqlite::Error) -> Error {
     let failure = classify(path, error);
     let advice = match failure {
-        Failure::Full => "free some space and try again, nothing else is needed",
-        Failure::Corrupt => "restore the file from a backup, or move it away to begin anew",
+        Failure::Full => "free some space and try again",
+        Failure::Corrupt => "restore the file from a backup, or move it away to start with an empty database",
         Failure::Conflict | Failure::Unavailable => "check the disk and the permissions of the file",
     };
     Error::new(failure, format!("{error} while {doing} {}; {advice}", path.display()))
 }
 
-/// A connection for reading could not be had.
+/// A connection for reading could not be opened.
 pub(super) fn unopened(path: &Path, error: &str) -> Error {
-    Error::new(Failure::Unavailable, format!("{} could not be opened for reading ({error})", path.display()))
+    Error::new(Failure::Unavailable, format!("failed to open {} for reading: {error}", path.display()))
 }
 
-/// The store was closed, or its writer is gone.
+/// The store was closed, or its writer has ended.
 pub(super) fn closed(path: &Path) -> Error {
-    Error::new(Failure::Unavailable, format!("{} was closed; restart the server", path.display()))
+    Error::new(Failure::Unavailable, format!("{} is closed; restart the server", path.display()))
 }
 
 fn classify(path: &Path, error: &rusqlite::Error) -> Failure {
@@ -41,7 +41,7 @@ fn classify(path: &Path, error: &rusqlite::Error) -> Failure {
             }
             _ => Failure::Unavailable,
         },
-        // Rows that do not hold what we wrote into them.
+        // Rows that do not contain what we wrote.
         Sql::FromSqlConversionFailure(..)
         | Sql::IntegralValueOutOfRange(..)
         | Sql::Utf8Error(..)

@@ -1,20 +1,21 @@
 //! One server per database, by two locks of the operating system.
 //!
-//! The lock that counts is on the database file itself, so that it holds under every name of the file: a hard link, a
-//! symbolic link, another mount. The lock on a file beside it says which process has the database, for the error
-//! message of the one that comes second, and keeps out servers that know only this lock. That file stays when the
-//! server ends: removing it would let two processes lock two different files of the same name.
+//! The decisive lock is on the database file itself, so that it holds under every name of the file: a hard link, a
+//! symbolic link, another mount. A second lock, on a file beside it, contains the id of the process that has the
+//! database, for the error message of a second server, and keeps out servers that know only this lock. That file
+//! stays when the server ends: removing it would let two processes lock two different files of the same name.
 //!
-//! The kernel drops both when their holder dies, however it dies, so there is no stale lock to clear. They are
-//! `flock(2)` locks, which on a local file system have nothing to do with the `fcntl(2)` locks that SQLite takes on
-//! the same file. Where the two are the same thing (NFS, for one), SQLite would be locked out by our own lock; there
-//! only the lock beside the file is taken.
+//! The kernel drops both locks when their holder dies, however it dies, so there is no stale lock to clear. They
+//! are `flock(2)` locks, which on a local file system are independent of the `fcntl(2)` locks that SQLite takes on
+//! the same file. Where the two are the same thing (NFS, for one), our own lock would lock SQLite out; there only
+//! the lock beside the file is taken.
 //!
 //! **Closing any descriptor of a file drops all `fcntl(2)` locks of the process on it**, SQLite's included. So a
 //! [`Lock`] must be dropped after the last connection to the database.
 //!
-//! One thing can outlive the holder for a moment: a process that it was about to start shares the locks from the fork
-//! until its own program begins. A server that is started right after a crash must not be refused for that.
+//! A child process can hold the locks for a moment after their holder has died: it inherits them at the fork and
+//! keeps them until its own program begins. A server that is started right after a crash must not fail because of
+//! that.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -30,36 +31,36 @@ use rustix::{
     process::{Pid, test_kill_process},
 };
 
-/// How long a lock is waited for that a dead server has left to a process it was starting.
+/// Time to wait for a lock that a dead server's child process still holds.
 const LEFT_BEHIND: Duration = Duration::from_secs(5);
 
-/// The same, if nobody can tell whether the holder is dead: the database is locked under another name.
+/// Time to wait if the database is locked under another name, so that it is unknown whether the holder is dead.
 const LEFT_ELSEWHERE: Duration = Duration::from_millis(500);
 
-/// How often it is tried meanwhile.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Held as long as it lives.
+/// The locks of one database, released when it is dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// The database; none where a lock on it would lock SQLite out.
+    /// The database file; `None` where a lock on it would lock SQLite out.
     _database: Option<File>,
     _beside: File,
 }
 
-/// Why there is no lock.
+/// The reason why the lock was not taken.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// Another process has it; its id, if it could be read.
+    /// Another process holds the lock, with its id if it could be read.
     Held(Option<u32>),
     /// Another process has the database open under another name, or its lock file was removed.
     HeldElsewhere,
-    /// It could not be asked for; what failed, as in "could not be locked".
+    /// Locking failed: the step, as in "could not be locked", and the error.
     Io(&'static str, io::Error),
 }
 
 impl Lock {
-    /// Takes the lock of a database, which is created empty if there is none, or says who has it. Blocks.
+    /// Takes the lock of a database, which is created empty if it does not exist. Blocks.
     #[expect(
         clippy::disallowed_methods,
         reason = "the kernel does not tell when a lock is released, and opening blocks"
@@ -72,7 +73,7 @@ impl Lock {
         })
     }
 
-    /// The same, where `wait` tells whether there is time to try again, of so much in all.
+    /// Like [`Lock::take`], where `wait` pauses and returns true if the given time has not passed yet.
     fn take_or(database: &Path, mut wait: impl FnMut(Duration) -> bool) -> Result<Self, Refused> {
         loop {
             let refused = match Self::try_take(database) {
@@ -97,21 +98,21 @@ impl Lock {
             return Err(Refused::Held(holder(&mut beside)));
         }
         let file = open(database).map_err(|error| Refused::Io("opened for writing", error))?;
-        // A file that was put in its place meanwhile may be locked by another server.
+        // The path may meanwhile name another file, which another server may have locked.
         if !lock(&file).map_err(locked)? || !is_same(&file, database).map_err(locked)? {
             return Err(Refused::HeldElsewhere);
         }
         let interferes = interferes(&file).map_err(locked)?;
         if interferes {
-            tracing::warn!(path = %database.display(), "the file system cannot lock the database itself; the lock beside it must not be removed while a server runs");
+            tracing::warn!(path = %database.display(), "the file system cannot lock the database file itself; do not remove the .lock file beside it while a server runs");
         }
-        // The process id is only for an error message: on a full disk it is missing.
+        // The process id is only for an error message, so it may be missing on a full disk.
         let _ = beside.set_len(0).and_then(|()| writeln!(beside, "{}", std::process::id()));
         Ok(Self { _database: (!interferes).then_some(file), _beside: beside })
     }
 }
 
-/// Whether the lock was free; it is ours then, until the file is closed.
+/// Takes the lock; returns false if another process holds it. It is released when the file is closed.
 fn lock(file: &File) -> io::Result<bool> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -120,14 +121,14 @@ fn lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Whether the path still names the file.
+/// Returns true if the path still names the file.
 fn is_same(file: &File, path: &Path) -> io::Result<bool> {
     let (ours, named) = (file.metadata()?, fs::metadata(path)?);
     Ok((ours.dev(), ours.ino()) == (named.dev(), named.ino()))
 }
 
-/// Whether our lock on the file keeps out the kind of lock that SQLite takes. This process has no connection yet, so
-/// there is no lock of SQLite's to lose.
+/// Returns true if our lock on the file conflicts with the kind of lock that SQLite takes. This process has no
+/// connection yet, so no lock of SQLite's can be lost.
 fn interferes(file: &File) -> io::Result<bool> {
     match rustix::fs::fcntl_lock(file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {
@@ -167,7 +168,7 @@ fn holder(file: &mut File) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// No system gives a process such an id.
+    /// No system assigns this process id.
     const NOBODY: i32 = i32::MAX;
 
     fn held_by(database: &Path, process: impl std::fmt::Display) -> File {
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_server_was_starting_is_waited_for() {
+    fn a_lock_left_to_a_child_of_a_dead_server_is_waited_for() {
         let directory = tempfile::tempdir().unwrap();
         let database = directory.path().join("baton.db");
         let mut left = Some(held_by(&database, NOBODY));
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_lives_is_not_waited_for_nor_anybody_for_ever() {
+    fn a_live_server_is_not_waited_for_and_every_wait_ends() {
         let directory = tempfile::tempdir().unwrap();
         for (process, times) in [(i32::try_from(std::process::id()).unwrap(), 0), (NOBODY, 3)] {
             let database = directory.path().join(process.to_string());
@@ -205,7 +206,7 @@ mod tests {
         }
     }
 
-    /// A second server that comes with another name for the database.
+    /// A second server that opens the database under another name.
     fn second(database: &Path) -> Result<Lock, Refused> {
         Lock::take_or(database, |_| false)
     }
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_under_another_name_is_waited_for_a_moment() {
+    fn a_lock_under_another_name_is_retried_briefly() {
         let directory = tempfile::tempdir().unwrap();
         let database = directory.path().join("baton.db");
         let mut held = Some(open(&database).unwrap());

@@ -1,5 +1,5 @@
-//! Bounded pieces of a session's messages. Rows are read one by one and only as far as the bounds allow, so that a
-//! piece costs its own size and not that of the session.
+//! Bounded reads of a session's messages. Rows are read one by one and only up to the limits, so that the cost
+//! depends on the result's size and not on the session's.
 
 use engine::ports::{Cursor, Direction, PartRecord, Record, Stretch};
 use protocol::SessionId;
@@ -20,7 +20,7 @@ pub(super) fn stretch(
     session: &SessionId,
     stretch: &Stretch,
 ) -> Result<Vec<Record>> {
-    // Messages and their parts must be of the same state.
+    // Messages and their parts must come from the same state.
     let snapshot = connection.unchecked_transaction()?;
     let mut messages = snapshot.prepare_cached(match stretch.direction {
         Direction::Forward => FORWARD,
@@ -54,7 +54,7 @@ pub(super) fn nth_before(
 ) -> Result<Option<Cursor>> {
     let Some(skipped) = count.checked_sub(1) else { return Ok(None) };
     let before = key(before, i64::MAX);
-    // All columns are in the index: no body is read.
+    // The index contains all columns, so no body is read.
     connection
         .prepare_cached(
             "SELECT id, created FROM message WHERE session = ?1 AND (created, id) < (?2, ?3)
@@ -65,7 +65,7 @@ pub(super) fn nth_before(
 }
 
 pub(super) fn newest_summary(connection: &Connection, session: &SessionId) -> Result<Option<Cursor>> {
-    // Searching the text is quicker than reading the JSON, which only the few that are left need.
+    // Searching the text is faster than parsing the JSON, which only the few matches need.
     connection
         .prepare_cached(
             "SELECT id, created FROM message
@@ -82,7 +82,7 @@ fn place(row: &Row<'_>) -> Result<Cursor> {
     Ok(Cursor { id: id(row, 0)?, created: row.get(1)? })
 }
 
-/// A place as columns; `open` is the time of a bound that is not there. No id is empty, so it is before all ids.
+/// A place as columns; `open` is the time of a missing bound. An empty id sorts before all ids.
 fn key(cursor: Option<&Cursor>, open: i64) -> (i64, &str) {
     cursor.map_or((open, ""), |cursor| (cursor.created, cursor.id.as_str()))
 }

@@ -1,4 +1,4 @@
-//! What people said about projects.
+//! The users' notes about projects.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,12 @@ fn read(row: &Row<'_>, column: usize) -> Result<ProjectNote> {
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error)))
 }
 
-/// Every note, by project.
 pub(super) fn all(connection: &Connection) -> Result<BTreeMap<String, ProjectNote>> {
     let mut query = connection.prepare_cached("SELECT project, body FROM note")?;
     query.query_map([], |row| Ok((row.get(0)?, read(row, 1)?)))?.collect()
 }
 
-/// Adds to a note, and tells what it says now. The caller has a transaction open.
+/// Amends a note and returns the whole note. The caller has opened a transaction.
 pub(super) fn amend(connection: &Connection, project: &str, newer: ProjectNote) -> Result<ProjectNote> {
     let mut query = connection.prepare_cached("SELECT body FROM note WHERE project = ?1")?;
     let mut note = query.query_row([project], |row| read(row, 0)).optional()?.unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Opening a database, or refusing to without leaving a trace.
+//! Opens a database, or refuses it without leaving a trace.
 //!
-//! What can be refused is refused before anything is written: a file of another program or of a newer Baton
-//! by its header, a damaged one by reading it as immutable. Only then are the lock, the write-ahead log and
-//! the migrations allowed to touch the disk.
+//! Everything that can be refused is refused before anything is written: a file of another program or of a newer
+//! Baton by its header, a damaged one by reading it as immutable. Only then do the lock, the write-ahead log and
+//! the migrations touch the disk.
 
 use std::{
     ffi::OsString,
@@ -20,20 +20,20 @@ use super::{
     schema, space,
 };
 
-/// How long to wait for another program (a backup, a shell) that has the file locked.
+/// Time to wait for another program (a backup, a shell) that has locked the file.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 
-/// Statements kept prepared per connection; there are about forty.
+/// Prepared statements to cache per connection; there are about forty.
 const STATEMENTS: usize = 64;
 
-/// Pages each reader keeps in memory.
+/// Page cache of each reader.
 const READER_CACHE_KIB: i32 = 1_024;
 
-/// Files up to this size are checked whole at every start, which takes some hundredths of a second; of larger
-/// ones only the tables that everything else depends on.
+/// Files up to this size are checked completely at every start, which takes some hundredths of a second. In larger
+/// ones, only the tables that everything else depends on are checked.
 const CHECK_WHOLE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Small, and read at every start.
+/// Small tables that every start reads.
 const CHECK_TABLES: [&str; 5] = ["session", "status", "prompt", "request", "retention"];
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -41,85 +41,64 @@ const HEADER: usize = 100;
 const VERSION_AT: usize = 60;
 const APPLICATION_AT: usize = 68;
 
-/// Why a database could not be opened. The file is as it was.
+/// The reason why a database could not be opened. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another server uses it.
     #[error(
         "{} is in use by another server{}; stop that one, or choose another data directory",
         path.display(),
         pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
     )]
     Locked {
-        /// The database.
         path: PathBuf,
-        /// The other server's process.
+        /// Process id of the other server.
         pid: Option<u32>,
     },
-    /// A newer Baton wrote it.
     #[error(
         "{} was written by a newer Baton (schema {found}, this one knows {}); update Baton, or choose another data directory; nothing was changed",
         path.display(),
         schema::VERSION
     )]
     Newer {
-        /// The database.
         path: PathBuf,
-        /// Its schema.
+        /// Its schema version.
         found: u32,
     },
-    /// It is another program's SQLite database.
     #[error("{} is a database of another program; choose another data directory; nothing was changed", path.display())]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-    },
-    /// It is no database at all.
+    Foreign { path: PathBuf },
     #[error("{} is not a database; move it away, or choose another data directory; nothing was changed", path.display())]
-    NotADatabase {
-        /// The file.
-        path: PathBuf,
-    },
-    /// It is damaged.
-    #[error("{} is damaged ({detail}); restore it from a backup, or move it away to begin anew; nothing was changed", path.display())]
+    NotADatabase { path: PathBuf },
+    #[error("{} is damaged ({detail}); restore it from a backup, or move it away to start with an empty database; nothing was changed", path.display())]
     Corrupt {
-        /// The database.
         path: PathBuf,
-        /// What was found.
+        /// SQLite's report of the damage.
         detail: String,
     },
-    /// The file system said no.
+    /// A file system operation failed.
     #[error("{} could not be {doing}; check the path, its permissions and the free space", path.display())]
     Io {
-        /// The file or directory.
         path: PathBuf,
-        /// What was tried.
+        /// The failed operation, as in "could not be read".
         doing: &'static str,
-        /// What the system said.
         source: io::Error,
     },
-    /// SQLite said no.
+    /// SQLite failed to open the file.
     #[error("{} could not be opened; check its permissions, the free space, and whether another program uses it", path.display())]
-    Sql {
-        /// The database.
-        path: PathBuf,
-        /// What SQLite said.
-        source: rusqlite::Error,
-    },
+    Sql { path: PathBuf, source: rusqlite::Error },
 }
 
-/// What is on disk at the path.
+/// The state of the file at the path.
 enum Found {
     /// No file, or an empty one.
     Nothing,
-    /// A file of ours with nothing pending: its bytes are all there is.
+    /// A Baton database without a journal: the file is complete.
     Settled,
-    /// A file whose last words are in a log or journal beside it.
+    /// A database with pending changes in a write-ahead log or journal beside it.
     Unsettled,
 }
 
-/// Opens or creates the database at an absolute path, alone, and brings its tables up to date.
+/// Opens or creates the database at an absolute path, locks it, and migrates its tables.
 pub(super) fn open(path: &Path) -> Result<(Connection, Lock), OpenError> {
     inspect(path)?;
     if let Some(directory) = path.parent() {
@@ -134,7 +113,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Lock), OpenError> {
         Refused::HeldElsewhere => OpenError::Locked { path: path.to_path_buf(), pid: None },
         Refused::Io(doing, source) => OpenError::Io { path: path.to_path_buf(), doing, source },
     })?;
-    // Once more: until the lock was ours, another server may have been at work on the file.
+    // Inspects it again: before the lock was taken, another server may have changed the file.
     let found = inspect(path)?;
     if matches!(found, Found::Settled) {
         let frozen = Connection::open_with_flags(
@@ -146,11 +125,11 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Lock), OpenError> {
     }
     let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(sql(path))?;
     if matches!(found, Found::Unsettled) {
-        // If it is refused, closing it must not move the pending log into the file.
+        // If the file is refused, closing it must not move the pending log into it.
         let keep_log = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         connection.set_db_config(keep_log, true).map_err(sql(path))?;
         let number = |name| connection.pragma_query_value(None, name, |row| row.get(0)).map_err(sql(path));
-        // Nothing at all is left if what was cut short was the very first transaction.
+        // The database is empty if its very first transaction was interrupted.
         if number("page_count")? > 0 {
             admit(path, number("application_id")?, number("user_version")?)?;
             check(path, &connection)?;
@@ -163,10 +142,10 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Lock), OpenError> {
     Ok((connection, lock))
 }
 
-/// A connection that only reads; the database is open for writing already.
+/// A read-only connection; the database is already open for writing.
 pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    // There are several, and behind them is the system's cache.
+    // Small, because there are several readers and the system caches the file too.
     connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
     Ok(connection)
 }
@@ -175,7 +154,7 @@ fn connect(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Half-done statements and sorts are kept in memory: no second place that could be full.
+    // In memory: a temporary file would be a second place that could be full.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     Ok(connection)
 }
@@ -183,13 +162,13 @@ fn connect(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // A log that one large transaction made long does not stay so.
+    // Truncates the log again after a large transaction.
     connection.pragma_update_and_check(None, "journal_size_limit", space::LOG_BYTES, |_| Ok(()))?;
-    // The writer decides when, after it has acknowledged.
+    // The writer runs checkpoints itself, after it has acknowledged commits.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
 }
 
-/// Looks at the header without SQLite's help, which would already create files.
+/// Reads the header without SQLite, which would already create files.
 fn inspect(path: &Path) -> Result<Found, OpenError> {
     let mut header = Vec::with_capacity(HEADER);
     let read = File::open(path).and_then(|file| file.take(HEADER as u64).read_to_end(&mut header));
@@ -199,7 +178,7 @@ fn inspect(path: &Path) -> Result<Found, OpenError> {
         Ok(_) => {}
     }
     if has_content(path, "-journal") {
-        // A transaction was cut short before there was a write-ahead log: SQLite undoes it first.
+        // A transaction was interrupted before the write-ahead log existed: SQLite rolls it back first.
         return Ok(Found::Unsettled);
     }
     if header.is_empty() {
@@ -222,7 +201,6 @@ fn admit(path: &Path, application: u32, version: u32) -> Result<(), OpenError> {
     }
 }
 
-/// A big-endian number of the header.
 fn word(header: &[u8], at: usize) -> u32 {
     header
         .get(at..)
@@ -266,7 +244,7 @@ fn has_content(path: &Path, suffix: &str) -> bool {
     fs::metadata(PathBuf::from(name)).is_ok_and(|file| file.len() > 0)
 }
 
-/// The file as a URI that promises SQLite nobody changes it, so that it takes no lock and creates nothing.
+/// The file as a URI that tells SQLite that it is immutable, so that SQLite takes no lock and creates no file.
 fn immutable(path: &Path) -> PathBuf {
     let mut uri = OsString::from("file:");
     for byte in path.as_os_str().as_bytes() {

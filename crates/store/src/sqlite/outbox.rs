@@ -1,4 +1,4 @@
-//! What receivers outside are to be told.
+//! The outbox: notices for receivers.
 
 use engine::{
     limits::MAX_NOTICES,
@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Result, Row, ToSql, params, types:
 
 use super::{Sqlite, writer::Work};
 
-/// What is done to the outbox.
+/// A change of the outbox.
 pub(super) enum Change {
     Put { upto: u64, notices: Vec<Notice> },
     Postpone { receiver: String, id: EventId, attempts: u32, due: Millis },
@@ -26,7 +26,7 @@ impl Change {
     }
 }
 
-/// Carries out a change; tells how many notices had no place. The caller has a transaction open.
+/// Applies a change and returns the number of notices that were dropped. The caller has opened a transaction.
 pub(super) fn write(connection: &Connection, change: &Change) -> Result<usize> {
     match change {
         Change::Put { upto, notices } => put(connection, *upto, notices),

@@ -1,4 +1,4 @@
-//! Writing one commit: its changes to the tables and its events to the log.
+//! Writes one commit: its changes to the tables and its events to the log.
 
 use engine::{
     limits::MAX_APPROVALS,
@@ -9,21 +9,20 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::change::{ApprovalRow, Change, PartRow, Prepared, SessionRow, encode};
 
-/// Where the log ends.
+/// The end of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End {
-    /// The newest position ever given.
+    /// The newest position ever assigned.
     pub(super) position: u64,
-    /// How many bytes of bodies it holds, and held before.
+    /// Bytes of all bodies ever written, including removed ones.
     pub(super) total: u64,
 }
 
-/// Why a commit was not written.
+/// The reason why a commit was not written.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// It does not fit the session.
+    /// The commit does not match the session's state.
     Unfit(Error),
-    /// SQLite could not do it.
     Sql(rusqlite::Error),
 }
 
@@ -33,7 +32,7 @@ impl From<rusqlite::Error> for Refusal {
     }
 }
 
-/// Where the log of an existing database ends.
+/// Reads the end of the log from an existing database.
 pub(super) fn end(connection: &Connection) -> rusqlite::Result<End> {
     let position = newest(connection)?;
     let total = connection
@@ -45,7 +44,7 @@ pub(super) fn end(connection: &Connection) -> rusqlite::Result<End> {
     Ok(End { position, total })
 }
 
-/// The newest position ever given, also when its event is gone.
+/// The newest position ever assigned, even if its event was removed.
 pub(super) fn newest(connection: &Connection) -> rusqlite::Result<u64> {
     let newest = connection
         .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'log'")?
@@ -54,7 +53,7 @@ pub(super) fn newest(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(newest.unwrap_or(0))
 }
 
-/// Writes a commit. The caller has a transaction open and undoes it if this fails.
+/// Writes a commit. The caller has opened a transaction and rolls it back if this fails.
 pub(super) fn write(
     connection: &Connection,
     commit: &Prepared,
@@ -81,7 +80,7 @@ pub(super) fn write(
                 delete_session(connection, session)?;
                 alive = false;
             }
-            // What is said about a session after its deletion changes nothing any more.
+            // Events after the deletion of their session change nothing.
             change if alive => apply(connection, session, change, end.position)?,
             _ => {}
         }
@@ -120,14 +119,14 @@ pub(super) fn checkpoint(connection: &Connection, part: &PartRow) -> rusqlite::R
     Ok(())
 }
 
-/// Forgets what was allowed for good; tells whether it was known.
+/// Deletes an approval; returns true if it existed.
 pub(super) fn forget(connection: &Connection, approval: &ApprovalId) -> rusqlite::Result<bool> {
     let forgotten =
         connection.prepare_cached("DELETE FROM approval WHERE id = ?1")?.execute([approval.as_str()])?;
     Ok(forgotten > 0)
 }
 
-/// Remembers what is allowed for good, and of a directory with too much of it only the newest.
+/// Stores an approval, and drops a directory's oldest ones above the limit.
 fn approve(connection: &Connection, row: &ApprovalRow) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -144,7 +143,7 @@ fn approve(connection: &Connection, row: &ApprovalRow) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Whether the commit continues its session; tells whether the session exists.
+/// Checks that the commit continues its session. Returns true if the session exists.
 fn accept(connection: &Connection, commit: &Prepared) -> Result<bool, Refusal> {
     let session = &commit.session;
     let conflict = |message| Refusal::Unfit(Error::new(Failure::Conflict, message));
@@ -158,7 +157,7 @@ fn accept(connection: &Connection, commit: &Prepared) -> Result<bool, Refusal> {
     let exists = head.is_some();
     let (head, expected) = (head.unwrap_or(0), commit.expected);
     if head != expected {
-        return Err(conflict(format!("session {session} has {head} events, the writer believed {expected}")));
+        return Err(conflict(format!("session {session} has {head} events, the writer expected {expected}")));
     }
     Ok(exists)
 }
@@ -201,7 +200,7 @@ fn delete_session(connection: &Connection, id: &SessionId) -> rusqlite::Result<(
     Ok(())
 }
 
-/// Changes one table of a session that exists. `position` is where the event goes in the log.
+/// Changes one table of an existing session. `position` is the event's position in the log.
 fn apply(
     connection: &Connection,
     session: &SessionId,

@@ -30,7 +30,7 @@ pub(super) fn id<T: FromStr<Err = E>, E: std::error::Error + Send + Sync + 'stat
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error)))
 }
 
-/// SQLite's numbers are signed; what is beyond them is beyond everything we count.
+/// SQLite's integers are signed; larger values never occur.
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -69,7 +69,7 @@ pub(super) fn sessions(connection: &Connection, listing: &Listing) -> Result<Vec
         ("(body ->> '$.time.archived' IS NULL) = ?", value(unarchived.as_ref())),
         ("instr(title, ?) > 0", value(search.as_ref())),
     ];
-    // Only the conditions that are asked for, so that SQLite can see which index serves them.
+    // Only the conditions that are set, so that SQLite can choose an index for them.
     let mut sql = String::from("SELECT body FROM session WHERE TRUE");
     let mut values: Vec<&dyn ToSql> = Vec::new();
     for (condition, value) in conditions {
@@ -158,7 +158,7 @@ pub(super) fn last_answer(
     Ok(found.into_iter().next())
 }
 
-/// Messages of one session with their parts, oldest first, in two queries however many there are. `which`
+/// Messages of one session with their parts, oldest first, in two queries for any number of messages. `which`
 /// selects `id, created, body` of the messages; its first parameter is the session.
 fn with_parts(connection: &Connection, which: &str, values: &[&dyn ToSql]) -> Result<Vec<MessageWithParts>> {
     // Both queries must see the same state.
@@ -181,7 +181,7 @@ fn with_parts(connection: &Connection, which: &str, values: &[&dyn ToSql]) -> Re
     }
     for message in &mut found {
         message.parts = parts_of.remove(message.info.id()).unwrap_or_default();
-        // They come in this order as a rule; SQLite would copy all bodies to make it certain.
+        // Rows usually come in this order; an ORDER BY would make SQLite copy all bodies.
         message.parts.sort_by(|left, right| left.id.cmp(&right.id));
     }
     Ok(found)
@@ -229,7 +229,7 @@ pub(super) fn requests_of(connection: &Connection, session: &SessionId) -> Resul
         .collect()
 }
 
-/// A request from two columns, of which the first is its kind.
+/// A request from two columns, the first of which is its kind.
 fn request(row: &Row<'_>, kind: usize) -> Result<Request> {
     Ok(if row.get_ref(kind)?.as_str()? == PERMISSION {
         Request::Permission(json(row, kind + 1)?)

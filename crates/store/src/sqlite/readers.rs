@@ -1,8 +1,8 @@
-//! Reading, beside the writer and never behind it.
+//! Reads beside the writer, without waiting for it.
 //!
-//! A few threads, each with a connection of its own. Handing a query to such a thread and back was measured
-//! at a third of what the runtime's blocking pool costs, and its latency does not depend on what else that
-//! pool is busy with.
+//! There are a few threads, each with a connection of its own. Handing a query to such a thread and back was
+//! measured at a third of the cost of the runtime's blocking pool, and its latency does not depend on other work in
+//! that pool.
 
 use std::{
     collections::VecDeque,
@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::{failure, open};
 
-/// So many queries may wait for a thread; more wait for a place.
+/// Maximum number of queries in the queue; further callers wait for a permit.
 const WAITING: usize = 1_024;
 
 type Query = Box<dyn FnOnce(&rusqlite::Result<Connection>) + Send>;
@@ -27,7 +27,7 @@ type Query = Box<dyn FnOnce(&rusqlite::Result<Connection>) + Send>;
 pub(super) struct Readers {
     queue: Arc<Queue>,
     places: Semaphore,
-    /// Pages of long listings that are read at a time: half of the threads. The rest wait in order of arrival, so
+    /// Limits concurrent page reads of long listings to half of the threads. Others wait in order of arrival, so
     /// that several long listings take turns and short queries find a free thread.
     bulk: Semaphore,
     path: Arc<Path>,
@@ -78,7 +78,7 @@ impl Readers {
         let _place = self.places.acquire().await.map_err(|_| closed())?;
         let (reply, answer) = oneshot::channel();
         let query: Query = Box::new(move |connection| {
-            // Whoever asked may have gone away: then nobody needs the answer, or the work.
+            // If the caller is gone, the query is skipped.
             if !reply.is_closed() {
                 let answer = match connection {
                     Ok(connection) => query(connection).map_err(Ok),
@@ -98,7 +98,7 @@ impl Readers {
         }
     }
 
-    /// Runs a query that is one of many, such as a page of a long listing.
+    /// Runs one of many similar queries, such as a page of a long listing.
     pub(super) async fn run_bulk<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -107,7 +107,7 @@ impl Readers {
         self.run(query).await
     }
 
-    /// Lets the threads finish what waits, and end.
+    /// Lets the threads finish all queued queries, and end.
     pub(super) fn close(&self) {
         self.bulk.close();
         self.places.close();
@@ -140,14 +140,14 @@ impl Queue {
     }
 
     fn work(&self, path: &Path) {
-        // Opened with the first query: a start is quicker without it. Tried again if it failed.
+        // Opened with the first query, because that makes the start faster. Retried if it failed.
         let mut connection = None;
         while let Some(query) = self.next() {
             if !matches!(connection, Some(Ok(_))) {
                 connection = Some(open::open_reader(path));
             }
             let Some(connection) = &connection else { continue };
-            // A query that panics fails alone; its thread has others to serve.
+            // A panic fails only its query; the thread continues with others.
             if catch_unwind(AssertUnwindSafe(|| query(connection))).is_err() {
                 tracing::error!(path = %path.display(), "a query panicked");
             }

@@ -56,7 +56,7 @@ impl Reads for Sqlite {
 
     fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>> {
         let session = session.clone();
-        // Without any summary, every message of the session is looked at.
+        // Without a summary, this scans every message of the session.
         Box::pin(self.readers.run_bulk(move |connection| messages::newest_summary(connection, &session)))
     }
 

@@ -1,8 +1,7 @@
-//! How much of the log is kept.
+//! Limits the size of the log.
 //!
-//! All three limits compare an event with the newest one, so the events to remove are always the oldest.
-//! Events that went with a deleted session still count as if they were there: the log may be shorter than
-//! its limits, never longer.
+//! All three limits compare an event with the newest one, so the events to remove are always the oldest. Events
+//! that were deleted with their session still count: the log may be shorter than its limits, never longer.
 
 use std::time::Duration;
 
@@ -11,27 +10,25 @@ use rusqlite::{Connection, params};
 
 use super::project::End;
 
-/// So many events are kept by default.
+/// Default maximum number of events.
 pub const KEEP_EVENTS: u64 = 200_000;
-/// So many bytes of events are kept by default.
+/// Default maximum size of all events, in bytes.
 pub const KEEP_BYTES: u64 = 256 * 1024 * 1024;
-/// So long events are kept by default.
+/// Default maximum age of events.
 pub const KEEP_AGE: Duration = Duration::from_hours(7 * 24);
 
-/// One transaction removes at most this many: it stands between a commit and its turn.
+/// Maximum number of events that one transaction removes, because commits wait for it.
 const BATCH: u64 = 128;
 
-/// A busy writer looks again after so many events. Fewer than [`BATCH`], so that removing always wins.
+/// Number of new events after which a busy writer trims again. Fewer than [`BATCH`], so that trimming keeps up.
 const EVERY: u64 = 64;
 
-/// What is kept of the log. An event goes when it exceeds any of the limits.
+/// Limits of the log. An event is removed when it exceeds any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keep {
-    /// At most this many events.
     pub events: u64,
-    /// At most this many bytes of their JSON.
+    /// Maximum size of the events' JSON.
     pub bytes: u64,
-    /// None older than this.
     pub age: Duration,
 }
 
@@ -41,30 +38,30 @@ impl Default for Keep {
     }
 }
 
-/// Keeps the log within its limits, a little at a time.
+/// Keeps the log within its limits, in small steps.
 #[derive(Debug)]
 pub(super) struct Retention {
     keep: Keep,
-    /// Where the log ended when it was last looked at.
+    /// The log's end at the last check.
     looked: u64,
     more: bool,
 }
 
-/// What one look removed.
+/// The result of one step.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Trimmed {
     pub(super) events: usize,
-    /// Whether there is more to remove.
+    /// True if there is more to remove.
     pub(super) more: bool,
 }
 
 impl Retention {
     pub(super) fn new(keep: Keep) -> Self {
-        // Whatever an earlier process left is looked at right away.
+        // Checks at once what an earlier process left.
         Self { keep, looked: 0, more: true }
     }
 
-    /// Removes at most one batch, if it is time to.
+    /// Removes at most one batch, if a check is due.
     pub(super) fn trim(
         &mut self,
         connection: &mut Connection,
@@ -86,7 +83,7 @@ impl Retention {
         Ok(Trimmed { events, more: self.more })
     }
 
-    /// The last position of the oldest batch that is to go.
+    /// The last position of the oldest batch to remove.
     fn expired(&self, connection: &Connection, end: End, now: Millis) -> rusqlite::Result<Option<u64>> {
         let last_event = end.position.saturating_sub(self.keep.events);
         let first_total = end.total.saturating_sub(self.keep.bytes);

@@ -1,27 +1,27 @@
 //! The tables, from the first version on.
 //!
-//! `user_version` counts how many of [`MIGRATIONS`] a file has seen. Migrations run *before* the write-ahead
-//! log is switched on, each in a transaction of its own: the version in the header of the file is therefore
-//! always the truth, and a program that is too old can refuse a file by reading a hundred bytes of it.
+//! `user_version` counts the [`MIGRATIONS`] that were applied to a file. Migrations run *before* the write-ahead
+//! log is switched on, each in a transaction of its own: the version in the file's header is therefore always
+//! correct, and an older program can refuse a file by reading its first hundred bytes.
 
 use rusqlite::Connection;
 
-/// Tells our files from other programs' SQLite files: "Batn".
+/// Identifies Baton's SQLite files: "Batn".
 pub(super) const APPLICATION: u32 = u32::from_be_bytes(*b"Batn");
 
-/// The schema this program writes.
+/// The schema version that this program writes.
 #[expect(clippy::cast_possible_truncation, reason = "a handful")]
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
-/// What turns version n into version n + 1. Released entries are never changed.
+/// The statements that turn version n into version n + 1. Released entries are never changed.
 const MIGRATIONS: &[&str] = &[V1, V2, V3, V4];
 
-/// Bodies are JSON as it was encoded for the wire; columns beside them are what is searched by. `title` is
-/// folded to lower case. Rows of a session are removed by hand when it goes: its events go too, except the
-/// deletion itself, which then belongs to no session.
+/// Bodies are JSON as encoded for the wire; the other columns are for searching. `title` is in lower case. The
+/// program deletes the rows of a session together with it, including its events except the deletion itself, which
+/// then belongs to no session.
 ///
-/// In `log`, `total` is how many bytes of bodies came before and `at` the time of the commit: retention
-/// compares a row with the newest one and never has to count the table.
+/// In `log`, `total` is the number of body bytes before the row and `at` the time of the commit: retention compares
+/// a row with the newest one and never has to count the table.
 const V1: &str = "
     CREATE TABLE session (
         id TEXT NOT NULL PRIMARY KEY,
@@ -99,10 +99,10 @@ const V1: &str = "
     INSERT INTO retention VALUES (0);
 ";
 
-/// What people said about projects. It belongs to no session and outlives them.
+/// The users' notes about projects. They belong to no session and outlive sessions.
 const V2: &str = "CREATE TABLE note (project TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL) STRICT;";
 
-/// What people have allowed for good; `number` is the order in which they did.
+/// Approvals; `number` is their order.
 const V3: &str = "
     CREATE TABLE approval (
         number INTEGER PRIMARY KEY,
@@ -115,7 +115,7 @@ const V3: &str = "
     ) STRICT;
 ";
 
-/// What receivers outside are to be told, and how far the log was read for it. `number` is the order.
+/// Notices for receivers, and the position up to which the log was read for them. `number` is their order.
 const V4: &str = "
     CREATE TABLE notice (
         number INTEGER PRIMARY KEY,
@@ -132,12 +132,12 @@ const V4: &str = "
     CREATE TABLE outbox (read_upto INTEGER NOT NULL) STRICT;
 ";
 
-/// The version of an open database.
+/// The schema version of an open database.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Brings a database up to [`VERSION`]; a new file is version 0.
+/// Migrates a database to [`VERSION`]; a new file has version 0.
 pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     let found = version(connection)?;
     if found >= VERSION {

@@ -1,9 +1,9 @@
-//! Giving the disk back what is no longer used.
+//! Returns unused space to the file system.
 //!
-//! SQLite reuses the pages of removed rows but keeps the file as large as it ever was, and the write-ahead log as large as
-//! the largest transaction. An idle writer therefore returns free pages in small steps, and empties a large log. Files
-//! that were created before this was possible are rewritten once at the start if they are small. Larger ones would take
-//! too long, and stay as large as they are; docs/limits.md says how to convert them by hand.
+//! SQLite reuses the pages of removed rows but never shrinks the file, nor the write-ahead log after a large
+//! transaction. An idle writer therefore returns free pages in small steps, and empties a large log. Files that
+//! were created before this was possible are converted once at the start if they are small. Converting larger ones
+//! would take too long, so they keep their size; docs/limits.md describes how to convert them by hand.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -17,16 +17,16 @@ const INCREMENTAL: u32 = 2;
 /// Files up to this size are converted at the start, which takes a fraction of a second.
 const CONVERT_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Pages that one transaction returns (2 MiB): it may stand between a commit and its turn.
+/// Maximum number of pages that one transaction returns (2 MiB), because commits wait for it.
 const STEP_PAGES: u64 = 512;
 
-/// Free pages that are kept for what is written next (4 MiB).
+/// Free pages to keep for the next writes (4 MiB).
 const SPARE_PAGES: u64 = 1_024;
 
-/// Size above which the write-ahead log is cut when nothing reads or writes.
+/// Size above which an idle writer truncates the write-ahead log.
 pub(super) const LOG_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Makes a new file return its free pages, and an existing one if that is quick.
+/// Enables the return of free pages in a new file, and in an existing one if that is quick.
 pub(super) fn prepare(connection: &Connection) {
     let convert = || -> rusqlite::Result<()> {
         let pages = number(connection, "page_count")?;
@@ -42,43 +42,42 @@ pub(super) fn prepare(connection: &Connection) {
     };
     // A file that cannot be converted, on a full disk for instance, works as before.
     if let Err(error) = convert() {
-        tracing::warn!(%error, "the database will not give back free space");
+        tracing::warn!(%error, "failed to enable the return of free space; the database file will not shrink");
     }
 }
 
-/// What an idle writer has to give back.
+/// The space that an idle writer has to return.
 #[derive(Debug, Default)]
 pub(super) struct Space {
-    /// Whether rows were removed since the last look.
+    /// True if rows were removed since the last check.
     removed: bool,
-    /// Whether pages were returned that the file still has.
+    /// True if pages were returned and the file has not shrunk yet.
     returned: bool,
-    /// Whether the write-ahead log may be large.
+    /// True if the write-ahead log may be large.
     log: bool,
 }
 
 impl Space {
-    /// Something was removed.
     pub(super) fn removed(&mut self) {
         self.removed = true;
     }
 
-    /// The write-ahead log has grown beyond what is kept.
+    /// Records that the write-ahead log has grown beyond its limit.
     pub(super) fn log_grew(&mut self) {
         self.log = true;
     }
 
-    /// Whether there may be something to give back.
+    /// Returns true if there may be space to return.
     pub(super) fn is_wanted(&self) -> bool {
         self.removed || self.log
     }
 
-    /// Gives back a little; tells whether there may be more.
+    /// Returns some space; returns true if there may be more.
     pub(super) fn give_back(&mut self, connection: &Connection, path: &Path) -> rusqlite::Result<bool> {
         if std::mem::take(&mut self.removed) {
             self.removed = shrink(connection)?;
             self.returned |= self.removed;
-            // The file itself becomes shorter when the log is moved into it.
+            // The file itself shrinks when the log is moved into it.
             self.log |= !self.removed && std::mem::take(&mut self.returned);
         } else if std::mem::take(&mut self.log) {
             cut_log(connection, path)?;
@@ -87,7 +86,7 @@ impl Space {
     }
 }
 
-/// Returns some free pages; tells whether there were any.
+/// Returns some free pages; false if there were none.
 fn shrink(connection: &Connection) -> rusqlite::Result<bool> {
     let free = number(connection, "freelist_count")?;
     let surplus = free.saturating_sub(SPARE_PAGES).min(STEP_PAGES);
@@ -102,14 +101,14 @@ fn shrink(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(number(connection, "freelist_count")? < free)
 }
 
-/// Empties the write-ahead log if it is large and nobody reads from it just now.
+/// Truncates the write-ahead log, unless a reader is using it.
 fn cut_log(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     if fs::metadata(log).map_or(0, |file| file.len()) == 0 {
         return Ok(());
     }
-    // Whoever reads must not hold up the writer; the log is cut another time then.
+    // The writer must not wait for readers; the log is truncated another time then.
     connection.busy_timeout(Duration::ZERO)?;
     let cut = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     connection.busy_timeout(BUSY)?;

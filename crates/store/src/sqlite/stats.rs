@@ -1,11 +1,11 @@
-//! Figures of the writer for whoever shows them. Plain counters: reading them never disturbs the writer.
+//! Counters of the writer, for metrics. Reading them never disturbs the writer.
 
 use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     time::Duration,
 };
 
-/// Upper bounds of the latency buckets; one more catches the rest.
+/// Upper bounds of the latency buckets; a last bucket counts the rest.
 pub const LATENCY_BOUNDS: [Duration; 14] = [
     Duration::from_micros(100),
     Duration::from_micros(250),
@@ -23,7 +23,7 @@ pub const LATENCY_BOUNDS: [Duration; 14] = [
     Duration::from_millis(2_500),
 ];
 
-/// Counts since the store was opened.
+/// Counters since the store was opened.
 #[derive(Debug, Default)]
 pub struct Stats {
     buckets: [AtomicU64; LATENCY_BOUNDS.len() + 1],
@@ -36,38 +36,35 @@ pub struct Stats {
     trimmed: AtomicU64,
 }
 
-/// The counts at one moment.
+/// The counters at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// How long commits took, from being asked for to being acknowledged.
+    /// Time from the call to the acknowledgement of commits.
     pub latency: Latency,
-    /// Commits and checkpoints that wait for the writer now.
+    /// Commits and checkpoints in the writer's queue.
     pub waiting: usize,
-    /// Commits that were acknowledged.
+    /// Acknowledged commits.
     pub commits: u64,
-    /// Commits that were refused, for whatever reason.
+    /// Commits that failed, for any reason.
     pub refused: u64,
-    /// Transactions they were grouped into.
     pub transactions: u64,
-    /// Events that were appended.
+    /// Appended events.
     pub events: u64,
-    /// Events that retention removed.
+    /// Events removed by retention.
     pub trimmed: u64,
 }
 
-/// A histogram.
+/// A cumulative histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Latency {
-    /// Per bound of [`LATENCY_BOUNDS`], how many took at most that long; counts include smaller bounds.
+    /// For each of [`LATENCY_BOUNDS`], the number of commits that took at most that long.
     pub buckets: Vec<(Duration, u64)>,
-    /// How many there were.
     pub count: u64,
-    /// How long they took together.
+    /// The sum of all latencies.
     pub sum: Duration,
 }
 
 impl Stats {
-    /// The counts now.
     pub fn snapshot(&self) -> Snapshot {
         let mut count = 0;
         let mut cumulative = self.buckets.iter().map(|bucket| {

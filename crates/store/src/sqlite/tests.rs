@@ -1,4 +1,4 @@
-//! What is peculiar to a file on a disk: opening and refusing, grouping and filling up, forgetting.
+//! Tests of what only a file on a disk has: opening and refusing, grouping, a full disk, retention.
 
 mod forgetting;
 mod full;
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::contract::Seen;
 
-/// A directory for a database, and how to open it.
+/// A directory for a database, and the options to open it with.
 struct Place {
     directory: TempDir,
     options: Options,
@@ -47,8 +47,7 @@ impl Place {
         Sqlite::open(&self.path(), self.options.clone(), observer).unwrap()
     }
 
-    /// The files of the directory with their bytes; the lock is nobody's data, and shared memory is not
-    /// meant to last.
+    /// The files of the directory with their bytes, except the lock and the shared memory, which are not data.
     fn files(&self) -> BTreeMap<String, Vec<u8>> {
         fs::read_dir(self.directory.path())
             .unwrap()
@@ -59,7 +58,7 @@ impl Place {
     }
 }
 
-/// A clock that is set by hand.
+/// A clock that the test sets.
 #[derive(Default)]
 struct Hand(AtomicI64);
 
@@ -69,7 +68,7 @@ impl Clock for Hand {
     }
 }
 
-/// An observer that holds the writer up at its first commit until it is let go.
+/// An observer that blocks the writer at its first commit until the test lets it continue.
 struct Gate(Mutex<Option<mpsc::Receiver<()>>>);
 
 impl Gate {
@@ -87,7 +86,7 @@ impl Observer for Gate {
     }
 }
 
-/// Appends in the background.
+/// Appends in a background task.
 fn spawn(
     store: &Arc<Sqlite>,
     session: &str,
@@ -98,7 +97,7 @@ fn spawn(
     tokio::spawn(async move { store.append(commit).await })
 }
 
-/// Waits until so many commits wait for the writer.
+/// Waits until `count` commits are in the writer's queue.
 async fn waiting(store: &Sqlite, count: usize) {
     while store.stats.snapshot().waiting < count {
         tokio::task::yield_now().await;

@@ -1,9 +1,9 @@
 //! The one thread that writes.
 //!
-//! Commits that wait while a transaction runs are written together in the next one: a slow disk makes the
-//! groups larger, not the queue longer. Each commit is a savepoint of its own, so one that is refused does
-//! not touch its neighbours. After the transaction the observer is told, then the commits are acknowledged;
-//! whatever can wait (retention, moving the write-ahead log into the file) comes after that.
+//! Commits that wait while a transaction runs are written together in the next one: a slow disk makes the groups
+//! larger, not the queue longer. Each commit is a savepoint of its own, so a refused one does not affect its
+//! neighbours. After the transaction the observer receives the events, then the commits are acknowledged.
+//! Maintenance (retention, moving the write-ahead log into the file) comes after that.
 
 use std::{
     path::Path,
@@ -31,28 +31,28 @@ use super::{
     stats::Stats,
 };
 
-/// A transaction takes at most this many commits, and at most about this much, so that the first to wait
-/// does not wait for everybody.
+/// Maximum number of commits, and approximate maximum number of bytes, in one transaction, so that the first commit
+/// does not wait for all others.
 const GROUP_COMMITS: usize = 256;
 const GROUP_BYTES: usize = 4 * 1024 * 1024;
 
-/// The write-ahead log is moved into the file when it has so many pages (4 MiB): often enough to stay small,
-/// seldom enough that its two syncs do not count.
+/// Size of the write-ahead log, in pages, at which it is moved into the file (4 MiB): often enough to stay small,
+/// seldom enough that its two syncs do not matter.
 const LOG_PAGES: i32 = 1_000;
 
-/// A log of so many pages (16 MiB) is cut when the writer is idle.
+/// Size of the write-ahead log, in pages, above which an idle writer truncates it (16 MiB).
 const LOG_PAGES_LARGE: i32 = 4_096;
 
-/// A reader in the middle of something holds on to a part of the log; it is tried again so many pages later.
+/// Pages after which a checkpoint is retried that a reader has blocked.
 const LOG_PAGES_AGAIN: i32 = 250;
 
-/// An idle writer looks for expired events this often.
+/// Interval at which an idle writer looks for expired events.
 const IDLE: Duration = Duration::from_mins(10);
 
-/// What the writer is asked to do.
+/// A job for the writer.
 pub(super) struct Job {
     pub(super) work: Work,
-    /// Bounds how many wait; given back when the job is done.
+    /// Limits the number of waiting jobs; released when the job is done.
     pub(super) _place: OwnedSemaphorePermit,
 }
 
@@ -79,7 +79,7 @@ pub(super) enum Work {
         change: outbox::Change,
         reply: oneshot::Sender<Result<usize, Error>>,
     },
-    /// Pretends that the disk has this many pages.
+    /// Simulates a disk with this many pages.
     #[cfg(test)]
     LimitPages {
         pages: u32,
@@ -87,7 +87,7 @@ pub(super) enum Work {
     },
 }
 
-/// Everything the writer's thread owns.
+/// The state of the writer's thread.
 pub(super) struct Writer {
     connection: Connection,
     path: Arc<Path>,
@@ -97,17 +97,17 @@ pub(super) struct Writer {
     retention: Retention,
     space: Space,
     end: End,
-    /// Whether the connection syncs every transaction now.
+    /// True if the connection currently syncs every transaction.
     flushing: bool,
     /// Pages in the write-ahead log, as of the last transaction.
     log_pages: Arc<AtomicI32>,
-    /// When there are this many, they are moved into the file.
+    /// The log is moved into the file when it has this many pages.
     log_limit: i32,
-    /// Dropped last: the next server may come when the connection is closed.
+    /// Dropped last: the next server may open the database only after the connection is closed.
     lock: Lock,
 }
 
-/// What a commit came to inside its transaction.
+/// The result of a job inside its transaction.
 enum Outcome {
     Appended(Appended),
     Saved,
@@ -150,7 +150,7 @@ impl Writer {
         })
     }
 
-    /// Works until nobody can ask for anything any more.
+    /// Works until all senders are gone.
     pub(super) fn run(mut self, jobs: &Receiver<Job>) -> Self {
         let mut more = true;
         loop {
@@ -183,8 +183,8 @@ impl Writer {
     fn carry_out(&mut self, group: Vec<Job>) {
         match self.transact(&group) {
             Ok(outcomes) => self.report(group, outcomes),
-            // Something the whole transaction fell over, a full disk most likely. What is small may still
-            // fit, and what is to blame must not take the others along.
+            // The whole transaction failed, most likely because the disk is full. Retries each job alone: small
+            // ones may still fit, and the one at fault must not fail the others.
             Err(_) if group.len() > 1 => group.into_iter().for_each(|job| self.carry_out(vec![job])),
             Err(error) => {
                 let refused = |_: &Job| Outcome::Refused(self.failed("writing to", &error));
@@ -194,7 +194,7 @@ impl Writer {
         }
     }
 
-    /// Writes a group in one transaction. An error means that nothing of it was written.
+    /// Writes a group in one transaction. On an error, nothing of it was written.
     fn transact(&mut self, group: &[Job]) -> rusqlite::Result<Vec<Outcome>> {
         self.flush(group.iter().any(|job| job.work.must_flush()))?;
         self.execute("BEGIN IMMEDIATE")?;
@@ -206,11 +206,11 @@ impl Writer {
                 Ok(outcomes)
             }
             Err(error) => {
-                // SQLite has undone some failures by itself already.
+                // SQLite has already rolled back after some errors.
                 if !self.connection.is_autocommit()
                     && let Err(error) = self.execute("ROLLBACK")
                 {
-                    tracing::error!(path = %self.path.display(), %error, "a transaction could not be undone");
+                    tracing::error!(path = %self.path.display(), %error, "failed to roll back a transaction");
                 }
                 Err(error)
             }
@@ -266,8 +266,7 @@ impl Writer {
         Ok((outcomes, end))
     }
 
-    /// Tells the observer and whoever waits, in the order of the log. Nobody may wait any more: then the
-    /// commit stands all the same.
+    /// Notifies the observer and the callers, in the order of the log. A commit stands even if its caller is gone.
     fn report(&mut self, group: Vec<Job>, outcomes: Vec<Outcome>) {
         for (job, outcome) in group.into_iter().zip(outcomes) {
             match (job.work, outcome) {
@@ -311,7 +310,8 @@ impl Writer {
                 (Work::Outbox { reply, .. }, Outcome::Refused(error)) => {
                     let _ = reply.send(Err(error));
                 }
-                // No outcome of another kind of work: the caller is told that the writer is gone.
+                // An outcome that does not match its work cannot occur; the caller then gets the error of a closed
+                // store.
                 (Work::Append { .. } | Work::Note { .. } | Work::Forget { .. } | Work::Outbox { .. }, _) => {}
                 #[cfg(test)]
                 (Work::LimitPages { reply, .. }, _) => {
@@ -321,7 +321,7 @@ impl Writer {
         }
     }
 
-    /// Does a little of what can wait; tells whether there is more of it.
+    /// Does some maintenance; returns true if there is more.
     fn tidy(&mut self, idle: bool) -> bool {
         let pages = self.log_pages.load(Relaxed);
         if pages >= LOG_PAGES_LARGE {
@@ -339,21 +339,21 @@ impl Writer {
                 trimmed.more || self.give_back(idle)
             }
             Err(error) => {
-                // It is tried again with the next commit; until then the log is a little too long.
-                tracing::warn!(path = %self.path.display(), %error, "old events could not be removed");
+                // Retried with the next commit; until then the log is a little too long.
+                tracing::warn!(path = %self.path.display(), %error, "failed to remove old events; will retry");
                 false
             }
         }
     }
 
-    /// Gives back space while nobody waits for the writer; tells whether there is more of it.
+    /// Returns space while no job waits; returns true if there is more.
     fn give_back(&mut self, idle: bool) -> bool {
         if !idle {
             return self.space.is_wanted();
         }
         self.space.give_back(&self.connection, &self.path).unwrap_or_else(|error| {
-            // It is tried again after the next removal; until then the file is larger than it need be.
-            tracing::warn!(path = %self.path.display(), %error, "free space could not be given back");
+            // Retried after the next removal; until then the file is larger than necessary.
+            tracing::warn!(path = %self.path.display(), %error, "failed to return free space; will retry");
             false
         })
     }
@@ -373,29 +373,30 @@ impl Writer {
         match self.connection.query_row(&sql, [], pages) {
             Ok((all, moved)) => {
                 self.log_limit = if moved == all { LOG_PAGES } else { all + LOG_PAGES_AGAIN };
-                // Until the next transaction tells: it begins at the front again if all was moved.
+                // Unknown until the next transaction; it begins at the front again if everything was moved.
                 self.log_pages.store(0, Relaxed);
             }
-            // It only means that the log grows until there is room in the file again.
+            // The log only grows until there is space in the file again.
             Err(error) => {
                 self.log_limit = self.log_pages.load(Relaxed) + LOG_PAGES_AGAIN;
-                tracing::warn!(path = %self.path.display(), %error, "the write-ahead log stays for now");
+                tracing::warn!(path = %self.path.display(), %error, "failed to move the write-ahead log into the database file; will retry");
             }
         }
     }
 
-    /// Moves everything into the file and gives it free for the next server. The emptied write-ahead log and its shared
-    /// memory stay beside it: on a disk that is full by then, the next start could not create them. If a query is still running, the lock is kept until the
-    /// process ends: dropping it would take the reader's own lock away (see [`Lock`]).
+    /// Moves everything into the file and releases it for the next server. The emptied write-ahead log and its
+    /// shared memory stay beside it, because the next start could not create them on a full disk. If a query is
+    /// still running, the lock is kept until the process ends: dropping it would take the reader's own lock away
+    /// (see [`Lock`]).
     pub(super) fn close(mut self, readers_gone: bool) {
         self.move_log("TRUNCATE");
         let Self { connection, path, lock, .. } = self;
-        // Only the checkpoint of the last connection to close removes the files, and ours is done.
+        // Only the checkpoint of the last connection to close removes the files, and ours is already done.
         if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
-            tracing::debug!(path = %path.display(), %error, "the write-ahead log is removed");
+            tracing::debug!(path = %path.display(), %error, "failed to keep the write-ahead log; closing removes it");
         }
         if let Err((connection, error)) = connection.close() {
-            tracing::warn!(path = %path.display(), %error, "the database was not closed cleanly");
+            tracing::warn!(path = %path.display(), %error, "failed to close the database cleanly");
             drop(connection);
         }
         if readers_gone {
@@ -419,7 +420,7 @@ impl Work {
         match self {
             Self::Append { commit, .. } => commit.bytes(),
             Self::Checkpoint { parts, .. } => parts.iter().map(|part| part.body.len()).sum(),
-            // A person types them one at a time.
+            // Rare and small, because users type them.
             Self::Note { .. } => 0,
             Self::Forget { .. } => 0,
             Self::Outbox { change, .. } => change.bytes(),
@@ -432,7 +433,7 @@ impl Work {
         match self {
             Self::Append { commit, .. } => commit.flush,
             Self::Note { .. } | Self::Forget { .. } => true,
-            // A notice follows from the log: what a power cut takes from the one it takes from the other.
+            // Notices follow from the log: a power cut that takes a notice takes its event too.
             Self::Checkpoint { .. } | Self::Outbox { .. } => false,
             #[cfg(test)]
             Self::LimitPages { .. } => false,

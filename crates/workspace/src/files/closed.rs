@@ -1,4 +1,4 @@
-//! Places whose files are shown to no client and no model, whichever project they are asked for from.
+//! Paths whose files no client and no model may read, from any project.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::Error;
 use super::root::follow;
 
-/// File systems of the kernel: they show the memory and the environment of processes, and devices.
+/// Kernel file systems, which expose devices and the memory and environment of processes.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Ordinary files in memory, although they are below `/dev`.
+/// Shared memory below `/dev`, which holds ordinary files.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// Which places are closed. Whoever puts the program together knows them; `/proc`, `/sys` and `/dev` always are.
+/// The closed paths. The composition root supplies them; `/proc`, `/sys` and `/dev` are always closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closed(Arc<Vec<(PathBuf, Access)>>);
 
@@ -23,15 +23,15 @@ enum Access {
 }
 
 impl Closed {
-    /// Closes files and directories with everything below them, except what is at or below one of `open`. The places
-    /// need not exist yet.
+    /// Closes files and directories with everything below them, except paths at or below one of `open`. The
+    /// paths need not exist yet.
     pub fn new(closed: impl IntoIterator<Item = PathBuf>, open: impl IntoIterator<Item = PathBuf>) -> Self {
         let kernel = KERNEL.map(PathBuf::from);
         let closed = kernel.into_iter().chain(closed).map(|path| (path, Access::Closed));
         let open = [PathBuf::from(SHARED_MEMORY)].into_iter().chain(open).map(|path| (path, Access::Open));
         let mut places = Vec::new();
         for (path, access) in closed.chain(open) {
-            // Paths are compared after their links were followed. A link that leads nowhere has only its own name.
+            // Paths are compared with their links resolved. A dangling link keeps its own name.
             let path = std::path::absolute(&path).unwrap_or(path);
             let real = follow(&path).unwrap_or(path);
             places.push((real, access));
@@ -39,19 +39,19 @@ impl Closed {
         Self(Arc::new(places))
     }
 
-    /// Whether a path, with its links followed, is closed. The deepest place that contains it decides.
+    /// Returns true if a path, with its links resolved, is closed. The deepest entry that contains it decides.
     pub fn covers(&self, path: &Path) -> bool {
         let containing = self.0.iter().filter(|(place, _)| path.starts_with(place));
         let deepest = containing.max_by_key(|(place, _)| place.components().count());
         deepest.is_some_and(|(_, access)| *access == Access::Closed)
     }
 
-    /// Refuses a closed path.
+    /// Returns an error for a closed path.
     pub fn check(&self, path: &Path) -> Result<(), Error> {
         if self.covers(path) { Err(Error::Closed(path.to_owned())) } else { Ok(()) }
     }
 
-    /// The closed places below a directory.
+    /// Closed paths below a directory, relative to it.
     pub(crate) fn below(&self, directory: &Path) -> impl Iterator<Item = &Path> {
         let closed = self.0.iter().filter(|(_, access)| *access == Access::Closed);
         closed.filter_map(move |(place, _)| place.strip_prefix(directory).ok())
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_deepest_place_decides() {
+    fn the_deepest_entry_decides() {
         let closed = Closed::new(
             ["/h/data", "/h/.codex/auth.json"].map(PathBuf::from),
             ["/h/data/worktrees"].map(PathBuf::from),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_known_by_where_their_links_lead() {
+    fn closed_links_close_their_targets() {
         let directory = TempDir::new().unwrap();
         let top = directory.path().canonicalize().unwrap();
         fs::create_dir(top.join("real")).unwrap();

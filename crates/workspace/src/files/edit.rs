@@ -1,4 +1,4 @@
-//! Changing files: whole, or one piece at a time.
+//! Changes to files: whole, or one piece at a time.
 
 use std::fs;
 use std::path::Path;
@@ -9,27 +9,25 @@ use super::open::overwrite;
 use super::read::{is_binary, load};
 use super::{Error, lock};
 
-/// What a file said before and says now.
+/// The content of a file before and after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Nothing for a new file.
+    /// `None` for a new file.
     pub before: Option<String>,
-    /// Now.
     pub after: String,
 }
 
-/// A piece of a file and what takes its place.
+/// A piece of a file and its replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replacement<'a> {
-    /// The piece, as nearly as it could be quoted. Empty to create a file.
+    /// The text to replace, quoted as accurately as the model could. Empty to create a file.
     pub old: &'a str,
-    /// What takes its place.
     pub new: &'a str,
-    /// Whether every occurrence is meant. If not, there has to be exactly one.
+    /// True to replace every occurrence. If false, there must be exactly one.
     pub all: bool,
 }
 
-/// What a file says; nothing if there is none. A file that is too large to be shown counts as empty.
+/// The content of a file; `None` if there is none. A file that is too large to show counts as empty.
 pub fn current(path: &Path) -> Result<Option<String>, Error> {
     match load(path) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
@@ -39,7 +37,7 @@ pub fn current(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// Writes a whole file, with the directories above it.
+/// Writes a whole file and creates its parent directories.
 pub fn write(path: &Path, content: &str) -> Result<Change, Error> {
     lock::hold([path], || {
         let before = current(path)?;
@@ -48,7 +46,7 @@ pub fn write(path: &Path, content: &str) -> Result<Change, Error> {
     })
 }
 
-/// Replaces a piece of a file. Nothing else changes it meanwhile, as long as it comes this way.
+/// Replaces a piece of a file. The file is locked against other edits through this module.
 pub fn edit(path: &Path, replacement: Replacement<'_>) -> Result<Change, Error> {
     lock::hold([path], || {
         let change = plan(path, replacement)?;
@@ -57,7 +55,7 @@ pub fn edit(path: &Path, replacement: Replacement<'_>) -> Result<Change, Error> 
     })
 }
 
-/// What [`edit`] would do, without doing it.
+/// The result of [`edit`] without writing it.
 pub fn plan(path: &Path, replacement: Replacement<'_>) -> Result<Change, Error> {
     if replacement.old == replacement.new {
         return Err(Error::NoChange);
@@ -76,7 +74,7 @@ pub fn plan(path: &Path, replacement: Replacement<'_>) -> Result<Change, Error> 
     Ok(Change { before: Some(before), after })
 }
 
-/// A file that can be changed and written back. A lossy conversion must never be.
+/// A file as text that can be changed and written back, so a lossy conversion is not allowed.
 pub(crate) fn text(path: &Path) -> Result<String, Error> {
     match String::from_utf8(load(path)?) {
         Ok(text) if !is_binary(text.as_bytes()) => Ok(text),
@@ -84,7 +82,7 @@ pub(crate) fn text(path: &Path) -> Result<String, Error> {
     }
 }
 
-/// Line ends and a byte order mark stay as they are in the file, whatever the model wrote.
+/// Keeps the file's line ends and byte order mark, whatever the model wrote.
 fn replace(before: &str, replacement: Replacement<'_>) -> Result<String, Miss> {
     let ends = LineEnds::of(before);
     let (mark, body) = split_mark(before);
@@ -103,7 +101,7 @@ fn replace(before: &str, replacement: Replacement<'_>) -> Result<String, Miss> {
     Ok(after)
 }
 
-/// A text with bare line ends and without a byte order mark.
+/// A text with `\n` line ends and without a byte order mark.
 fn plain(text: &str) -> String {
     split_mark(text).1.replace("\r\n", "\n")
 }
@@ -154,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_nothing_is_said() {
+    fn an_edit_without_a_change_is_refused() {
         assert!(matches!(attempt("a\r\nb\r\n", "a\nb", "a\r\nb", false), Err(Error::NoChange)));
     }
 
@@ -168,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn where_line_ends_are_mixed_the_place_decides() {
+    fn with_mixed_line_ends_the_replaced_lines_decide() {
         let mixed = "a\r\nb\r\nc\nd\n";
         assert_eq!(attempt(mixed, "a\nb", "1\n2", false).unwrap(), "1\r\n2\r\nc\nd\n");
         assert_eq!(attempt(mixed, "c\nd", "1\n2", false).unwrap(), "a\r\nb\r\n1\n2\n");
@@ -232,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_creates_directories_and_tells_what_was_there() {
+    fn writing_creates_directories_and_returns_the_old_content() {
         let directory = temporary::directory();
         let path = directory.path().join("deep/er/file");
         assert_eq!(write(&path, "one").unwrap().before, None);

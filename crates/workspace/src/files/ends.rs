@@ -1,11 +1,11 @@
-//! How a text file ends its lines and how it begins.
+//! Line ends and byte order marks of text files.
 
 use memchr::memmem;
 
-/// The byte order mark that some Windows programs put in front of a text.
+/// The byte order mark that some Windows programs put at the start of a text.
 const MARK: &str = "\u{feff}";
 
-/// What ends a line.
+/// Line end of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineEnds {
     Unix,
@@ -13,14 +13,13 @@ pub(crate) enum LineEnds {
 }
 
 impl LineEnds {
-    /// What most lines of a text end with; bare newlines if there are none.
+    /// The line end of most lines; `\n` if there are none.
     pub(crate) fn of(text: &str) -> Self {
         let windows = memmem::find_iter(text.as_bytes(), b"\r\n").count();
         let all = memchr::memchr_iter(b'\n', text.as_bytes()).count();
         if windows > 0 && windows * 2 >= all { Self::Windows } else { Self::Unix }
     }
 
-    /// One of them.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Unix => "\n",
@@ -28,7 +27,7 @@ impl LineEnds {
         }
     }
 
-    /// A text with bare newlines, with these ends.
+    /// Converts a text with `\n` line ends to these.
     pub(crate) fn apply(self, text: &str) -> String {
         match self {
             Self::Unix => text.to_owned(),
@@ -37,7 +36,7 @@ impl LineEnds {
     }
 }
 
-/// The byte order mark, if there is one, and the rest.
+/// Splits a text into its byte order mark, if any, and the rest.
 pub(crate) fn split_mark(text: &str) -> (&str, &str) {
     text.strip_prefix(MARK).map_or(("", text), |rest| (MARK, rest))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a file, in words that help whoever asked for it.
+//! Errors of file operations, worded for the model or client that asked.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,24 +7,23 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no such file.
     #[error("File not found: {}", .0.display())]
     NotFound(PathBuf),
-    /// The path leads out of the project.
+    /// The path is outside the project.
     #[error("{} is outside of {}", .path.display(), .root.display())]
     Outside {
-        /// Where it leads.
+        /// The resolved path.
         path: PathBuf,
-        /// The project.
+        /// Top of the project.
         root: PathBuf,
     },
-    /// The path leads to a place that is shown to nobody.
+    /// The path is closed to all clients and models.
     #[error("{} may not be read or changed: it belongs to Baton's own data, to the keys of an agent, or to the kernel (/proc, /sys, /dev)", .0.display())]
     Closed(PathBuf),
-    /// A part of the path became a link after the path was checked.
+    /// A component of the path became a link after the check.
     #[error("{} was replaced by a symbolic link while it was opened: try again", .0.display())]
     Replaced(PathBuf),
-    /// The path cannot be resolved: a link into nowhere, or `..` through something that does not exist.
+    /// The path cannot be resolved: a dangling link, or `..` after a component that does not exist.
     #[error("{} cannot be resolved to a place in the file system", .0.display())]
     Unresolvable(PathBuf),
     /// A directory where a file was expected.
@@ -33,74 +32,55 @@ pub enum Error {
     /// A file where a directory was expected.
     #[error("{} is not a directory", .0.display())]
     NotDirectory(PathBuf),
-    /// Not text.
     #[error("Cannot read binary file: {}", .0.display())]
     Binary(PathBuf),
-    /// Too much of it.
+    /// The file exceeds [`MAX_FILE`](super::MAX_FILE).
     #[error("{} is too large ({size} bytes, at most {} are read): use a command such as `head`, `tail` or `grep`", .path.display(), super::MAX_FILE)]
     TooLarge {
-        /// The file.
         path: PathBuf,
-        /// Its size in bytes.
+        /// Size of the file in bytes.
         size: u64,
     },
-    /// Too much of an image or a document.
+    /// The image or document exceeds [`MAX_MEDIA`](super::MAX_MEDIA).
     #[error("{} ({mime}) is too large to be looked at ({size} bytes, at most {})", .path.display(), super::MAX_MEDIA)]
     MediaTooLarge {
-        /// The file.
         path: PathBuf,
-        /// What it is.
         mime: &'static str,
-        /// Its size in bytes.
+        /// Size of the file in bytes.
         size: u64,
     },
-    /// A window that begins after the last line.
+    /// The requested lines begin after the last line.
     #[error("line {offset} is beyond the end of {} ({lines} lines)", .path.display())]
     BeyondEnd {
-        /// The file.
         path: PathBuf,
-        /// The first line that was asked for.
+        /// First requested line.
         offset: usize,
-        /// How many there are.
+        /// Number of lines in the file.
         lines: usize,
     },
-    /// Nothing to change.
+    /// Old and new text are equal.
     #[error("oldString and newString are the same: there is nothing to change")]
     NoChange,
-    /// The text to replace is not there.
+    /// The text to replace does not occur.
     #[error("oldString was not found in {}: read the file again and quote it as it is, without line numbers", .0.display())]
     NoMatch(PathBuf),
-    /// The text to replace is there more than once.
+    /// The text to replace occurs more than once.
     #[error("oldString was found {count} times in {} (at lines {}): add surrounding lines to make it unique, or set replaceAll", .path.display(), list(.lines))]
     NotUnique {
-        /// The file.
         path: PathBuf,
-        /// How often.
         count: usize,
-        /// Where the first of them begin.
+        /// First lines of some occurrences.
         lines: Vec<usize>,
     },
-    /// Only something much larger is like the text to replace.
+    /// Only a much larger text resembles the text to replace.
     #[error("oldString was not found in {}; lines {first} to {last} are like it but much more: read them again and quote all that is to be replaced", .path.display())]
-    MatchTooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Where it begins.
-        first: usize,
-        /// Where it ends.
-        last: usize,
-    },
-    /// An empty text to replace creates files and this one exists.
+    MatchTooLarge { path: PathBuf, first: usize, last: usize },
+    /// An empty old text creates a file, but the file exists.
     #[error("{} exists already: an empty oldString only creates new files", .0.display())]
     Exists(PathBuf),
-    /// Anything else the system says.
+    /// Any other error of the system.
     #[error("{}: {source}", .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 fn list(lines: &[usize]) -> String {
@@ -108,7 +88,7 @@ fn list(lines: &[usize]) -> String {
 }
 
 impl Error {
-    /// Gives an error of the system the path it is about.
+    /// Adds the path to an error of the system.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         |source| match source.kind() {
             io::ErrorKind::NotFound => Self::NotFound(path.to_owned()),

@@ -1,11 +1,11 @@
-//! Listing a directory.
+//! Listings of a directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Error, MAX_ENTRIES};
 
-/// Most names that are suggested for one that does not exist.
+/// Most suggestions for a name that does not exist.
 const MAX_ALIKE: usize = 3;
 
 /// The entries of a directory.
@@ -13,11 +13,11 @@ const MAX_ALIKE: usize = 3;
 pub struct Listing {
     /// Names in alphabetical order; directories end with a slash.
     pub names: Vec<String>,
-    /// How many entries there are beyond [`MAX_ENTRIES`].
+    /// Number of entries beyond [`MAX_ENTRIES`].
     pub omitted: usize,
 }
 
-/// Lists a directory. The repository's own files are nobody's business and left out.
+/// Lists a directory without `.git`.
 pub fn list(path: &Path) -> Result<Listing, Error> {
     if path.is_file() {
         return Err(Error::NotDirectory(path.to_owned()));
@@ -33,7 +33,7 @@ pub fn list(path: &Path) -> Result<Listing, Error> {
     Ok(Listing { names, omitted })
 }
 
-/// Files beside one that does not exist, whose names are like its name; a few.
+/// A few files beside a missing one with similar names.
 pub fn alike(path: &Path) -> Vec<PathBuf> {
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().to_lowercase());
     let (Some(directory), Some(wanted)) = (path.parent(), name(path)) else { return Vec::new() };
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_may_have_been_meant_are_found() {
+    fn similar_names_are_suggested() {
         let directory = temporary::directory();
         for name in ["main.rs", "Main.test.rs", "other.rs", "README.md"] {
             fs::write(directory.path().join(name), "").unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_directory_is_cut_and_counted() {
+    fn a_huge_directory_is_truncated_and_counted() {
         let directory = temporary::directory();
         for number in 0..MAX_ENTRIES + 5 {
             fs::write(directory.path().join(format!("{number:05}")), "").unwrap();

@@ -1,4 +1,4 @@
-//! One change of a file at a time, for everybody in this process.
+//! Locks on files, so that only one change of a file runs at a time in this process.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ type Table = HashMap<PathBuf, Arc<Mutex<()>>>;
 
 static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
 
-/// Does something while nobody else who asks holds any of these files.
+/// Runs `work` while it holds the locks of these files.
 pub(crate) fn hold<'a, T>(paths: impl IntoIterator<Item = &'a Path>, work: impl FnOnce() -> T) -> T {
     let mut paths: Vec<&Path> = paths.into_iter().collect();
-    // Always in the same order, or two holders of two files could wait for each other.
+    // Locks in a fixed order to avoid deadlocks between two holders of two files.
     paths.sort_unstable();
     paths.dedup();
     let locks: Vec<Arc<Mutex<()>>> = {
@@ -23,7 +23,7 @@ pub(crate) fn hold<'a, T>(paths: impl IntoIterator<Item = &'a Path>, work: impl 
     let result = work();
     drop(guards);
     drop(locks);
-    // What only the table knows nobody waits for.
+    // Removes locks that no other task holds or waits for.
     table().retain(|_, lock| Arc::strong_count(lock) > 1);
     result
 }

@@ -1,21 +1,21 @@
-//! Finding the piece of a file that a model means, although it does not quote it exactly.
+//! Finds the piece of a file that a model means, although the model does not quote it exactly.
 //!
-//! Models misquote in known ways: indentation, spaces, escapes, blank edges, a line or two from memory. So the text
-//! is looked for in several ways, the strictest first, and the first way that finds anything decides:
+//! Models misquote in known ways: indentation, spaces, escapes, blank edges, a line or two from memory. So the
+//! text is searched in several ways, the strictest first, and the first way that finds anything decides:
 //!
 //! 1. exactly;
 //! 2. whole lines that differ by their indentation only, all in the same way;
 //! 3. whole lines that differ in spaces at their ends;
 //! 4. words with other spaces or line breaks between them;
 //! 5. without the blanks around it;
-//! 6. any of these, with escapes such as `\n` taken for what they stand for;
-//! 7. a block whose first and last lines are right and whose other lines are similar;
-//! 8. a block of the same length whose first and last lines are right and of whose other lines half are.
+//! 6. any of these, with escapes such as `\n` decoded;
+//! 7. a block whose first and last lines match and whose other lines are similar;
+//! 8. a block of the same length whose first and last lines match and half of whose other lines match.
 //!
-//! A later way would find what an earlier one found and more, so several finds are never made fewer by looking
-//! less closely: they are refused. The last two guess, so they must find one place only, and no way may find
-//! something much larger than what was looked for. Looking is bounded by an amount of work, not by time, so that
-//! the same input always gives the same answer.
+//! A later way finds everything that an earlier one found and more, so several matches are never reduced by a
+//! looser search: they are refused. The last two ways guess, so they must find exactly one place, and no way
+//! may match something much larger than the quoted text. The search is bounded by an amount of work, not by
+//! time, so the same input always gives the same result.
 
 mod blocks;
 mod escapes;
@@ -29,45 +29,45 @@ use memchr::memmem;
 
 use lines::Lines;
 
-/// How much looking is given up after, in bytes compared.
+/// Bound on the search, in bytes compared.
 const WORK: usize = 20_000_000;
 
-/// What a comparison costs, however short it is.
+/// Minimum cost of a comparison.
 const LEAST: usize = 16;
 
-/// Most places that are told of in [`Miss::Ambiguous`].
+/// Most places listed in [`Miss::Ambiguous`].
 const MAX_PLACES: usize = 10;
 
-/// A piece of the text and what takes its place.
+/// A range of the text and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Swap {
     pub(super) span: Range<usize>,
     pub(super) text: String,
 }
 
-/// Why no place was found.
+/// The reason why no place was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Miss {
-    /// It is not there.
+    /// The text does not occur.
     Nowhere,
-    /// It is there more than once; these are the first lines of some of the places.
+    /// The text occurs more than once; these are the first lines of some occurrences.
     Ambiguous { count: usize, lines: Vec<usize> },
-    /// What is there is much larger; these are its first and last line.
+    /// The match is much larger than the text; these are its first and last line.
     TooLarge { first: usize, last: usize },
 }
 
-/// How much looking is left.
+/// Remaining budget of the search.
 pub(super) struct Work(usize);
 
 impl Work {
-    /// Whether there is enough left for this.
+    /// Spends this amount. Returns false when the budget is exhausted.
     fn spend(&mut self, amount: usize) -> bool {
         self.0 = self.0.saturating_sub(amount + LEAST);
         self.0 > 0
     }
 }
 
-/// Finds what to replace. Both texts of the model have bare newlines, and `old` is not empty.
+/// Finds the ranges to replace. Both texts have `\n` line ends, and `old` is not empty.
 pub(super) fn find(text: &str, old: &str, new: &str, all: bool) -> Result<Vec<Swap>, Miss> {
     let exact = exactly(text, old, new);
     if !exact.is_empty() {
@@ -96,7 +96,7 @@ pub(super) fn find(text: &str, old: &str, new: &str, all: bool) -> Result<Vec<Sw
     proportionate(&lines, old, Vec::from_iter(guess), all)
 }
 
-/// Every occurrence. A file with Windows line ends is looked at with those, too.
+/// All exact occurrences. In a file with Windows line ends, also searches for the text with those.
 fn exactly(text: &str, old: &str, new: &str) -> Vec<Swap> {
     let mut spans: Vec<Range<usize>> = occurrences(text, old).collect();
     if old.contains('\n') && memmem::find(text.as_bytes(), b"\r\n").is_some() {
@@ -111,7 +111,7 @@ fn occurrences<'a>(text: &'a str, wanted: &'a str) -> impl Iterator<Item = Range
     found.map(move |start| start..start + wanted.len())
 }
 
-/// The ways that look at the same words.
+/// The ways that compare the same words.
 fn loosely(lines: &Lines<'_>, old: &str, new: &str, work: &mut Work) -> Vec<Swap> {
     let mut found = lines::equal(lines, old, new, work);
     if found.is_empty() {
@@ -123,7 +123,7 @@ fn loosely(lines: &Lines<'_>, old: &str, new: &str, work: &mut Work) -> Vec<Swap
     found
 }
 
-/// Without the blanks around it. What is the same around the new text is left out there, too.
+/// Matches without surrounding blanks. Blanks that the new text shares with the old one are removed there, too.
 fn trimmed(text: &str, old: &str, new: &str) -> Vec<Swap> {
     let core = old.trim();
     if core.is_empty() || core.len() == old.len() {
@@ -136,10 +136,10 @@ fn trimmed(text: &str, old: &str, new: &str) -> Vec<Swap> {
     exactly(text, core, new)
 }
 
-/// Refuses places that are out of all proportion.
+/// Refuses matches that are far larger than the quoted text.
 fn proportionate(lines: &Lines<'_>, old: &str, found: Vec<Swap>, all: bool) -> Result<Vec<Swap>, Miss> {
     let count = old.lines().count();
-    // Deep indentation that was left out is no reason to refuse, hence the bytes for each line.
+    // The allowance per line covers deep indentation that the model omitted.
     let bytes = old.len() * 2 + count * 64;
     for Swap { span, .. } in &found {
         let (first, last) = (lines.at(span.start), lines.at(span.end.saturating_sub(1)));
@@ -150,7 +150,7 @@ fn proportionate(lines: &Lines<'_>, old: &str, found: Vec<Swap>, all: bool) -> R
     decide(lines.text(), found, all)
 }
 
-/// One place is what is wanted, several only if all are meant.
+/// Accepts one match, or several if all are meant.
 fn decide(text: &str, mut found: Vec<Swap>, all: bool) -> Result<Vec<Swap>, Miss> {
     match found.len() {
         0 => Err(Miss::Nowhere),

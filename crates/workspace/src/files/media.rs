@@ -1,4 +1,4 @@
-//! Files that models look at rather than read.
+//! Images and documents, which models view instead of reading them as text.
 
 use std::io::{Read, Seek};
 use std::path::Path;
@@ -6,27 +6,25 @@ use std::path::Path;
 use super::Error;
 use super::open::{content, open};
 
-/// Largest image or document, in bytes. Its text form is a third larger and then still within what providers take
-/// and what one event may carry.
+/// Largest image or document, in bytes. Encoded in base64 it is a third larger, which still fits the limits of
+/// providers and of one event.
 pub const MAX_MEDIA: u64 = 15 * 256 * 1024;
 
 /// An image or a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Media {
-    /// What it is, by its first bytes and not by its name.
+    /// Type determined by the first bytes, not by the name.
     pub mime: &'static str,
-    /// All of it.
     pub bytes: Vec<u8>,
 }
 
 impl Media {
-    /// Whether it is a picture.
     pub fn is_image(&self) -> bool {
         self.mime.starts_with("image/")
     }
 }
 
-/// Reads an image or a PDF; nothing if the file is neither.
+/// Reads an image or a PDF; `None` if the file is neither.
 pub fn media(path: &Path) -> Result<Option<Media>, Error> {
     let mut opening = [0; 16];
     let mut file = match open(path) {
@@ -44,7 +42,7 @@ pub fn media(path: &Path) -> Result<Option<Media>, Error> {
     Ok(Some(Media { mime, bytes: content(path, &mut file)? }))
 }
 
-/// What an image or a document is that begins like this; nothing for everything else.
+/// The type of an image or document that begins with these bytes; `None` for all others.
 pub fn mime(opening: &[u8]) -> Option<&'static str> {
     match opening {
         [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some("image/png"),
@@ -62,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn media_are_known_by_how_they_begin() {
+    fn media_types_follow_from_the_first_bytes() {
         for (opening, expected) in [
             (&b"\x89PNG\r\n\x1a\n...."[..], Some("image/png")),
             (b"\xff\xd8\xff\xe0", Some("image/jpeg")),
@@ -85,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_writes_into_is_not_waited_for() {
+    fn reading_a_pipe_without_a_writer_does_not_block() {
         use rustix::fs::{CWD, FileType, Mode, mknodat};
         let directory = temporary::directory();
         let pipe = directory.path().join("pipe");
@@ -95,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_refused_unread() {
+    fn files_that_are_too_large_are_refused_unread() {
         let file = temporary::file();
         std::fs::write(file.path(), b"%PDF-1.7\n").unwrap();
         file.as_file().set_len(MAX_MEDIA + 1).unwrap();

@@ -1,4 +1,4 @@
-//! A directory as a person looks at it, with what git ignores marked and not left out.
+//! Directory listing for clients, which includes and marks entries that git ignores.
 
 use std::path::Path;
 
@@ -9,15 +9,14 @@ use crate::search::{Kind, visible};
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its name.
     pub name: String,
-    /// What it is; a link counts as what it leads to.
+    /// File or directory; a link counts as its target.
     pub kind: Kind,
-    /// Whether git ignores it.
+    /// True if git ignores the entry.
     pub ignored: bool,
 }
 
-/// The entries of a directory inside a project, directories first, at most [`MAX_ENTRIES`].
+/// Entries of a directory inside a project, directories first, at most [`MAX_ENTRIES`].
 pub fn nodes(root: &Root, path: &Path) -> Result<Vec<Node>, Error> {
     if path.is_file() {
         return Err(Error::NotDirectory(path.to_owned()));
@@ -25,7 +24,7 @@ pub fn nodes(root: &Root, path: &Path) -> Result<Vec<Node>, Error> {
     let (visible, hidden) = (visible(path), is_ignored(root, path));
     let mut nodes = Vec::new();
     for name in names(path)? {
-        // The repository's own files are nobody's business, and a name that is not UTF-8 cannot be told.
+        // Skips `.git`, and names that are not UTF-8 because JSON cannot represent them.
         let Some(text) = name.to_str().filter(|name| *name != ".git") else { continue };
         let kind = if path.join(&name).is_dir() { Kind::Directory } else { Kind::File };
         nodes.push(Node { name: text.to_owned(), kind, ignored: hidden || !visible.contains(&name) });
@@ -35,7 +34,7 @@ pub fn nodes(root: &Root, path: &Path) -> Result<Vec<Node>, Error> {
     Ok(nodes)
 }
 
-/// Whether git ignores a directory, or one above it.
+/// Returns true if git ignores a directory or one of its parents.
 fn is_ignored(root: &Root, path: &Path) -> bool {
     let inside = path.ancestors().take_while(|above| *above != root.top());
     inside

@@ -1,8 +1,8 @@
-//! Opening a file at a path that was checked, and at no other.
+//! Opens a file at exactly the path that was checked.
 //!
-//! Between the check of a path and its use, another process can replace a part of the path by a symbolic link. A path
-//! that [`Root::locate`](super::Root::locate) returns contains no links, so it is opened without following any: the
-//! kernel refuses it if a part of it has become a link since.
+//! Between the check of a path and its use, another process can replace a component with a symbolic link. A
+//! path from [`Root::locate`](super::Root::locate) contains no links, so it is opened without following any:
+//! the kernel refuses it if a component has become a link since.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,12 +16,13 @@ use rustix::io::Errno;
 
 use super::{Error, MAX_FILE};
 
-/// The permissions of a new file, before the user's mask.
+/// Permissions of a new file, before the user's umask.
 const NEW: Mode = Mode::from_bits_truncate(0o666);
 
 /// Opens a file for reading. Refuses directories, pipes and devices: they have no size and may never end.
 pub(crate) fn open(path: &Path) -> Result<File, Error> {
-    // Looked at first, because opening some devices changes their state; the opened file is what counts.
+    // Checked before opening, because opening some devices changes their state. The check of the opened file is
+    // decisive.
     let about = path.symlink_metadata().map_err(Error::io(path))?;
     if !about.is_symlink() {
         check(path, &about)?;
@@ -39,7 +40,7 @@ fn check(path: &Path, about: &std::fs::Metadata) -> Result<(), Error> {
     }
 }
 
-/// Everything in an open file, if that is not too much.
+/// Reads an open file up to [`MAX_FILE`].
 pub(super) fn content(path: &Path, file: &mut File) -> Result<Vec<u8>, Error> {
     let size = file.metadata().map_err(Error::io(path))?.len();
     let mut bytes = Vec::new();
@@ -51,7 +52,7 @@ pub(super) fn content(path: &Path, file: &mut File) -> Result<Vec<u8>, Error> {
     if size > MAX_FILE { Err(Error::TooLarge { path: path.to_owned(), size }) } else { Ok(bytes) }
 }
 
-/// The names in a directory.
+/// Names in a directory.
 pub(super) fn names(path: &Path) -> Result<Vec<OsString>, Error> {
     let directory = descend(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
     let failed = |error: Errno| Error::io(path)(error.into());
@@ -65,19 +66,19 @@ pub(super) fn names(path: &Path) -> Result<Vec<OsString>, Error> {
     Ok(names)
 }
 
-/// Makes this the content of a file, which is created if there is none.
+/// Replaces the content of a file, or creates it.
 pub(super) fn overwrite(path: &Path, content: &[u8]) -> Result<(), Error> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut file = File::from(descend(path, flags, NEW)?);
     file.write_all(content).map_err(Error::io(path))
 }
 
-/// Opens a path without following any link in it. `mode` is for a file that is created.
+/// Opens a path without following any link. `mode` applies to a new file.
 fn descend(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Error> {
     let opened = reach(path, flags | OFlags::CLOEXEC, mode);
     opened.map_err(|error| match error {
         Errno::LOOP | Errno::MLINK => Error::Replaced(path.to_owned()),
-        // A link where a directory is expected, seen by a kernel that opens part by part.
+        // A link in place of a directory, on a kernel where the path is opened component by component.
         Errno::NOTDIR if path.is_dir() => Error::Replaced(path.to_owned()),
         error => Error::io(path)(io::Error::from(error)),
     })
@@ -88,7 +89,7 @@ fn reach(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     use rustix::fs::{CWD, ResolveFlags, openat2};
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(CWD, path, flags, mode, resolve) {
-        // Kernels before 5.6, sandboxes that do not know the call, and a rename at the wrong moment.
+        // Kernels before 5.6, sandboxes that do not know the call, and a concurrent rename.
         Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => step_down(path, flags, mode),
         opened => opened,
     }
@@ -99,7 +100,7 @@ fn reach(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     step_down(path, flags, mode)
 }
 
-/// Opens a path part by part, each without following a link.
+/// Opens a path component by component, each without following a link.
 fn step_down(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     use rustix::fs::{CWD, openat};
     #[cfg(target_os = "linux")]
@@ -133,7 +134,7 @@ mod tests {
     use super::super::{Root, load};
     use super::*;
 
-    /// How often the race is run.
+    /// Number of attempts to hit the race.
     const READS: usize = 3_000;
 
     fn tree() -> (TempDir, PathBuf) {
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_swapped_in_between_check_and_use_never_shows_what_is_outside() {
+    fn a_link_swapped_in_between_check_and_use_never_exposes_outside_files() {
         let (_directory, top) = tree();
         let (project, stop) = (top.join("project"), AtomicBool::new(false));
         let (place, spare) = (project.join("place"), project.join("spare"));
@@ -178,7 +179,7 @@ mod tests {
             scope.spawn(|| {
                 let away = project.join("away");
                 while !stop.load(Ordering::Relaxed) {
-                    // A directory, then a link that leads out, then the directory again, all under one name.
+                    // A directory, then a link to the outside, then the directory again, all under one name.
                     for (from, to) in [(&place, &away), (&spare, &place), (&place, &spare), (&away, &place)] {
                         fs::rename(from, to).unwrap();
                     }

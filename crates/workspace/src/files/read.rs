@@ -1,4 +1,4 @@
-//! Reading text a page at a time.
+//! Reads text files in pages.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use super::ends::split_mark;
 use super::open::{content, open};
 use super::{Error, MAX_LINE, MAX_LINES, MAX_PAGE};
 
-/// How much of a file is looked at to see whether it is text.
+/// Bytes at the start of a file that decide if it is text.
 const SAMPLE: usize = 4096;
 
-/// Which lines to read.
+/// The lines to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// The first line, counted from 1.
     pub offset: usize,
-    /// How many, at most [`MAX_LINES`].
+    /// Number of lines, at most [`MAX_LINES`].
     pub limit: usize,
 }
 
@@ -24,16 +24,16 @@ impl Default for Window {
     }
 }
 
-/// Some lines of a file.
+/// A range of lines of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// Number of the first line.
     pub first: usize,
-    /// The lines, without their ends; overlong ones are cut.
+    /// The lines without their ends; overlong ones are cut.
     pub lines: Vec<String>,
-    /// How many lines the file has.
+    /// Number of lines in the file.
     pub total: usize,
-    /// Whether the page ended early because it grew too large.
+    /// True if the page ended early because of its size.
     pub full: bool,
 }
 
@@ -43,20 +43,20 @@ impl Page {
         (self.first + self.lines.len()).saturating_sub(1)
     }
 
-    /// Whether the file goes on after the page.
+    /// Returns true if the file has lines after the page.
     pub fn more(&self) -> bool {
         self.last() < self.total
     }
 }
 
-/// Reads some lines of a text file.
+/// Reads a range of lines of a text file.
 pub fn read(path: &Path, window: Window) -> Result<Page, Error> {
     let bytes = load(path)?;
     if is_binary(&bytes) {
         return Err(Error::Binary(path.to_owned()));
     }
     let text = String::from_utf8_lossy(&bytes);
-    // Nobody could quote a mark that cannot be seen.
+    // A byte order mark is invisible, so a model could not quote it.
     let (_, text) = split_mark(&text);
     let total = text.lines().count();
     let first = window.offset.max(1);
@@ -77,12 +77,12 @@ pub fn read(path: &Path, window: Window) -> Result<Page, Error> {
     Ok(page)
 }
 
-/// The whole content of a file that is small enough.
+/// Reads a whole file up to the size limit.
 pub fn load(path: &Path) -> Result<Vec<u8>, Error> {
     content(path, &mut open(path)?)
 }
 
-/// Whether something that begins like this is not text.
+/// Returns true if these first bytes are not text.
 pub fn is_binary(bytes: &[u8]) -> bool {
     let sample = bytes.get(..SAMPLE).unwrap_or(bytes);
     let odd = sample.iter().filter(|byte| matches!(byte, 0x01..=0x08 | 0x0e..=0x1a | 0x1c..=0x1f)).count();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_shows_its_lines_and_knows_the_rest() {
+    fn a_window_has_its_lines_and_the_total() {
         let file = file("one\ntwo\r\nthree\nfour");
         let page = read(file.path(), Window { offset: 2, limit: 2 }).unwrap();
         assert_eq!(page.lines, ["two", "three"]);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_after_the_end_is_an_error_that_says_how_long_the_file_is() {
+    fn a_window_after_the_end_is_an_error_with_the_length_of_the_file() {
         let error = read(file("one\n").path(), Window { offset: 5, limit: 1 }).unwrap_err();
         assert!(error.to_string().contains("(1 lines)"), "{error}");
     }
@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_is_refused() {
+    fn binary_files_are_refused() {
         assert!(matches!(read(file(b"\x7fELF\0\0\0").path(), Window::default()), Err(Error::Binary(_))));
         assert!(matches!(read(Path::new("/dev/zero"), Window::default()), Err(Error::Binary(_))));
         assert!(matches!(read(temporary::directory().path(), Window::default()), Err(Error::IsDirectory(_))));
     }
 
     #[test]
-    fn a_file_of_any_size_costs_little() {
+    fn a_file_of_any_size_is_read_cheaply() {
         let file = file("");
         file.as_file().set_len(MAX_FILE + 1).unwrap();
         assert!(matches!(read(file.path(), Window::default()), Err(Error::TooLarge { .. })));

@@ -1,4 +1,4 @@
-//! Where a path leads, and whether that is inside the project.
+//! Resolves paths and determines if they are inside the project.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -8,30 +8,29 @@ use super::{Closed, Error};
 /// A project's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
-    /// Where relative paths start.
+    /// Base of relative paths.
     directory: PathBuf,
-    /// What counts as inside; the directory or one above it.
+    /// Top of the project: the directory or one above it.
     top: PathBuf,
-    /// What is not shown, inside or outside.
+    /// Closed paths, inside or outside.
     closed: Closed,
 }
 
-/// Where a path leads.
+/// A resolved path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Absolute, with all symbolic links followed. The file itself need not exist.
+    /// Absolute, with all symbolic links resolved. The file itself need not exist.
     pub path: PathBuf,
-    /// Whether it is inside the project.
     pub inside: bool,
 }
 
 impl Root {
-    /// A project whose files are those below `directory`.
+    /// A project with the files below `directory`.
     pub fn new(directory: &Path) -> Result<Self, Error> {
         Self::within(directory, directory)
     }
 
-    /// A project that reaches up to `top`, with relative paths starting at `directory`.
+    /// A project that extends up to `top`, with relative paths based on `directory`.
     pub fn within(directory: &Path, top: &Path) -> Result<Self, Error> {
         let canonical = |path: &Path| {
             let found = path.canonicalize().map_err(Error::io(path))?;
@@ -39,34 +38,34 @@ impl Root {
         };
         let directory = canonical(directory)?;
         let top = canonical(top)?;
-        // A worktree that does not contain the directory would put the directory itself outside.
+        // If the worktree does not contain the directory, the directory itself would count as outside.
         let top = if directory.starts_with(&top) { top } else { directory.clone() };
         Ok(Self { directory, top, closed: Closed::default() })
     }
 
-    /// The same project without these places. A project that is in one of them is refused.
+    /// The same project with closed paths. Fails if the project itself is closed.
     pub fn without(self, closed: &Closed) -> Result<Self, Error> {
         closed.check(&self.directory)?;
         Ok(Self { closed: closed.clone(), ..self })
     }
 
-    /// What is not shown, inside or outside.
+    /// Closed paths, inside or outside.
     pub fn closed(&self) -> &Closed {
         &self.closed
     }
 
-    /// Where relative paths start.
+    /// Base of relative paths.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// What counts as inside.
+    /// Top of the project.
     pub fn top(&self) -> &Path {
         &self.top
     }
 
-    /// Finds out where a path leads. Outside is an answer, not an error: a person may permit it. A closed place is an
-    /// error: nobody may.
+    /// Resolves a path. An outside path is not an error, because the user may permit it. A closed path is an
+    /// error, because no permission opens it.
     pub fn locate(&self, path: &str) -> Result<Place, Error> {
         let path = follow(&self.directory.join(path))?;
         self.closed.check(&path)?;
@@ -74,7 +73,7 @@ impl Root {
         Ok(Place { path, inside })
     }
 
-    /// Finds out where a path leads and refuses what is outside.
+    /// Resolves a path and refuses one outside the project.
     pub fn resolve(&self, path: &str) -> Result<PathBuf, Error> {
         let place = self.locate(path)?;
         if place.inside {
@@ -84,28 +83,28 @@ impl Root {
         }
     }
 
-    /// The path as people in the project would write it.
+    /// The path relative to the top of the project.
     pub fn relative(&self, path: &Path) -> String {
         let path = path.strip_prefix(&self.top).unwrap_or(path);
         if path.as_os_str().is_empty() { ".".to_owned() } else { path.to_string_lossy().into_owned() }
     }
 }
 
-/// Follows the links in as much of a path as exists; what does not exist yet may only go down from there.
+/// Resolves the links in the existing part of a path; the missing rest may only descend.
 pub(super) fn follow(path: &Path) -> Result<PathBuf, Error> {
     let mut missing: Vec<&OsStr> = Vec::new();
     let mut known = path;
     let base = loop {
         match known.canonicalize() {
             Ok(base) => break base,
-            // A link that leads nowhere exists as a link: creating a file "through" it would escape the check.
+            // A dangling link exists as a link: creating a file through it would escape the check.
             Err(_) if known.symlink_metadata().is_ok() => return Err(Error::Unresolvable(path.to_owned())),
             Err(_) => {}
         }
         match known.components().next_back() {
             Some(Component::Normal(name)) => missing.push(name),
             Some(Component::CurDir) => {}
-            // `..` after something that does not exist has no meaning that could be checked.
+            // `..` after a missing component cannot be checked.
             _ => return Err(Error::Unresolvable(path.to_owned())),
         }
         known = known.parent().ok_or_else(|| Error::Unresolvable(path.to_owned()))?;
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_can_be_asked_about() {
+    fn outside_paths_are_located_without_an_error() {
         let (outer, root) = project();
         let place = root.locate("../secret").unwrap();
         assert_eq!(place, Place { path: outer.path().canonicalize().unwrap().join("secret"), inside: false });

@@ -1,4 +1,4 @@
-//! Temporary files for tests, at paths without links: that is what the functions of this module take.
+//! Temporary files for tests, at paths without links, as the functions of this module require.
 
 use std::path::PathBuf;
 

@@ -1,9 +1,10 @@
-//! Calling git.
+//! Runs git without running programs of the repository.
 //!
-//! A repository can make git run programs: hooks, a file system monitor, filters, external differences and text
-//! conversions, verifiers of signatures. The configuration that names them lies in the repository and may be somebody
-//! else's, and many calls happen because a client only looks at a directory. So every call gets [`SETTINGS`], which
-//! nothing in a repository overrides, and calls that compare files get [`without_filters`], too.
+//! A repository can make git run programs: hooks, a file system monitor, filters, external diffs, text
+//! conversions and signature verifiers. The configuration that names them is in the repository and may come
+//! from another user, and many calls happen only because a client looks at a directory. So every call gets
+//! [`SETTINGS`], which nothing in a repository overrides, and calls that compare files also get
+//! [`without_filters`].
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 use super::DEADLINE;
 use crate::process::{self, Bounds, Exit, Spec};
 
-/// Variables that would make git talk about another repository than the one that was asked about.
+/// Variables that would point git at another repository.
 pub(super) const REDIRECTIONS: [&str; 4] = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"];
 
-/// A setting of git: its key and its value.
+/// Key and value of a git setting.
 pub(super) type Setting = (String, String);
 
-/// Settings of every call but a commit: nothing of the repository is run, and a directory that only looks like a bare
-/// repository is none.
+/// Settings of every call except commits: no program of the repository runs, and a directory that looks like a
+/// bare repository is not one.
 const SETTINGS: [(&str, &str); 5] = [
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -30,59 +31,50 @@ const SETTINGS: [(&str, &str); 5] = [
     ("safe.bareRepository", "explicit"),
 ];
 
-/// Settings of a commit, which runs the hooks of its repository.
+/// Settings of a commit, which runs the repository's hooks.
 const COMMIT: [(&str, &str); 3] =
     [("core.fsmonitor", "false"), ("log.showSignature", "false"), ("safe.bareRepository", "explicit")];
 
-/// Where settings come from that a repository decides about.
+/// Scopes of settings that the repository controls.
 const REPOSITORY_SCOPES: [&str; 2] = ["local", "worktree"];
 
-/// Most of an answer that is kept.
+/// Most bytes of git's output that are kept.
 const MAX_ANSWER: usize = 64 * 1024;
 
-/// Most of a complaint that is passed on, in characters.
+/// Longest error message of git that is passed on, in characters.
 const MAX_COMPLAINT: usize = 1_000;
 
-/// Something that git would not do.
+/// An error of git.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It said why.
     #[error("git {command}: {complaint}")]
     Refused {
-        /// What it was asked to do.
         command: String,
-        /// What it said.
+        /// Git's error message.
         complaint: String,
     },
-    /// It took too long.
     #[error("git {command} took longer than {} seconds and was ended", .deadline.as_secs())]
-    TooSlow {
-        /// What it was asked to do.
-        command: String,
-        /// How long it had.
-        deadline: Duration,
-    },
-    /// It answered with more than is kept.
+    TooSlow { command: String, deadline: Duration },
+    /// The output exceeds its bound.
     #[error("git {command} answered with more than {most} bytes")]
     TooMuch {
-        /// What it was asked to do.
         command: String,
-        /// How much is kept.
+        /// The bound in bytes.
         most: usize,
     },
-    /// It could not be run.
+    /// Git could not be run.
     #[error(transparent)]
     Process(#[from] process::Error),
 }
 
-/// What git answers, if it does.
+/// Git's output; `None` on any failure.
 pub(super) async fn ask(directory: &Path, args: &[&str]) -> Option<String> {
     let done = call(directory, args, &[], DEADLINE, MAX_ANSWER, true).await.ok()?;
     (done.exit == Exit::Code(0)).then(|| done.output.text())
 }
 
-/// What git answers within bounds of its own, or why it does not. `accepted` are codes besides 0 that are no failure.
+/// Git's output within the given bound, or an error. `accepted` are exit codes besides 0 that are no failure.
 pub(super) async fn answer(
     directory: &Path,
     args: &[&str],
@@ -92,7 +84,7 @@ pub(super) async fn answer(
     compare(directory, args, &[], most, accepted).await
 }
 
-/// The same with settings besides the usual ones: what [`without_filters`] says, for calls that read files.
+/// Like [`answer`] with additional settings: those of [`without_filters`], for calls that read files.
 pub(super) async fn compare(
     directory: &Path,
     args: &[&str],
@@ -114,16 +106,15 @@ pub(super) async fn compare(
     }
 }
 
-/// Has git do something; answers with what it said about it.
+/// Runs a git command and returns its output.
 pub(super) async fn run(directory: &Path, args: &[&str], deadline: Duration) -> Result<String, Error> {
     outcome(&call(directory, args, &[], deadline, MAX_ANSWER, false).await?, args, deadline)
 }
 
-/// Settings that switch off the filters which a repository itself defines. Those of the user, such as Git LFS usually
-/// is, go on.
+/// Settings that disable filters defined by the repository. Those of the user, usually Git LFS, stay enabled.
 pub(super) async fn without_filters(directory: &Path) -> Result<Vec<Setting>, Error> {
     let args = ["config", "--show-scope", "--name-only", "-z", "--get-regexp", r"^filter\."];
-    // 1 says that there is none.
+    // Exit code 1 means that there is none.
     let answer = answer(directory, &args, MAX_ANSWER, &[1]).await?;
     let mut words = answer.split('\0');
     let mut settings = Vec::new();
@@ -136,12 +127,12 @@ pub(super) async fn without_filters(directory: &Path) -> Result<Vec<Setting>, Er
     Ok(settings)
 }
 
-/// The environment that gives git the settings of a commit.
+/// Environment with the settings of a commit.
 pub(super) fn for_commit() -> Vec<(OsString, OsString)> {
     given(COMMIT.into_iter())
 }
 
-/// The environment that gives git some settings. Unlike `-c`, it takes any key.
+/// Environment that passes settings to git. Unlike `-c`, it allows any key.
 fn given<'s>(settings: impl ExactSizeIterator<Item = (&'s str, &'s str)>) -> Vec<(OsString, OsString)> {
     let mut environment = vec![("GIT_CONFIG_COUNT".into(), settings.len().to_string().into())];
     for (index, (key, value)) in settings.enumerate() {
@@ -151,7 +142,7 @@ fn given<'s>(settings: impl ExactSizeIterator<Item = (&'s str, &'s str)>) -> Vec
     environment
 }
 
-/// What git said, or why it failed.
+/// Git's output, or its error.
 pub(super) fn outcome(done: &process::Done, args: &[&str], deadline: Duration) -> Result<String, Error> {
     let command = args.first().copied().unwrap_or_default().to_owned();
     match done.exit {
@@ -177,7 +168,7 @@ async fn call(
     spec.mute_errors = mute;
     spec.environment = vec![
         ("GIT_OPTIONAL_LOCKS".into(), "0".into()),
-        // Nobody is there to type a password.
+        // There is no terminal to type a password.
         ("GIT_TERMINAL_PROMPT".into(), "0".into()),
         ("LC_ALL".into(), "C".into()),
     ];

@@ -1,4 +1,4 @@
-//! What changed in a working tree.
+//! Changes in a working tree.
 
 use std::path::Path;
 
@@ -8,23 +8,23 @@ use super::{
 };
 use crate::files::{self, Closed};
 
-/// Files that are listed.
+/// Most changed files in a list.
 pub const MAX_CHANGED: usize = 2_000;
 
-/// Untracked files that are compared; each costs a call of git.
+/// Most untracked files with a patch; each costs a git call.
 const MAX_NEW: usize = 200;
 
-/// Largest list of names, in bytes.
+/// Longest list of names, in bytes.
 const MAX_NAMES: usize = 4 * 1024 * 1024;
 
-/// Largest difference of a whole tree, in bytes.
+/// Largest diff of a whole tree, in bytes.
 pub const MAX_DIFF: usize = 8 * 1024 * 1024;
 
-/// The tree without any files, to compare with when there is no commit yet.
+/// Hash of the empty tree, to compare with before the first commit.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-/// Whatever a person has configured, a difference is written in one way. Of a submodule only its commit is compared:
-/// looking at its files would run what its own configuration names.
+/// Options for a uniform diff, independent of the user's configuration. Of a submodule only its commit is
+/// compared, because reading its files would run programs that its own configuration names.
 const PLAIN: [&str; 8] = [
     "--no-color",
     "--no-ext-diff",
@@ -36,43 +36,36 @@ const PLAIN: [&str; 8] = [
     "--dst-prefix=b/",
 ];
 
-/// What happened to a file.
+/// Kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It is new.
     Added,
-    /// It is gone.
     Deleted,
-    /// It is another one.
     Modified,
 }
 
-/// A file that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
-    /// As seen from the top of the working tree.
+    /// Relative to the top of the working tree.
     pub path: String,
-    /// Lines added.
     pub additions: u64,
-    /// Lines removed.
     pub deletions: u64,
-    /// What happened to it.
     pub status: Status,
-    /// Whether git does not know it yet.
+    /// True if git does not track the file yet.
     pub untracked: bool,
 }
 
-/// What a working tree is compared with.
+/// The version to compare a working tree with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
     /// The last commit.
     Head,
-    /// Where the branch left the branch that work starts from.
+    /// The commit where the branch left the default branch.
     Branch,
 }
 
 impl Repository {
-    /// The files that changed since, by path; at most [`MAX_CHANGED`]. Closed ones are left out.
+    /// Changed files by path, at most [`MAX_CHANGED`], without closed ones.
     pub async fn changes(&self, base: Base, closed: &Closed) -> Result<Vec<Changed>, Error> {
         let filters = call::without_filters(&self.worktree).await?;
         let mut changed = self.all_changes(&filters, base).await?;
@@ -94,8 +87,8 @@ impl Repository {
         Ok(changed)
     }
 
-    /// The change of each file as git writes it, with so many lines around it. Those of untracked files come last; of
-    /// too many or too large ones there is none. Closed files are left out.
+    /// The diff of each file in git's format, with `context` lines around changes. Untracked files come last;
+    /// if there are too many or they are too large, their diff is `None`. Closed files are omitted.
     pub async fn patches(
         &self,
         base: Base,
@@ -111,7 +104,7 @@ impl Repository {
             Err(Error::TooMuch { .. }) => String::new(),
             Err(error) => return Err(error),
         };
-        // Both lists are git's, in git's order: by path.
+        // Both lists come from git, sorted by path.
         let mut parts = split(&whole).into_iter();
         let (mut found, mut new) = (Vec::new(), 0);
         for file in changed {
@@ -131,7 +124,7 @@ impl Repository {
         Ok(found)
     }
 
-    /// What a file said at the last commit, if it was there and is not too large.
+    /// Content of a file at the last commit, if it existed and is not too large.
     pub async fn committed(&self, path: &Path) -> Option<String> {
         let path = path.strip_prefix(&self.worktree).ok()?.to_str()?;
         let args = ["show", "--no-textconv", &format!("HEAD:{path}")];
@@ -139,7 +132,7 @@ impl Repository {
         call::answer(&self.worktree, &args, most, &[]).await.ok()
     }
 
-    /// Changes the working tree as a patch says: all of it or nothing.
+    /// Applies a patch to the working tree, completely or not at all.
     pub async fn apply(&self, patch: &Path) -> Result<(), Error> {
         let args = ["apply", "--whitespace=nowarn", "--", &patch.to_string_lossy()];
         call::run(&self.worktree, &args, super::DEADLINE).await.map(drop)
@@ -173,10 +166,10 @@ impl Repository {
         call::compare(&self.worktree, &args, filters, most, &[]).await
     }
 
-    /// The change that adds a file.
+    /// The diff that adds a file.
     async fn addition(&self, filters: &[Setting], path: &str, lines: &str) -> Option<String> {
         let args = [&["diff", "--no-index"], PLAIN.as_slice(), &[lines, "--", "/dev/null", path]].concat();
-        // 1 says that they differ.
+        // Exit code 1 means that they differ.
         call::compare(&self.worktree, &args, filters, MAX_DIFF, &[1]).await.ok()
     }
 
@@ -190,7 +183,7 @@ impl Repository {
     }
 }
 
-/// What stands between zeros.
+/// The non-empty pieces between NUL bytes.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split('\0').filter(|piece| !piece.is_empty())
 }
@@ -200,7 +193,7 @@ fn tracked(counts: &str, states: &str) -> Vec<Changed> {
     let mut changed = Vec::new();
     for line in pieces(counts) {
         let mut fields = line.splitn(3, '\t');
-        // Of a file that is not text there is a dash.
+        // Git prints a dash for binary files.
         let mut number = || fields.next().and_then(|number| number.parse().ok()).unwrap_or(0);
         let (additions, deletions) = (number(), number());
         let (Some(path), Some(state), Some(_)) = (fields.next(), states.next(), states.next()) else { break };
@@ -214,11 +207,11 @@ fn tracked(counts: &str, states: &str) -> Vec<Changed> {
     changed
 }
 
-/// The differences of single files.
+/// Splits a diff into the diffs of single files.
 fn split(whole: &str) -> Vec<&str> {
     const OPENING: &str = "diff --git ";
     let mut starts: Vec<usize> = whole.match_indices(OPENING).map(|(at, _)| at).collect();
-    // Every line of a file has a sign in front of it, so only a head begins like this.
+    // Every content line begins with a sign, so only a header can begin like this.
     starts.retain(|at| *at == 0 || whole.as_bytes().get(at - 1) == Some(&b'\n'));
     let ends = starts.iter().copied().skip(1).chain([whole.len()]);
     starts.iter().zip(ends).filter_map(|(start, end)| whole.get(*start..end)).collect()
@@ -267,7 +260,7 @@ mod tests {
         assert_eq!(shown(&all), expected);
     }
 
-    /// Configures git to run a program that leaves a file of this name behind.
+    /// Configures git to run a program that creates a file of this name.
     async fn trap(top: &Path, name: &str, key: &str) {
         use std::os::unix::fs::PermissionsExt;
         let script = top.join(format!(".git/{name}.sh"));
@@ -278,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn looking_at_a_repository_runs_nothing_that_it_names() {
+    async fn reading_a_repository_runs_none_of_its_programs() {
         let (_directory, repository) = repository().await;
         let top = repository.worktree.clone();
         git(&top, "add -A").await;
@@ -314,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_directory_that_looks_like_a_bare_repository_is_none() {
+    async fn a_directory_that_looks_like_a_bare_repository_is_not_one() {
         let (_directory, repository) = repository().await;
         let bare = repository.worktree.join("bare");
         std::fs::create_dir(&bare).unwrap();
@@ -348,11 +341,11 @@ mod tests {
         std::fs::remove_file(repository.worktree.join("new")).unwrap();
         repository.apply(&file).await.unwrap();
         assert_eq!(std::fs::read_to_string(repository.worktree.join("new")).unwrap(), "one\n");
-        assert!(repository.apply(&file).await.is_err(), "it was applied already");
+        assert!(repository.apply(&file).await.is_err(), "the patch is already applied");
     }
 
     #[tokio::test]
-    async fn a_branch_is_compared_with_where_it_left() {
+    async fn a_branch_is_compared_with_its_fork_point() {
         let (_directory, repository) = repository().await;
         git(&repository.worktree, "add -A").await;
         git(&repository.worktree, "commit -q -m first").await;

@@ -1,7 +1,7 @@
-//! Committing some files and nothing else.
+//! Commits a set of files and nothing else.
 //!
-//! A commit is made from an index of its own that begins as the last commit: whatever a person has staged is neither
-//! committed nor lost. Hooks of the repository run as for any other commit.
+//! A commit is built in a separate index that starts as the last commit: changes that the user has staged are
+//! neither committed nor lost. The repository's hooks run as for any other commit.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,57 +15,55 @@ use super::call::{REDIRECTIONS, for_commit, outcome};
 use super::{Error, Repository};
 use crate::process::{self, Bounds, Exit, Spec};
 
-/// Files of one commit.
+/// Most files in one commit.
 pub const MAX_FILES: usize = 1_000;
 
-/// How long one call may take; hooks of the repository may have something to build.
+/// Timeout for one git call; hooks of the repository may take long.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Commits in which a trailer is looked for.
+/// Number of commits searched for a trailer.
 const MAX_BACK: &str = "--max-count=1000";
 
-/// Largest list of names, in bytes.
+/// Longest list of names, in bytes.
 const MAX_NAMES: usize = 1024 * 1024;
 
-/// One at a time: two commits that begin with the same one would undo each other.
+/// Serialises commits: two that start from the same commit would undo each other.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// Which files to commit, and how.
+/// A commit to make.
 #[derive(Debug, Clone, Copy)]
 pub struct Wish<'a> {
-    /// Absolute paths; those outside of the working tree do not count.
+    /// Absolute paths; those outside the working tree are ignored.
     pub files: &'a BTreeSet<PathBuf>,
-    /// The message, with its trailers.
+    /// The message including its trailers.
     pub message: &'a str,
-    /// A trailer of the message, with its value, by which a commit is known: there is never a second one with it.
+    /// A trailer of the message that identifies the commit; a second commit with it is never made.
     pub trailer: (&'a str, &'a str),
-    /// Environment variables that hooks of the repository do not get to see.
+    /// Environment variables hidden from the repository's hooks.
     pub hidden: &'a [String],
 }
 
-/// What became of a wish.
+/// Result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Committed {
-    /// There is a commit now.
     Made {
-        /// Its hash.
         hash: String,
-        /// Files that were left out, because a person has staged a part of them.
+        /// Files that were omitted because the user has staged a part of them.
         left_out: Vec<String>,
     },
-    /// It was made before.
+    /// A commit with this trailer already exists.
     Known,
-    /// There is nothing to commit.
+    /// None of the files has changed.
     Nothing,
 }
 
 impl Repository {
-    /// Commits these files as they are now.
+    /// Commits the files in their current state.
     pub async fn commit(&self, wish: Wish<'_>) -> Result<Committed, Error> {
         let _turn = TURN.lock().await;
         let work = Work { repository: self, wish, index: self.common.join("baton-commit.index") };
         let made = work.run().await;
-        // It is left behind by nobody who was not killed, and written anew by the next one.
+        // The index is left behind only after a crash, and the next commit overwrites it.
         let _ = tokio::fs::remove_file(&work.index).await;
         made
     }
@@ -107,12 +105,12 @@ impl Work<'_> {
         }
         self.run_git(&["commit", "--quiet", "--message", self.wish.message], index).await?;
         let hash = self.read(&["rev-parse", "HEAD"], None, &[]).await?.trim().to_owned();
-        // The person's own index still has these files as they were.
+        // Updates the user's own index, which still has these files in their old state.
         self.run_git(&with(&["reset", "--quiet", "HEAD", "--"], &names), None).await?;
         Ok(Committed::Made { hash, left_out })
     }
 
-    /// The files as git knows them, at most [`MAX_FILES`].
+    /// Paths relative to the working tree, at most [`MAX_FILES`].
     fn names(&self) -> Vec<String> {
         let within = |file: &PathBuf| {
             let name = file.strip_prefix(&self.repository.worktree).ok()?;
@@ -129,7 +127,7 @@ impl Work<'_> {
         Ok(known.lines().any(|line| line.trim() == value))
     }
 
-    /// Files of which a person has staged something else than there is now.
+    /// Files in which the staged content differs from the current one.
     async fn half_staged(&self, names: &[String], born: bool) -> Result<Vec<String>, Error> {
         if !born {
             return Ok(Vec::new());
@@ -151,13 +149,13 @@ impl Work<'_> {
         Ok(names.is_empty())
     }
 
-    /// The names that git answers with.
+    /// Names in git's output.
     async fn list(&self, args: &[&str], index: Option<&Path>) -> Result<Vec<String>, Error> {
         let said = self.read(args, index, &[]).await?;
         Ok(said.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
-    /// What git answers; these codes are no failure.
+    /// Git's output. The exit codes `fine` are no failure.
     async fn read(&self, args: &[&str], index: Option<&Path>, fine: &[i32]) -> Result<String, Error> {
         let mut spec = self.spec(args, index);
         spec.mute_errors = true;
@@ -181,7 +179,7 @@ impl Work<'_> {
         spec.bounds = Bounds { head: MAX_NAMES, tail: 0 };
         let set = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
         spec.environment = vec![
-            // A name is a name, whatever signs are in it.
+            // Takes paths literally, whatever special characters they contain.
             set("GIT_LITERAL_PATHSPECS", "1"),
             set("GIT_TERMINAL_PROMPT", "0"),
             set("GIT_EDITOR", "true"),

@@ -6,18 +6,17 @@ use std::time::Duration;
 use super::{Repository, call, repository_of, short_file};
 use crate::git::Error;
 
-/// How long git may take to write or remove a working tree.
+/// Timeout for git to create or remove a working tree.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// Working trees that are listed.
+/// Most working trees in a list.
 const MAX_WORKTREES: usize = 1_000;
 
-/// One of a repository's working trees.
+/// One working tree of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worktree {
-    /// Where it is.
     pub path: PathBuf,
-    /// What is checked out, unless it is a commit.
+    /// The checked-out branch; `None` on a detached head.
     pub branch: Option<String>,
 }
 
@@ -28,14 +27,14 @@ impl Repository {
         Ok(parse(&text))
     }
 
-    /// Makes a working tree on a new branch.
+    /// Creates a working tree on a new branch.
     pub async fn add_worktree(&self, path: &Path, branch: &str) -> Result<(), Error> {
         let path = path.to_string_lossy();
         let args = ["worktree", "add", "-b", branch, "--", &path];
         call::run(&self.worktree, &args, DEADLINE).await.map(drop)
     }
 
-    /// Removes a working tree with everything that is in it.
+    /// Removes a working tree with all its files.
     pub async fn remove_worktree(&self, path: &Path) -> Result<(), Error> {
         let path = path.to_string_lossy();
         call::run(&self.worktree, &["worktree", "remove", "--force", "--", &path], DEADLINE).await.map(drop)
@@ -46,16 +45,16 @@ impl Repository {
         call::run(&self.worktree, &["branch", "-D", "--", branch], DEADLINE).await.map(drop)
     }
 
-    /// Puts a working tree back to a branch of this repository: tracked files as there, all others gone, ignored ones
-    /// included.
+    /// Resets a working tree to a branch of this repository. Removes all untracked files, including ignored
+    /// ones.
     pub async fn reset_worktree(&self, path: &Path, to: &str) -> Result<(), Error> {
         call::run(path, &["reset", "--hard", "--quiet", to, "--"], DEADLINE).await?;
         call::run(path, &["clean", "-ffdxq"], DEADLINE).await.map(drop)
     }
 }
 
-/// The linked working trees of the repository whose history is here, by name. Only reads files, so that it costs little
-/// for many repositories.
+/// Linked working trees of the repository at `common`, sorted. Only reads files, so it is cheap for many
+/// repositories.
 pub fn worktrees_of(common: &Path) -> Vec<PathBuf> {
     let Ok(common) = common.canonicalize() else { return Vec::new() };
     let entries = std::fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
@@ -91,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read() {
+    fn a_list_is_parsed() {
         let text = "worktree /a b\nHEAD 1\nbranch refs/heads/main\n\nworktree /c\nHEAD 2\ndetached\n\n";
         let tree = |path: &str, branch: Option<&str>| Worktree {
             path: path.into(),
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_worktree_is_made_reset_and_removed() {
+    async fn a_worktree_is_created_reset_and_removed() {
         let directory = TempDir::new().unwrap();
         let top = directory.path().canonicalize().unwrap();
         let (main, other) = (top.join("main"), top.join("other"));

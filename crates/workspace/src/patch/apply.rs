@@ -1,4 +1,4 @@
-//! Working out what a patch makes of the files, and doing it to all of them or to none.
+//! Computes the result of a patch and writes all files or none.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -7,25 +7,24 @@ use std::path::{Path, PathBuf};
 use super::{Error, Operation, hunks};
 use crate::files::{self, LineEnds};
 
-/// What becomes of one file.
+/// Result for one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The file.
     pub path: PathBuf,
-    /// Where it is from now on, if it moves.
+    /// New path, if the file moves.
     pub target: Option<PathBuf>,
-    /// What it said; nothing if it was not there.
+    /// Old content; `None` if the file did not exist.
     pub before: Option<String>,
-    /// What it says now; nothing if it is gone.
+    /// New content; `None` if the file was deleted.
     pub after: Option<String>,
 }
 
-/// What a patch would do, without doing it.
+/// The result of a patch without writing it.
 pub fn prepare(operations: &[Operation]) -> Result<Vec<Outcome>, Error> {
     Ok(Plan::new(operations)?.outcomes)
 }
 
-/// Applies a patch to the files as they are now.
+/// Applies a patch to the current files.
 pub fn apply(operations: &[Operation]) -> Result<Vec<Outcome>, Error> {
     let paths = operations.iter().flat_map(Operation::paths).map(PathBuf::as_path);
     files::hold(paths, || {
@@ -38,9 +37,10 @@ pub fn apply(operations: &[Operation]) -> Result<Vec<Outcome>, Error> {
 #[derive(Default)]
 struct Plan {
     outcomes: Vec<Outcome>,
-    /// What each file will say; nothing for one that will be gone. Later operations see what earlier ones did.
+    /// Planned content of each file; `None` if it will be deleted. Later operations see the results of earlier
+    /// ones.
     files: BTreeMap<PathBuf, Option<String>>,
-    /// From where a new file takes its permissions.
+    /// Source of a moved file, for its permissions.
     moved: BTreeMap<PathBuf, PathBuf>,
 }
 
@@ -84,7 +84,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What a file says at this point of the patch.
+    /// Content of a file at this point of the patch.
     fn current(&self, path: &Path) -> Result<Option<String>, Error> {
         match self.files.get(path) {
             Some(known) => Ok(known.clone()),
@@ -111,13 +111,13 @@ impl Plan {
         self.outcomes.push(Outcome { path: path.to_owned(), target, before, after });
     }
 
-    /// Writes everything, or puts back what was written before something could not be.
+    /// Writes everything, or restores the written files if one fails.
     fn carry_out(&self) -> Result<(), Error> {
-        // Written before anything is removed: a moved file takes its permissions from the old place.
+        // Writes before it removes, because a moved file takes its permissions from the old path.
         let mut files: Vec<(&PathBuf, Option<&str>)> =
             self.files.iter().map(|(path, content)| (path, content.as_deref())).collect();
         files.sort_by_key(|(_, content)| content.is_none());
-        // Kept before anything is touched, so that no file is touched that could not be put back.
+        // Saves every file before it changes any, so that each changed file can be restored.
         let kept: Vec<Kept> = files.iter().map(|(path, _)| Kept::of(path)).collect::<Result<_, _>>()?;
         let mut done = 0;
         let result = files.iter().try_for_each(|(path, content)| {
@@ -148,7 +148,7 @@ impl Plan {
     }
 }
 
-/// A file as it was.
+/// The content and permissions of a file before the patch.
 struct Kept {
     path: PathBuf,
     content: Option<(Vec<u8>, Permissions)>,
@@ -164,7 +164,7 @@ impl Kept {
         Ok(Self { path: path.to_owned(), content })
     }
 
-    /// As well as it goes: whatever broke the patch may break this, too, and there is nobody left to ask.
+    /// Restores the file as far as possible: the cause that broke the patch may break this, too.
     fn put_back(&self) {
         let result = match &self.content {
             Some((bytes, permissions)) => {
@@ -176,7 +176,7 @@ impl Kept {
         if let Err(error) = result
             && self.content.is_some()
         {
-            tracing::error!(path = %self.path.display(), %error, "a file could not be put back");
+            tracing::error!(path = %self.path.display(), %error, "cannot restore a file after a failed patch");
         }
     }
 }

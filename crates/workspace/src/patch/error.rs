@@ -1,36 +1,30 @@
-//! Why a patch cannot be applied, in words a model can act on.
+//! Errors of patches, worded so that a model can act on them.
 
 use std::path::PathBuf;
 
 use crate::files;
 
-/// A patch that was not applied. No file has changed.
+/// An error of a patch that was not applied. No file has changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It is not written as a patch.
+    /// Invalid syntax.
     #[error("line {line} of the patch: {message}")]
     Syntax {
         /// Counted from 1.
         line: usize,
-        /// What is wrong.
         message: String,
     },
-    /// It does nothing.
+    /// The patch contains no operation.
     #[error("the patch changes no file")]
     Empty,
-    /// Lines it expects are not in the file.
+    /// Expected lines do not occur in the file.
     #[error("these lines were not found in {}: read the file again and quote them as they are\n{wanted}", .path.display())]
-    NoMatch {
-        /// The file.
-        path: PathBuf,
-        /// The lines.
-        wanted: String,
-    },
-    /// A file would be moved onto another one.
+    NoMatch { path: PathBuf, wanted: String },
+    /// The target of a move exists.
     #[error("{} exists already: delete it first or choose another name", .0.display())]
     Exists(PathBuf),
-    /// A file that cannot be read, written or found.
+    /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] files::Error),
 }

@@ -1,25 +1,25 @@
-//! Applying changes to one text.
+//! Applies hunks to one text.
 
 use std::path::Path;
 
 use super::{Error, Hunk, Line};
 use crate::files::LineEnds;
 
-/// Longest excerpt of lines that were not found.
+/// Longest excerpt of missing lines in an error.
 const MAX_SHOWN: usize = 20;
 
-/// A line of a file and what ends it.
+/// A line of a file and its line end.
 #[derive(Debug, Clone, Copy)]
 struct Row<'t> {
     text: &'t str,
-    /// Empty for the last line of a file that does not end with one.
+    /// Empty if the last line of the file has none.
     end: &'t str,
 }
 
-/// How much two lines may differ and still be the same.
+/// Comparison of two lines.
 type Same = fn(&str, &str) -> bool;
 
-/// From the strictest on. A looser way is tried only where no stricter one finds anything.
+/// Comparisons from strict to loose. A looser one is used only where no stricter one matches.
 const WAYS: [Same; 4] = [
     |one, other| one == other,
     |one, other| one.trim_end() == other.trim_end(),
@@ -27,7 +27,7 @@ const WAYS: [Same; 4] = [
     |one, other| one.trim().chars().map(plain).eq(other.trim().chars().map(plain)),
 ];
 
-/// The text with all changes made.
+/// The text with all hunks applied.
 pub(super) fn apply(path: &Path, text: &str, hunks: &[Hunk]) -> Result<String, Error> {
     let rows = rows(text);
     let end = LineEnds::of(text).text();
@@ -47,7 +47,7 @@ pub(super) fn apply(path: &Path, text: &str, hunks: &[Hunk]) -> Result<String, E
         }
     }
     after.extend(rows.get(done..).unwrap_or_default());
-    // A file that does not end with a line end stays so, but lines in its middle need one.
+    // A file without a final line end stays so, but lines in its middle need one.
     let open = rows.last().is_some_and(|row| row.end.is_empty());
     let last = after.len().saturating_sub(1);
     let mut joined = String::with_capacity(text.len());
@@ -71,7 +71,7 @@ fn rows(text: &str) -> Vec<Row<'_>> {
     text.split_inclusive('\n').map(row).collect()
 }
 
-/// Where a change belongs, from `done` on.
+/// Index of the row where a hunk applies, from `done` on.
 fn locate(rows: &[Row<'_>], done: usize, hunk: &Hunk) -> Option<usize> {
     let mut from = done;
     for above in &hunk.above {
@@ -87,7 +87,7 @@ fn locate(rows: &[Row<'_>], done: usize, hunk: &Hunk) -> Option<usize> {
         })
         .collect();
     if wanted.is_empty() {
-        // Nothing to go by: below what stands above, or else at the end.
+        // Without lines to match, inserts below the headings or else at the end.
         return Some(if hunk.above.is_empty() || hunk.at_end { rows.len() } else { from });
     }
     let end = rows.len().checked_sub(wanted.len()).filter(|end| hunk.at_end && *end >= from);
@@ -96,11 +96,11 @@ fn locate(rows: &[Row<'_>], done: usize, hunk: &Hunk) -> Option<usize> {
     {
         return Some(end);
     }
-    // The heading may be the first line of the place itself.
+    // The heading may also be the first line of the hunk.
     seek(rows, from, &wanted).or_else(|| seek(rows, from.saturating_sub(1).max(done), &wanted))
 }
 
-/// The first place that fits, in the strictest way that finds one.
+/// The first match, with the strictest comparison that finds one.
 fn seek(rows: &[Row<'_>], from: usize, wanted: &[&str]) -> Option<usize> {
     let last = rows.len().checked_sub(wanted.len())?;
     WAYS.iter().find_map(|same| (from..=last).find(|at| fits(rows, *at, wanted, *same)))
@@ -111,7 +111,7 @@ fn fits(rows: &[Row<'_>], at: usize, wanted: &[&str], same: Same) -> bool {
     place.len() == wanted.len() && place.iter().zip(wanted).all(|(row, wanted)| same(row.text, wanted))
 }
 
-/// A character as it would be typed. Models write hyphens and quotes nicer than they are.
+/// Replaces typographic hyphens, quotes and spaces, which models like to write, by plain ones.
 fn plain(character: char) -> char {
     match character {
         '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',

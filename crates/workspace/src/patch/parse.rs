@@ -1,4 +1,4 @@
-//! Reading a patch. Patient with what surrounds it, strict with what it says.
+//! Parses patches. Lenient about surrounding text, strict about the patch itself.
 
 use super::{Error, Hunk, Line, Operation};
 
@@ -10,11 +10,11 @@ const UPDATE: &str = "*** Update File:";
 const MOVE: &str = "*** Move to:";
 const END_OF_FILE: &str = "*** End of File";
 
-/// Reads a patch. What stands before and after it, such as the marks of a here document, is passed over.
+/// Parses a patch. Ignores text before and after it, such as here-document markers.
 pub fn parse(text: &str) -> Result<Vec<Operation<String>>, Error> {
     let mut reader = Reader { lines: text.lines().enumerate().peekable() };
     if reader.lines.find(|(_, line)| line.trim() == BEGIN).is_none() {
-        return Err(Error::Syntax { line: 1, message: format!("it has to begin with `{BEGIN}`") });
+        return Err(Error::Syntax { line: 1, message: format!("it must begin with `{BEGIN}`") });
     }
     let mut operations = Vec::new();
     while let Some((at, line)) = reader.lines.next() {
@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Result<Vec<Operation<String>>, Error> {
             let (path, target) = (path?, reader.target()?);
             let hunks = reader.hunks()?;
             if hunks.is_empty() && target.is_none() {
-                return Err(syntax(at, format!("`{UPDATE} {path}` is followed by no change")));
+                return Err(syntax(at, format!("`{UPDATE} {path}` has no change")));
             }
             operations.push(Operation::Update { path, target, hunks });
         } else if !line.is_empty() {
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Vec<Operation<String>>, Error> {
             ));
         }
     }
-    Err(syntax(text.lines().count().saturating_sub(1), format!("it has to end with `{END}`")))
+    Err(syntax(text.lines().count().saturating_sub(1), format!("it must end with `{END}`")))
 }
 
 struct Reader<'a, I: Iterator<Item = (usize, &'a str)>> {
@@ -49,7 +49,7 @@ struct Reader<'a, I: Iterator<Item = (usize, &'a str)>> {
 }
 
 impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
-    /// The next line, unless it begins something else.
+    /// The next line, unless it begins another section.
     fn within(&mut self) -> Option<(usize, &'a str)> {
         self.lines.next_if(|(_, line)| !line.starts_with("*** "))
     }
@@ -60,7 +60,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
             let line = match line.strip_prefix('+') {
                 Some(line) => line,
                 None if line.trim().is_empty() => "",
-                None => return Err(syntax(at, "every line of a new file has to begin with `+`".to_owned())),
+                None => return Err(syntax(at, "every line of a new file must begin with `+`".to_owned())),
             };
             content.push_str(line);
             content.push('\n');
@@ -95,11 +95,11 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
                 Some(' ') => Line::Keep(rest),
                 Some('-') => Line::Remove(rest),
                 Some('+') => Line::Insert(rest),
-                // Models leave out the space of an empty line.
+                // Models omit the space of an empty line.
                 None => Line::Keep(String::new()),
                 Some(_) => {
                     let message =
-                        format!("a line of a change has to begin with ` `, `-`, `+` or `@@`, not `{line}`");
+                        format!("a line of a change must begin with ` `, `-`, `+` or `@@`, not `{line}`");
                     return Err(syntax(at, message));
                 }
             });
@@ -107,7 +107,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
         if !hunk.lines.is_empty() {
             hunks.push(hunk);
         }
-        // Blank lines between one file and the next belong to neither.
+        // Blank lines between two files belong to neither.
         if let Some(last) = hunks.last_mut()
             && !last.at_end
         {
@@ -119,7 +119,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
     }
 }
 
-/// What `@@` names. The line numbers of ordinary diffs say nothing here: models cannot count.
+/// The text after `@@`. Line numbers of ordinary diffs are ignored, because models cannot count.
 fn heading(text: &str) -> Option<String> {
     let text = match text.trim_start().strip_prefix('-').and_then(|rest| rest.split_once("@@")) {
         Some((_, named)) => named,
@@ -132,7 +132,7 @@ fn heading(text: &str) -> Option<String> {
 fn name(path: &str, at: usize) -> Result<String, Error> {
     let path = path.trim();
     if path.is_empty() {
-        return Err(syntax(at, "a file has to have a name".to_owned()));
+        return Err(syntax(at, "a file must have a name".to_owned()));
     }
     Ok(path.to_owned())
 }

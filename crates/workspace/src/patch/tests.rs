@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::files::temporary;
 
-/// A directory with these files.
+/// Creates a directory with these files.
 fn files(files: &[(&str, &str)]) -> TempDir {
     let directory = temporary::directory();
     for (name, content) in files {
@@ -28,7 +28,7 @@ fn run(directory: &Path, patch: &str) -> Result<Vec<Outcome>, Error> {
     Ok(done)
 }
 
-/// One file after a patch.
+/// The content of one file after a patch.
 fn updated(before: &str, hunks: &str) -> Result<String, Error> {
     let directory = files(&[("a", before)]);
     run(directory.path(), &format!("*** Update File: a\n{hunks}"))?;
@@ -61,7 +61,7 @@ fn a_file_can_only_move() {
 }
 
 #[test]
-fn headings_say_which_of_several_places_is_meant() {
+fn headings_select_one_of_several_places() {
     let text = "class A:\n  def f():\n    pass\nclass B:\n  def f():\n    pass\n";
     let changed = updated(text, "@@ class B:\n@@   def f():\n-    pass\n+    return 1").unwrap();
     assert_eq!(changed, "class A:\n  def f():\n    pass\nclass B:\n  def f():\n    return 1\n");
@@ -79,7 +79,7 @@ fn several_places_are_changed_in_order() {
 }
 
 #[test]
-fn spaces_and_typography_are_forgiven_and_what_stays_is_left_alone() {
+fn spaces_and_typography_are_forgiven_and_unchanged_lines_stay() {
     assert_eq!(updated("  a  \n\tb\nc\n", "@@\n a\n-b\n+x\n c").unwrap(), "  a  \nx\nc\n");
     assert_eq!(
         updated("say \u{201c}a\u{201d} \u{2013} b\nc\n", "@@\n say \"a\" - b\n-c\n+d").unwrap(),
@@ -103,7 +103,7 @@ fn line_ends_stay_as_they_are() {
 }
 
 #[test]
-fn nothing_is_written_if_one_file_does_not_fit() {
+fn nothing_is_written_if_one_file_does_not_match() {
     let directory = files(&[("a", "one\n"), ("b", "two\n")]);
     let patch = "*** Update File: a\n@@\n-one\n+1\n*** Add File: c\n+x\n*** Update File: b\n@@\n-three\n+3";
     let error = run(directory.path(), patch).unwrap_err();
@@ -113,10 +113,10 @@ fn nothing_is_written_if_one_file_does_not_fit() {
 }
 
 #[test]
-fn everything_is_put_back_if_one_file_cannot_be_written() {
+fn everything_is_restored_if_one_file_cannot_be_written() {
     let directory = files(&[("a", "one\n"), ("b", "two\n")]);
     let top = directory.path();
-    // Nothing can be below a file, which is noticed only once the file is there.
+    // A path below a file is impossible, which shows only once the file exists.
     let operations = [
         Operation::Update {
             path: top.join("a"),
@@ -137,7 +137,7 @@ fn everything_is_put_back_if_one_file_cannot_be_written() {
 }
 
 #[test]
-fn later_parts_see_what_earlier_ones_did() {
+fn later_operations_see_earlier_results() {
     let directory = files(&[("a", "one\n")]);
     let patch = "*** Update File: a\n@@\n-one\n+two\n*** Update File: a\n@@\n-two\n+three";
     run(directory.path(), patch).unwrap();
@@ -147,7 +147,7 @@ fn later_parts_see_what_earlier_ones_did() {
 }
 
 #[test]
-fn what_is_not_there_or_in_the_way_is_named() {
+fn missing_and_existing_files_are_named() {
     let directory = files(&[("a", "x\n"), ("b", "y\n")]);
     for (patch, expected) in [
         ("*** Update File: no\n@@\n-x\n+y", "File not found"),
@@ -160,16 +160,16 @@ fn what_is_not_there_or_in_the_way_is_named() {
 }
 
 #[test]
-fn what_surrounds_a_patch_is_passed_over() {
+fn text_around_a_patch_is_ignored() {
     let text = "apply_patch <<'EOF'\n*** Begin Patch\n*** Delete File: a\n\n*** End Patch\nEOF\n";
     assert_eq!(parse(text).unwrap(), [Operation::Delete { path: "a".to_owned() }]);
 }
 
 #[test]
-fn a_patch_that_is_none_says_where() {
+fn syntax_errors_name_the_line() {
     for (text, expected) in [
-        ("", "line 1 of the patch: it has to begin with"),
-        ("*** Begin Patch\n*** Delete File: a", "line 2 of the patch: it has to end with"),
+        ("", "line 1 of the patch: it must begin with"),
+        ("*** Begin Patch\n*** Delete File: a", "line 2 of the patch: it must end with"),
         ("*** Begin Patch\n*** End Patch", "the patch changes no file"),
         ("*** Begin Patch\n*** Rename File: a\n*** End Patch", "line 2 of the patch: expected"),
         (
@@ -182,12 +182,9 @@ fn a_patch_that_is_none_says_where() {
         ),
         (
             "*** Begin Patch\n*** Update File: a\n*** End Patch",
-            "line 2 of the patch: `*** Update File: a` is followed",
+            "line 2 of the patch: `*** Update File: a` has no change",
         ),
-        (
-            "*** Begin Patch\n*** Delete File:\n*** End Patch",
-            "line 2 of the patch: a file has to have a name",
-        ),
+        ("*** Begin Patch\n*** Delete File:\n*** End Patch", "line 2 of the patch: a file must have a name"),
     ] {
         let error = parse(text).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{text:?}: {error}");
@@ -198,7 +195,7 @@ proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn any_text_is_read_or_refused(
+    fn arbitrary_text_does_not_panic(
         lines in proptest::collection::vec("(\\*\\*\\* (Begin Patch|End Patch|Add File: a|Update File: a|Move to: b|End of File)|@@ ?a?|[-+ ]?[ab é]{0,3})", 0..20),
         text in "([ab é]{0,3}\r?\n){0,6}",
     ) {

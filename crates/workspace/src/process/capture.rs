@@ -1,16 +1,16 @@
-//! Output that keeps its beginning and its end.
+//! Captures the beginning and the end of a program's output.
 //!
-//! The beginning says what a program set out to do, the end how it went; what lies between is counted, so that
-//! a runaway program costs a fixed amount of memory.
+//! The beginning shows the purpose of a program and the end its result. The middle is only counted, so that a
+//! runaway program uses a fixed amount of memory.
 
 use std::collections::VecDeque;
 
-/// How much output is kept, in bytes.
+/// Limits of captured output, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// From the beginning.
+    /// Bytes from the beginning.
     pub head: usize,
-    /// From the end.
+    /// Bytes from the end.
     pub tail: usize,
 }
 
@@ -20,7 +20,7 @@ impl Default for Bounds {
     }
 }
 
-/// What a program wrote.
+/// Captured output of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
     bounds: Bounds,
@@ -41,41 +41,41 @@ impl Output {
         let room = self.bounds.head.saturating_sub(self.head.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
         self.head.extend_from_slice(first);
-        // A chunk larger than the whole tail replaces it.
+        // A chunk larger than the tail replaces all of it.
         let rest = rest.get(rest.len().saturating_sub(self.bounds.tail)..).unwrap_or_default();
         let over = (self.tail.len() + rest.len()).saturating_sub(self.bounds.tail);
         self.tail.drain(..over);
         self.tail.extend(rest);
     }
 
-    /// How many bytes the program wrote.
+    /// Number of bytes the program wrote.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// How many line ends there were among them.
+    /// Number of line ends among them.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// Whether so much more would not fit.
+    /// Returns true if this many more bytes would not fit.
     pub(super) fn overflows(&self, more: usize) -> bool {
         self.head.len() + self.tail.len() + more > self.bounds.head + self.bounds.tail
     }
 
-    /// All of it that is here.
+    /// All captured bytes.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let (front, back) = self.tail.as_slices();
         [&self.head, front, back].concat()
     }
 
-    /// How many bytes between the beginning and the end are not here.
+    /// Number of bytes omitted between the beginning and the end.
     pub fn omitted(&self) -> u64 {
         let kept = self.head.len() + self.tail.len();
         self.total.saturating_sub(kept.try_into().unwrap_or(u64::MAX))
     }
 
-    /// What was kept, with a line in the place of what was not.
+    /// The captured text, with a line in place of the omitted part.
     pub fn text(&self) -> String {
         match self.omitted() {
             0 => String::from_utf8_lossy(&self.bytes()).into_owned(),
@@ -89,7 +89,7 @@ impl Output {
         }
     }
 
-    /// What was kept of the end; everything if nothing is missing.
+    /// The captured end; everything if nothing was omitted.
     pub fn end(&self) -> String {
         if self.omitted() == 0 {
             return self.text();
@@ -106,7 +106,7 @@ impl Output {
     }
 }
 
-/// Without the beginning of a character that was cut off.
+/// Removes a character at the end whose rest was cut off.
 fn whole_start(bytes: &[u8]) -> &[u8] {
     let keep = (0..=3.min(bytes.len())).map(|cut| bytes.len() - cut).find(|end| {
         bytes.get(..*end).is_some_and(|bytes| match std::str::from_utf8(bytes) {
@@ -117,7 +117,7 @@ fn whole_start(bytes: &[u8]) -> &[u8] {
     keep.and_then(|end| bytes.get(..end)).unwrap_or(bytes)
 }
 
-/// Without the end of a character whose beginning was cut off.
+/// Removes the rest of a character whose beginning was cut off.
 fn whole_end(bytes: &[u8]) -> &[u8] {
     let cut = bytes.iter().take(3).take_while(|byte| *byte & 0b1100_0000 == 0b1000_0000).count();
     bytes.get(cut..).unwrap_or(bytes)

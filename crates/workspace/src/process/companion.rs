@@ -1,4 +1,4 @@
-//! A program that stays and is talked to.
+//! A program that keeps running and exchanges messages with the server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,9 +11,10 @@ use super::guard::Guard;
 use super::tree::{self, Tree};
 use super::{CHUNK, DRAIN, Error, Exit, GRACE, Output, QUIET, REAP, Spec, command, exit, launch};
 
-/// A started program whose standard input and output belong to whoever talks to it. What it writes to its standard
-/// error is read all the time, so that it never blocks on it, and kept within bounds. Dropping it kills the whole tree
-/// at once; [`Companion::stop`] asks first. It does not outlive the server either, however that ends.
+/// A running program whose standard input and output belong to the caller. Its standard error is read
+/// continuously, so that the program never blocks on it, and kept within limits. Dropping the value kills the
+/// whole process tree at once; [`Companion::stop`] sends `SIGTERM` first. The program never outlives the
+/// server, however the server ends.
 #[derive(Debug)]
 pub struct Companion {
     program: String,
@@ -21,22 +22,22 @@ pub struct Companion {
     tree: Tree,
     errors: Arc<Mutex<Output>>,
     reading: JoinHandle<()>,
-    /// After the tree, which a server that is alive ends itself.
-    #[cfg_attr(not(test), expect(dead_code, reason = "it is held, and that is its use"))]
+    /// Dropped after the tree, which a living server ends itself.
+    #[cfg_attr(not(test), expect(dead_code, reason = "held so that dropping it ends the guard"))]
     guard: Option<Guard>,
 }
 
-/// The two ends of a conversation with a program.
+/// Pipes to a program's standard input and output.
 #[derive(Debug)]
 pub struct Pipes {
-    /// What it reads.
+    /// Standard input of the program.
     pub input: ChildStdin,
-    /// What it writes.
+    /// Standard output of the program.
     pub output: ChildStdout,
 }
 
-/// Starts a program that stays. Its deadline, its spool and whether its errors are muted are of no account: it runs
-/// until it ends or is ended, and the bounds are those of its standard error.
+/// Starts a program that keeps running. The spec's deadline, spool and muting do not apply: the program runs
+/// until it ends or is ended, and the output limits apply to its standard error.
 pub fn start(spec: &Spec) -> Result<(Companion, Pipes), Error> {
     let program = spec.name();
     let failed = |source| Error::Start { program: program.clone(), source };
@@ -51,7 +52,7 @@ pub fn start(spec: &Spec) -> Result<(Companion, Pipes), Error> {
     let (Some(input), Some(output), Some(errors)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
-        return Err(failed(std::io::Error::other("it has no pipes")));
+        return Err(failed(std::io::Error::other("the child process has no pipes")));
     };
     let kept = Arc::new(Mutex::new(Output::new(spec.bounds)));
     let reading = tokio::spawn(keep(errors, Arc::clone(&kept)));
@@ -59,34 +60,34 @@ pub fn start(spec: &Spec) -> Result<(Companion, Pipes), Error> {
 }
 
 impl Companion {
-    /// The process, until it has been waited for.
+    /// Process id, until the process was waited for.
     pub fn id(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// What was kept of its standard error.
+    /// Captured standard error.
     pub fn errors(&self) -> Output {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits for the program to end by itself, again and again, if need be. What it has started may still run.
+    /// Waits for the program to exit. May be called repeatedly. Its descendants may still run.
     pub async fn exited(&mut self) -> Result<Exit, Error> {
         let ended = self.child.wait().await;
         ended.map(exit).map_err(|source| Error::Watch { program: self.program.clone(), source })
     }
 
-    /// Like [`Companion::exited`], and waits for its last words.
+    /// Like [`Companion::exited`], and reads the rest of its standard error.
     pub async fn wait(&mut self) -> Result<Exit, Error> {
         let exit = self.exited().await?;
         if !self.reading.is_finished() {
-            // A grandchild may hold the pipe open; the last words of the program itself are there by then.
+            // A grandchild may hold the pipe open; the program's own output has arrived by then.
             let _ = timeout(DRAIN, &mut self.reading).await;
         }
         Ok(exit)
     }
 
-    /// Ends the program and everything it has started: asks, waits for [`GRACE`], then kills. Whoever holds its
-    /// pipes should have let go of them, since many programs end when nobody talks to them any more.
+    /// Ends the program and all its descendants: `SIGTERM`, then `SIGKILL` after [`GRACE`]. Callers should
+    /// close the pipes first, because many programs end when their input ends.
     pub async fn stop(mut self) {
         self.tree.ask();
         let end = Instant::now() + GRACE;
@@ -100,7 +101,7 @@ impl Companion {
         }
         self.tree.kill();
         if timeout(REAP, self.child.wait()).await.is_err() {
-            tracing::warn!(pid = self.child.id(), "a killed process does not go away");
+            tracing::warn!(pid = self.child.id(), "a process did not end after SIGKILL");
         }
     }
 }
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_answers_what_it_is_told() {
+    async fn it_answers_its_input() {
         let (mut companion, pipes, _directory) = shell("while read line; do echo \"<$line>\"; done; exit 3");
         let Pipes { mut input, output } = pipes;
         let mut output = BufReader::new(output);
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flood_of_errors_neither_blocks_it_nor_is_kept() {
+    async fn a_flood_of_errors_neither_blocks_it_nor_exceeds_the_limits() {
         let command = "printf 'begin'; printf begin >&2; head -c 3000000 /dev/zero >&2; printf end >&2; echo";
         let (mut companion, pipes, _directory) = shell(command);
         assert_eq!(line(&mut BufReader::new(pipes.output)).await, "begin");
@@ -199,7 +200,7 @@ mod tests {
             timeout(Duration::from_secs(20), companion.wait()).await.unwrap().unwrap(),
             Exit::Signal(9)
         );
-        // The pipe ends when the last of them goes; it is gone a moment later.
+        // The pipe ends when the last process closes it; the process itself disappears a moment later.
         assert_eq!(line(&mut output).await, "");
         let gone = async {
             while processes.iter().any(|id| lives(id)) {
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_there_cannot_be_started() {
+    async fn a_missing_program_cannot_be_started() {
         let spec = Spec::new("/nonexistent/program", "/", Duration::MAX);
         let error = start(&spec).unwrap_err().to_string();
         assert!(error.starts_with("cannot start `/nonexistent/program`: "), "{error}");

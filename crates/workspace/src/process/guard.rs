@@ -1,9 +1,9 @@
-//! Ends a program when the server is gone without having said goodbye.
+//! Ends a program when the server dies without ending it.
 //!
-//! A killed server cannot end what it has started. So each program that stays has a guard beside it: a shell that does
-//! nothing but wait for the end of a pipe whose other end the server holds. The kernel closes that end however the
-//! server dies, and then the guard kills everything that carries the program's mark. A server that is alive ends the
-//! program itself, and the guard before it could act.
+//! A killed server cannot end the programs it has started. So each companion program has a guard: a shell that
+//! waits for the end of a pipe whose other end the server holds. The kernel closes that end however the server
+//! dies, and then the guard kills every process that carries the program's mark. A living server ends the
+//! program itself, and the guard before it can act.
 
 use std::process::Stdio;
 
@@ -11,8 +11,8 @@ use tokio::process::{Child, Command};
 
 use super::tree;
 
-/// `$1` is the process, `$2` the mark in its environment. Processes of its group that have lost the mark are found
-/// through the group, but only while the process is surely the one that was started: ids are used again.
+/// `$1` is the process, `$2` the mark in its environment. Processes of its group without the mark are found
+/// through the group, but only while the process certainly is the original one, because ids are reused.
 const WATCH: &str = r#"
 trap '' HUP INT TERM
 while read -r _; do :; done
@@ -23,19 +23,20 @@ for entry in /proc/[0-9]*; do
 done
 "#;
 
-/// A guard; it goes when it is dropped, and does nothing then.
+/// A guard process. Dropping it ends the guard without effect.
 #[derive(Debug)]
 pub(super) struct Guard {
-    /// With the pipe that it waits for the end of.
-    #[cfg_attr(not(test), expect(dead_code, reason = "it is held, and that is its use"))]
+    /// The shell, with the pipe whose end it waits for.
+    #[cfg_attr(not(test), expect(dead_code, reason = "held so that dropping it ends the guard"))]
     shell: Child,
 }
 
 impl Guard {
-    /// Guards a process. Without a shell there is no guard: the program runs all the same, and that is logged.
+    /// Starts a guard for a process. Without a shell there is no guard; the program still runs and a warning is
+    /// logged.
     pub(super) fn over(process: Option<u32>, mark: &str) -> Option<Self> {
         let process = process?.to_string();
-        #[expect(clippy::disallowed_methods, reason = "this is the one door to child processes")]
+        #[expect(clippy::disallowed_methods, reason = "all child processes start here")]
         let mut command = Command::new("/bin/sh");
         command
             .args(["-c", WATCH, "baton-guard", &process, &format!("{}={mark}", tree::VARIABLE)])
@@ -50,13 +51,13 @@ impl Guard {
         match command.spawn() {
             Ok(shell) => Some(Self { shell }),
             Err(error) => {
-                tracing::warn!(process, %error, "a program would outlive a crash of this server");
+                tracing::warn!(process, %error, "cannot start a guard; the program would outlive a crash of this server");
                 None
             }
         }
     }
 
-    /// What the kernel does when the server dies.
+    /// Simulates the death of the server.
     #[cfg(test)]
     pub(super) fn abandon(&mut self) {
         self.shell.stdin = None;

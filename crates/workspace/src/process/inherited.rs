@@ -1,26 +1,26 @@
-//! What children inherit besides this process's own environment.
+//! Environment that child processes inherit besides this process's own.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// How the environment of children differs from the one of this process.
+/// Difference between the environment of children and that of this process.
 pub struct Inherited {
     /// Variables that children get although this process keeps them elsewhere.
     pub added: Vec<(OsString, OsString)>,
-    /// Variables that only this process has any use for.
+    /// Variables that children do not get.
     pub removed: Vec<OsString>,
 }
 
 static INHERITED: OnceLock<Inherited> = OnceLock::new();
 
-/// Children have the environment of this process.
+/// Children have the same environment as this process.
 static SAME: Inherited = Inherited { added: Vec::new(), removed: Vec::new() };
 
-/// Makes every program that is started from now on inherit this, unless it is hidden from it. An environment belongs to
-/// a process, so it is said once, when the process starts.
+/// Sets the environment for every program started from now on, except for variables hidden from it. Called once
+/// at start, because an environment belongs to the process.
 pub fn inherit(inherited: Inherited) {
-    // A second call would come too late for programs that run already, so the first one stays.
+    // The first call wins: a second would be too late for programs that already run.
     let _ = INHERITED.set(inherited);
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn inherited() -> &'static Inherited {
 }
 
 impl fmt::Debug for Inherited {
-    /// Shows names only: values may be keys.
+    /// Shows only names, because values may be keys.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let added = self.added.iter().map(|(name, _)| name).collect::<Vec<_>>();
         out.debug_struct("Inherited").field("added", &added).field("removed", &self.removed).finish()

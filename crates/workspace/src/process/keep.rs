@@ -1,10 +1,10 @@
-//! Files that a program must not leave changed.
+//! Restores files that a program must not change.
 //!
-//! Landlock lets a program write to a whole tree and cannot except a part of it. So the excepted files are remembered
-//! before the program starts and put back after it has ended, with everything it has started.
+//! Landlock can let a program write to a whole tree, but cannot exclude a part of it. So the excluded files are
+//! saved before the program starts and restored after it and all its descendants have ended.
 //!
-//! Programs that overlap share what is remembered: one that starts while another has changed a file must not take the
-//! change for the original. The price is that an edit which a user makes meanwhile is undone, too.
+//! Concurrent programs share the saved state: one that starts after another has changed a file must not save
+//! the change as the original. The price is that an edit by the user during that time is undone, too.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::OsString;
@@ -15,68 +15,60 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Most files and directories that are remembered for one program.
+/// Most files and directories saved for one program.
 pub const MAX_KEPT_FILES: usize = 2000;
 
-/// Most bytes that are remembered for one program.
+/// Most bytes saved for one program.
 pub const MAX_KEPT_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Directories whose content is not remembered: installed packages, which would exceed every bound.
+/// Directory whose content is not saved: installed packages would exceed every limit.
 const PACKAGES: &str = "node_modules";
 
 /// Permission bits of a file.
 const MODE: u32 = 0o7777;
 
-/// A path that is the same after the program as before it.
+/// A path to restore after the program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kept {
-    /// A real path, except for its last component. It need not exist: then it does not exist afterwards either.
+    /// A real path, except for its last component. If it does not exist, it is removed afterwards.
     pub path: PathBuf,
-    /// Whether that includes the content, if it is a directory.
+    /// True to include the content of a directory.
     pub contents: bool,
 }
 
-/// A path that the program has changed.
+/// A path that the program changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// The path.
     pub path: PathBuf,
-    /// Whether it is as before now.
     pub outcome: Outcome,
 }
 
-/// The state of a path that the program has changed.
+/// Result of restoring a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is as before.
     PutBack,
-    /// It was new and is gone.
+    /// It was new and was removed.
     Removed,
     /// It is still changed, for this reason.
     Failed(String),
 }
 
-/// Why files cannot be remembered.
+/// The reason why files cannot be saved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unkept {
-    /// They are more than the bounds allow.
+    /// They exceed the limits.
     #[error(
-        "`{}` has more than {MAX_KEPT_FILES} files or {} MiB, which is too much to put back what a command changes there",
+        "`{}` has more than {MAX_KEPT_FILES} files or {} MiB, too much to restore after a command",
         .0.display(), MAX_KEPT_BYTES / 1024 / 1024
     )]
     TooMuch(PathBuf),
-    /// One of them cannot be read.
-    #[error("`{}` cannot be read, so a change of it could not be put back: {source}", path.display())]
-    Unreadable {
-        /// The path.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    /// A file cannot be read.
+    #[error("cannot read `{}`, so changes to it could not be undone: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
 }
 
-/// A path as it was.
+/// Saved state of a path.
 #[derive(Debug)]
 enum Before {
     Absent,
@@ -89,7 +81,7 @@ enum Before {
         mode: u32,
         entries: Option<BTreeMap<OsString, Before>>,
     },
-    /// A socket or a pipe. It holds nothing that could be put back.
+    /// A socket or a pipe, which has no content to restore.
     Other,
 }
 
@@ -101,22 +93,22 @@ struct Place {
     bytes: u64,
 }
 
-/// Every place that is remembered for some program. It is locked while places are read and put back, so that no program
-/// starts from a state that another one is about to restore.
+/// All saved paths of running programs. Locked while paths are read and restored, so that no program starts
+/// from a state that another is about to restore.
 static TABLE: LazyLock<Mutex<HashMap<Kept, Weak<Place>>>> = LazyLock::new(Mutex::default);
 
 fn table() -> MutexGuard<'static, HashMap<Kept, Weak<Place>>> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The remembered places of one program. Dropping it puts them back, too.
+/// Saved paths of one program. Dropping it also restores them.
 #[derive(Debug)]
 pub(super) struct Keeper {
     places: Vec<Arc<Place>>,
 }
 
 impl Keeper {
-    /// Remembers places, and the places that links in them lead to as long as the program may write there.
+    /// Saves paths, and the targets of links in them where the program may write.
     pub(super) fn new(kept: Vec<Kept>, writable: &[PathBuf]) -> Result<Self, Unkept> {
         let mut table = table();
         table.retain(|_, place| place.strong_count() > 0);
@@ -148,7 +140,7 @@ impl Keeper {
         Ok(Self { places })
     }
 
-    /// Puts everything back, and tells what was changed. The program and all it has started must have ended.
+    /// Restores everything and returns the changed paths. The program and all its descendants must have ended.
     pub(super) fn restore(&mut self) -> Vec<Restored> {
         let _held = table();
         let mut restored = Vec::new();
@@ -162,7 +154,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         for Restored { path, outcome } in self.restore() {
-            tracing::warn!(path = %path.display(), ?outcome, "a command that was cut off had changed protected files");
+            tracing::warn!(path = %path.display(), ?outcome, "an interrupted command had changed a protected file");
         }
     }
 }
@@ -189,12 +181,12 @@ impl Place {
 }
 
 impl Before {
-    /// The paths that links lead to, one step each.
+    /// Targets of links, one step each.
     fn targets(&self, path: &Path) -> Vec<PathBuf> {
         match self {
             Self::Link(target) => {
                 let from = path.parent().unwrap_or(path);
-                // The directory is made a real path; what it is called may be a link again.
+                // The parent is resolved to a real path; the name itself may be a link again.
                 let target = from.join(target);
                 let directory = target.parent().and_then(|directory| directory.canonicalize().ok());
                 directory
@@ -211,7 +203,7 @@ impl Before {
     }
 }
 
-/// Reads places within the bounds.
+/// Reads paths within the limits.
 struct Reading<'p> {
     root: &'p Path,
     files: usize,
@@ -271,8 +263,9 @@ fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Makes sure that the directory of a place is where it was and no link, since what is put back would otherwise be
-/// written wherever the program wants. Returns whether there is such a directory; one that is needed is made again.
+/// Checks that the parent of a path is still the real directory and not a link; otherwise restored files would
+/// be written wherever the program wants. Returns false if there is no such directory; creates it if it is
+/// needed.
 fn real_parent(parent: &Path, is_absent: bool) -> io::Result<bool> {
     let Some(found) = parent.ancestors().find(|path| path.symlink_metadata().is_ok()) else {
         return Ok(false);
@@ -290,7 +283,7 @@ fn real_parent(parent: &Path, is_absent: bool) -> io::Result<bool> {
     fs::create_dir_all(parent).map(|()| true)
 }
 
-/// Puts a path back. The directory that it is in is known to be real.
+/// Restores a path. Its directory is known to be real.
 fn restore(path: &Path, before: &Before, out: &mut Vec<Restored>) {
     let mut done = |outcome: io::Result<Outcome>| {
         let outcome = outcome.unwrap_or_else(|error| Outcome::Failed(error.to_string()));
@@ -353,7 +346,7 @@ fn is_same_file(path: &Path, bytes: &[u8], mode: u32) -> bool {
     is_alike && fs::read(path).is_ok_and(|now| now == bytes)
 }
 
-/// Puts a file in the place of whatever is there. A reader sees the one or the other, and nothing half written.
+/// Replaces whatever is at the path with a file. Readers see either version, never a half-written one.
 fn put_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let new = beside(path);
     let written =
@@ -370,7 +363,7 @@ fn put_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     put
 }
 
-/// Makes sure that there is a directory with this mode, and tells whether there was.
+/// Ensures that a directory with this mode exists. Returns true if it already did.
 fn put_directory(path: &Path, mode: u32) -> io::Result<bool> {
     match path.symlink_metadata() {
         Ok(about) if about.is_dir() => {
@@ -387,8 +380,8 @@ fn put_directory(path: &Path, mode: u32) -> io::Result<bool> {
     fs::DirBuilder::new().mode(mode).create(path).map(|()| false)
 }
 
-/// Removes whatever is at a path. A directory is renamed first, because a program can make one that is not easily
-/// emptied, and it must lose its name all the same.
+/// Removes whatever is at a path. A directory is renamed first, because a program can create one that cannot
+/// easily be emptied, and it must lose its name all the same.
 fn remove(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Err(error) if is_absence(&error) => Ok(()),
@@ -405,7 +398,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A new name in the same directory.
+/// An unused name in the same directory.
 fn beside(path: &Path) -> PathBuf {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);

@@ -1,13 +1,12 @@
-//! What a program may change, kept up by the kernel (Landlock).
+//! Restricts what a program may change, enforced by the kernel (Landlock).
 //!
-//! A restriction belongs to a thread, is inherited by whatever that thread starts, and cannot be taken back. So a
-//! restricted program is started from a thread of its own, which restricts itself, starts the program and is gone.
-//! The reasons are in `docs/decisions/0005-a-sandbox-is-a-thread.md`; what it does not protect from is in
-//! `docs/configuration.md`.
+//! A restriction belongs to a thread, is inherited by everything that thread starts, and cannot be lifted. So a
+//! restricted program starts from its own thread, which restricts itself, starts the program and ends. The
+//! reasons are in `docs/decisions/0005-a-sandbox-is-a-thread.md`; its limits are in `docs/configuration.md`.
 //!
-//! Restricted are: writing, creating, removing, renaming and truncating files, commands to devices, and, on demand, TCP
-//! and abstract sockets. Reading and starting programs are not. A *sealed* sandbox adds a filter of system calls
-//! ([`seal`]) against what Landlock does not know about.
+//! The sandbox restricts writing, creating, removing, renaming and truncating files, commands to devices and,
+//! optionally, TCP and abstract sockets. It does not restrict reading or starting programs. A *sealed* sandbox
+//! adds a filter of system calls ([`seal`]) for effects that Landlock does not cover.
 
 mod seal;
 
@@ -24,76 +23,71 @@ use landlock::{
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
-/// Devices that every program expects to be able to write to, and that keep nothing.
+/// Devices that every program expects to be writable, and that store nothing.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// What a program may change.
+/// Restrictions on a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
-    /// What may be written to, with all that is below. Real paths: one that leads through a link is refused, since a
-    /// program could have put the link there. Missing ones are left out.
+    /// Paths that may be written, with everything below them. They must be real paths: one that contains a link
+    /// is refused, because a program could have placed the link there. Missing paths are ignored.
     pub writable: Vec<PathBuf>,
-    /// Whether TCP may be used.
+    /// True to allow TCP.
     pub network: bool,
-    /// Whether sockets of every kind, changes of file attributes and signals are forbidden as well.
+    /// True to forbid all sockets, changes of file attributes and signals as well.
     pub sealed: bool,
-    /// What the kernel can do about it.
+    /// Capabilities of the kernel.
     pub support: Support,
 }
 
-/// How much of a sandbox the kernel can keep up.
+/// The restrictions that the kernel can enforce, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Support {
-    /// Nothing.
     None,
-    /// What is written.
+    /// Writing to files.
     Files,
-    /// That, and the network.
+    /// Files and network.
     Network,
-    /// That, and system calls by number (seccomp).
+    /// Files, network and system calls by number (seccomp).
     Sealed,
 }
 
-/// Why a program was not started in a sandbox. It is not started without one either.
+/// The reason why a program was not started in a sandbox. It is never started without one instead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The kernel cannot restrict what is written.
+    /// The kernel cannot restrict writing.
     #[error(
-        "this system cannot restrict what programs write, which takes Linux 6.2 or newer with Landlock switched on"
+        "this system cannot restrict what programs write; that requires Linux 6.2 or newer with Landlock enabled"
     )]
     Files,
     /// The kernel cannot restrict the network.
     #[error(
-        "this system cannot keep programs off the network, which takes Linux 6.7 or newer with Landlock switched on"
+        "this system cannot keep programs off the network; that requires Linux 6.7 or newer with Landlock enabled"
     )]
     Network,
     /// The kernel cannot filter system calls.
-    #[error("this system cannot filter the system calls of programs, which takes seccomp on x86-64 or ARM64")]
+    #[error(
+        "this system cannot filter the system calls of programs; that requires seccomp on x86-64 or ARM64"
+    )]
     Seal,
-    /// Something that should be writable is not what it was.
+    /// A path that should be writable has changed its target.
     #[error("`{}` now leads to `{}`", path.display(), real.display())]
     Moved {
-        /// What was to be writable.
         path: PathBuf,
-        /// Where it leads.
+        /// Its current target.
         real: PathBuf,
     },
-    /// Something that should be writable cannot be opened.
+    /// A path that should be writable cannot be opened.
     #[error("`{}` cannot be opened: {source}", path.display())]
-    Unreadable {
-        /// What was to be writable.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The kernel did not like the rules.
-    #[error("the kernel does not accept the rules: {0}")]
+    Unreadable { path: PathBuf, source: io::Error },
+    /// The kernel rejected the rules.
+    #[error("the kernel rejected the sandbox rules: {0}")]
     Rules(#[from] RulesetError),
 }
 
 impl Support {
-    /// What the running kernel can do. The answer is remembered: it does not change while the kernel runs.
+    /// Capabilities of the running kernel. Cached, because they do not change.
     pub fn probe() -> Self {
         static KNOWN: OnceLock<Support> = OnceLock::new();
         *KNOWN.get_or_init(Self::ask_kernel)
@@ -111,13 +105,13 @@ impl Support {
 }
 
 impl Sandbox {
-    /// A sandbox in which a program can only read and print: it writes no file, reaches no network and changes nothing
-    /// about other processes.
+    /// A sandbox in which a program can only read and print: it writes no file, reaches no network and affects
+    /// no other process.
     pub fn sealed(support: Support) -> Self {
         Self { writable: Vec::new(), network: false, sealed: true, support }
     }
 
-    /// The rules, ready to be put in force.
+    /// Builds the rules.
     pub(super) fn prepare(&self) -> Result<Fence, Refusal> {
         if self.support < Support::Files {
             return Err(Refusal::Files);
@@ -139,9 +133,10 @@ impl Sandbox {
     }
 }
 
-/// What is forbidden unless a rule allows it. The first part has to work; the rest is taken where there is it.
+/// Accesses that are forbidden unless a rule allows them. The first part is required; the rest is used where
+/// the kernel supports it.
 fn handled(network: bool, sealed: bool) -> Result<Ruleset, RulesetError> {
-    // Before this version, files outside could be truncated.
+    // Earlier versions do not prevent truncating files outside.
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_write(ABI::V3))?;
@@ -167,7 +162,7 @@ fn allow(rules: RulesetCreated, path: &Path) -> Result<RulesetCreated, Refusal> 
         }
         Err(error) => return Err(unreadable(io::Error::other(error))),
     };
-    // What was opened, not what the path leads to by the time somebody looks again.
+    // Checks the opened file itself, because the path could lead elsewhere by now.
     let opened = format!("/proc/self/fd/{}", open.as_fd().as_raw_fd());
     let real = std::fs::read_link(&opened).map_err(unreadable)?;
     if real != path {
@@ -182,7 +177,7 @@ fn rights(is_directory: bool) -> BitFlags<AccessFs> {
     if is_directory { writing } else { writing & AccessFs::from_file(ABI::V5) }
 }
 
-/// Rules that are about to be in force.
+/// Rules that are ready to be enforced.
 #[derive(Debug)]
 pub(super) struct Fence {
     rules: RulesetCreated,
@@ -190,14 +185,14 @@ pub(super) struct Fence {
 }
 
 impl Fence {
-    /// Starts a program behind the fence. Waits for it to be started, as starting without one does.
+    /// Starts a program with the restrictions. Blocks until it has started, as an ordinary start does.
     pub(super) fn spawn(self, command: &mut Command) -> io::Result<Child> {
         let runtime = Handle::current();
         let start = move || {
             let _entered = runtime.enter();
             let status = self.rules.restrict_self().map_err(io::Error::other)?;
             if status.ruleset == RulesetStatus::NotEnforced {
-                return Err(io::Error::other("the sandbox is not in force"));
+                return Err(io::Error::other("the kernel did not enforce the sandbox"));
             }
             if self.sealed {
                 seal::apply()?;
@@ -206,7 +201,9 @@ impl Fence {
         };
         thread::scope(|scope| {
             let starting = thread::Builder::new().name("sandbox".to_owned()).spawn_scoped(scope, start)?;
-            starting.join().unwrap_or_else(|_| Err(io::Error::other("the thread that starts it broke")))
+            starting
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("the thread that starts the sandbox panicked")))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! All of a program's output, in a file.
+//! Writes the whole output of a program to a file.
 
 use std::path::PathBuf;
 
@@ -8,24 +8,23 @@ use tokio::io::AsyncWriteExt;
 use super::Output;
 use crate::output::Shelf;
 
-/// Most that is written to a file. What comes after it is only counted.
+/// Largest file, in bytes. Output beyond it is only counted.
 pub const MAX_SPOOL: u64 = 64 * 1024 * 1024;
 
-/// Where output goes that is more than is kept.
+/// Destination of output that exceeds the captured amount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spool {
-    /// The place.
     pub shelf: Shelf,
-    /// What the file is called.
+    /// Name of the file.
     pub name: String,
 }
 
-/// The file, once it is needed. A program is not stopped by a full disk: without a file there is less to see.
+/// The file, created on demand. A full disk does not stop a program; the file is then missing or shorter.
 #[derive(Debug)]
 pub(super) enum Spooling {
-    /// Nobody wants one, or there cannot be one.
+    /// No file was requested, or it could not be created.
     Off,
-    /// There was no need yet.
+    /// The file was not needed yet.
     Ready(Spool),
     Open {
         path: PathBuf,
@@ -39,7 +38,7 @@ impl Spooling {
         spool.map_or(Self::Off, Self::Ready)
     }
 
-    /// Notes what comes next, before it becomes part of `before`.
+    /// Adds the next bytes, before they become part of `before`.
     pub(super) async fn add(&mut self, before: &Output, bytes: &[u8]) {
         if let Self::Ready(spool) = self {
             if !before.overflows(bytes.len()) {
@@ -66,7 +65,7 @@ impl Spooling {
         }
     }
 
-    /// The file, if there is one.
+    /// Completes the file and returns its path, if there is one.
     pub(super) async fn finish(&mut self) -> Option<PathBuf> {
         let Self::Open { path, mut file, size } = std::mem::replace(self, Self::Off) else { return None };
         if size >= MAX_SPOOL {

@@ -1,4 +1,4 @@
-//! Real processes. Each test waits for the thing itself; the bounds only catch what would hang.
+//! Real processes. Each test waits for the event itself; the time limits only catch hangs.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::output::Shelf;
 
-/// Slack for a loaded machine, on top of the times that are promised.
+/// Slack for a loaded machine, on top of the promised times.
 const SLACK: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(20);
 
@@ -24,7 +24,7 @@ async fn shell_until(command: &str, deadline: Duration, cancel: &CancellationTok
     (done, start.elapsed())
 }
 
-/// Whether a process exists and is not merely waiting to be reaped by somebody.
+/// Returns true if a process exists and is not a zombie.
 pub(crate) fn lives(id: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{id}/stat"))
         .is_ok_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with('Z'))
@@ -43,11 +43,11 @@ async fn both_streams_arrive_in_the_order_they_were_written() {
 }
 
 #[tokio::test]
-async fn kept_files_are_put_back_after_everything_it_started_has_ended() {
+async fn kept_files_are_restored_after_all_descendants_have_ended() {
     let directory = TempDir::new().unwrap();
     let top = directory.path().canonicalize().unwrap();
     std::fs::write(top.join("kept"), "as it was").unwrap();
-    // The process in the background would change the file again whenever it is put back.
+    // The background process would change the file again after each restoration.
     let line = "echo changed > kept; echo free > free; \
         (while :; do echo late > kept; sleep 0.01; done) > /dev/null 2>&1 & echo $!";
     let mut spec = Spec::shell(line, &top, LONG);
@@ -61,7 +61,7 @@ async fn kept_files_are_put_back_after_everything_it_started_has_ended() {
 }
 
 #[tokio::test]
-async fn the_last_words_are_not_lost() {
+async fn the_end_of_the_output_is_not_lost() {
     let (done, _) = shell("printf 'x%.0s' $(seq 20000); echo end").await;
     assert!(done.output.text().ends_with("xend\n"));
     assert_eq!(done.output.total(), 20_004);
@@ -95,7 +95,7 @@ async fn a_deadline_ends_the_whole_tree() {
 }
 
 #[tokio::test]
-async fn a_process_that_ignores_being_asked_is_killed() {
+async fn a_process_that_ignores_sigterm_is_killed() {
     let command = "trap '' TERM; echo $$; while true; do sleep 0.05; done";
     let (done, took) = shell_until(command, Duration::from_millis(300), &CancellationToken::new()).await;
     assert_eq!(done.exit, Exit::DeadlinePassed);
@@ -110,7 +110,7 @@ async fn cancelling_ends_it_within_a_second() {
     let spec = Spec::shell("trap '' TERM; echo up; sleep 600", directory.path(), LONG);
     let mut cancelled_at = None;
     let done = run(spec, &cancel, |output| {
-        // Only once it is known to run: a cancelled token would also stop it before it began.
+        // Cancels only once it runs, because a cancelled token would also prevent its start.
         if output.text().contains("up") && cancelled_at.is_none() {
             cancelled_at = Some(Instant::now());
             cancel.cancel();
@@ -156,7 +156,7 @@ async fn a_program_that_closes_its_output_is_still_waited_for() {
 #[tokio::test]
 async fn input_is_empty_and_hidden_variables_are_not_inherited() {
     let directory = TempDir::new().unwrap();
-    // The first is set for every test; the second is given on purpose.
+    // The first is set in every test; the second is added explicitly.
     let hidden = ["CARGO_MANIFEST_DIR", "GIVEN"];
     let command = "cat; echo \"[$CARGO_MANIFEST_DIR][$GIVEN]\"";
     let mut spec = Spec::shell(command, directory.path(), LONG).hide(hidden);
@@ -199,7 +199,7 @@ async fn output_that_does_not_fit_is_in_a_file() {
 }
 
 #[tokio::test]
-async fn a_file_for_output_does_not_grow_for_ever() {
+async fn the_output_file_is_bounded() {
     let directory = TempDir::new().unwrap();
     let mut spec = spooling(Bounds::default(), &Shelf::new(directory.path()));
     spec.args = vec!["-c".into(), "head -c 100000000 /dev/zero | tr '\\0' x".into()];
@@ -210,7 +210,7 @@ async fn a_file_for_output_does_not_grow_for_ever() {
 }
 
 #[tokio::test]
-async fn a_program_runs_though_its_output_cannot_be_kept() {
+async fn a_program_runs_although_its_output_cannot_be_spooled() {
     let mut spec = spooling(Bounds { head: 0, tail: 10 }, &Shelf::new("/proc/no/such/place"));
     spec.args = vec!["-c".into(), "seq 100".into()];
     let done = run(spec, &CancellationToken::new(), |_| {}).await.unwrap();

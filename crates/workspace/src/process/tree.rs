@@ -1,18 +1,18 @@
-//! Finding and ending everything a program has started.
+//! Finds and ends all descendants of a program.
 //!
-//! A process group is not enough: `setsid` leaves it. So every program gets a mark in its environment, which its
-//! descendants inherit, and on Linux the tree is everything that carries the mark, is in the group, or descends
-//! from such a process. A process would have to drop its environment, leave its group and lose its parent to get
-//! away. Elsewhere the group has to do.
+//! A process group is not enough, because `setsid` leaves it. So every program gets a mark in its environment,
+//! which its descendants inherit, and on Linux the tree consists of every process that carries the mark, is in
+//! the group, or descends from such a process. To escape, a process would have to drop its environment, leave
+//! its group and lose its parent. On other systems only the group is used.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The variable that carries the mark.
+/// Environment variable with the mark.
 pub(crate) const VARIABLE: &str = "BATON_PROCESS";
 
-/// A mark that no other program started by any running server has.
+/// A mark that is unique among programs of all running servers.
 pub(crate) fn mark() -> String {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
@@ -31,22 +31,22 @@ impl Tree {
         Self { root, mark }
     }
 
-    /// Leaves whatever still runs alone.
+    /// Leaves processes that still run alone.
     pub(crate) fn disarm(&mut self) {
         self.root = None;
     }
 
-    /// Asks everything to end.
+    /// Sends `SIGTERM` to all processes.
     pub(crate) fn ask(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Tells everything that its terminal is gone.
+    /// Sends `SIGHUP` to all processes.
     pub(crate) fn hang_up(&self) {
         self.signal(Signal::HUP);
     }
 
-    /// Ends everything. Looks again until nothing new appears, since a process may fork while it is looked at.
+    /// Kills all processes. Repeats until no new one appears, since a process may fork meanwhile.
     pub(crate) fn kill(&self) {
         for _ in 0..5 {
             self.signal(Signal::KILL);
@@ -63,7 +63,7 @@ impl Tree {
 
     fn signal(&self, signal: Signal) {
         let Some(root) = self.root else { return };
-        // A process that is gone already is what we want, so failures are of no interest.
+        // A failure means that the process is already gone, which is the goal.
         let _ = kill_process_group(root, signal);
         for member in members::of(root, &self.mark) {
             let _ = rustix::process::kill_process(member, signal);
@@ -92,7 +92,7 @@ mod members {
         group: i32,
     }
 
-    /// Every living process of the tree.
+    /// All living processes of the tree.
     pub(super) fn of(root: Pid, mark: &str) -> Vec<Pid> {
         let root = root.as_raw_nonzero().get();
         let all = processes();
@@ -117,7 +117,7 @@ mod members {
         tree.into_iter().filter_map(Pid::from_raw).collect()
     }
 
-    /// All processes that are not dead already.
+    /// All processes except zombies.
     fn processes() -> Vec<Process> {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
         entries
@@ -125,7 +125,7 @@ mod members {
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
             .filter_map(|id: i32| {
                 let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-                // The name is in parentheses and may contain anything, parentheses and spaces included.
+                // The name is in parentheses and may itself contain parentheses and spaces.
                 let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
                 let state = fields.next()?;
                 let parent = fields.next()?.parse().ok()?;
@@ -145,7 +145,7 @@ mod members {
 mod members {
     use rustix::process::{Pid, test_kill_process_group};
 
-    /// The group's leader stands for the group; nobody else can be found.
+    /// The group's leader represents the group; no other process can be found.
     pub(super) fn of(root: Pid, _mark: &str) -> Vec<Pid> {
         if test_kill_process_group(root).is_ok() { vec![root] } else { Vec::new() }
     }

@@ -1,23 +1,23 @@
-//! The last that a program has written to its terminal, as text with places in it.
+//! The last output of a terminal's program as text with positions.
 
 use std::collections::VecDeque;
 
-/// Bytes of text that are kept of a terminal.
+/// Bytes of text kept per terminal.
 pub const SCROLLBACK: usize = 1024 * 1024;
 
-/// A piece is filled up to here before the next one begins.
+/// Size at which a new piece begins.
 const PIECE: usize = 16 * 1024;
 
-/// Text with a bounded past. A place in it is the number of UTF-16 units before it, counted from the very beginning,
-/// since that is how clients written in JavaScript count what they have received.
+/// Text with a bounded past. A position is the number of UTF-16 units before it, counted from the very
+/// beginning, because clients written in JavaScript count received text that way.
 #[derive(Debug, Default)]
 pub(super) struct Scrollback {
     pieces: VecDeque<Piece>,
-    /// Bytes in all pieces.
+    /// Total bytes of all pieces.
     kept: usize,
-    /// The place where the first piece begins.
+    /// Position of the first piece.
     start: u64,
-    /// The beginning of a character whose end has not been written yet.
+    /// First bytes of a character whose rest has not arrived yet.
     unfinished: Vec<u8>,
 }
 
@@ -28,12 +28,12 @@ struct Piece {
 }
 
 impl Scrollback {
-    /// The place after everything that was written.
+    /// Position after all text.
     pub(super) fn end(&self) -> u64 {
         self.start + self.pieces.iter().map(|piece| piece.units).sum::<u64>()
     }
 
-    /// Adds what was written. What is no text becomes the character for that.
+    /// Adds output. Invalid bytes become replacement characters.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let mut bytes = [std::mem::take(&mut self.unfinished).as_slice(), bytes].concat();
         self.unfinished = bytes.split_off(bytes.len() - unfinished(&bytes));
@@ -61,7 +61,8 @@ impl Scrollback {
         }
     }
 
-    /// What stands after a place, up to the end of a piece, and the place after that. What is forgotten is skipped.
+    /// The text after a position up to the end of a piece, and the position after it. Text that was dropped is
+    /// skipped.
     pub(super) fn read(&self, from: u64) -> (String, u64) {
         let mut begin = self.start;
         for piece in &self.pieces {
@@ -79,7 +80,7 @@ fn units(text: &str) -> u64 {
     text.chars().map(|character| character.len_utf16() as u64).sum()
 }
 
-/// The text after so many units; a character that they would divide is left out.
+/// The text after this many units; a character that would be split is omitted.
 fn tail(text: &str, skip: u64) -> &str {
     let mut before = 0;
     let starts = text.char_indices().find(|(_, character)| {
@@ -90,7 +91,7 @@ fn tail(text: &str, skip: u64) -> &str {
     starts.and_then(|(index, _)| text.get(index..)).unwrap_or_default()
 }
 
-/// How many bytes at the end are the beginning of a character.
+/// Number of bytes at the end that begin an incomplete character.
 fn unfinished(bytes: &[u8]) -> usize {
     let last = bytes.utf8_chunks().last().map(|chunk| chunk.invalid()).unwrap_or_default();
     match std::str::from_utf8(last) {
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_counted_in_utf16_units() {
+    fn positions_are_counted_in_utf16_units() {
         let mut scrollback = Scrollback::default();
         scrollback.push("aä💡z".as_bytes());
         assert_eq!(scrollback.end(), 5);
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_may_come_in_pieces_and_need_not_be_any() {
+    fn split_and_invalid_characters_are_handled() {
         let mut scrollback = Scrollback::default();
         for byte in "ä💡".bytes() {
             scrollback.push(&[byte]);
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn old_text_is_forgotten_and_places_stay() {
+    fn old_text_is_dropped_and_positions_stay_valid() {
         let mut scrollback = Scrollback::default();
         for number in 0..300_000 {
             scrollback.push(format!("{number:>7}\n").as_bytes());

@@ -19,7 +19,7 @@ fn start(script: &str) -> (Terminal, TempDir) {
     (Terminal::start(&spec).unwrap(), directory)
 }
 
-/// Everything it writes until it ends.
+/// All output until the program ends.
 async fn rest(terminal: &Terminal) -> String {
     let (mut screen, mut place, mut text) = (terminal.screen(), 0, String::new());
     let read = async {
@@ -32,12 +32,12 @@ async fn rest(terminal: &Terminal) -> String {
     text
 }
 
-/// What it has written as soon as that contains something.
+/// Output so far, as soon as it contains `words`.
 async fn until(terminal: &Terminal, words: &str) -> String {
     let (mut screen, mut place, mut text) = (terminal.screen(), 0, String::new());
     let read = async {
         while !text.contains(words) {
-            let (piece, after) = screen.next(place).await.expect("it ended before it said so");
+            let (piece, after) = screen.next(place).await.expect("the program ended before it printed this");
             text.push_str(&piece);
             place = after;
         }
@@ -57,8 +57,8 @@ async fn a_program_has_a_terminal_a_size_and_an_environment_without_secrets() {
 }
 
 #[tokio::test]
-async fn what_is_typed_arrives_and_a_new_size_is_noticed() {
-    // A signal may end a `read` with nothing; then it is done again.
+async fn typed_text_arrives_and_a_new_size_is_noticed() {
+    // A signal may interrupt `read` without input; then it is repeated.
     let (terminal, _directory) = start(
         "trap '/bin/stty size' WINCH; echo ready; until read line; do :; done; echo \"<$line>\"; \
          until read line; do :; done",
@@ -74,7 +74,7 @@ async fn what_is_typed_arrives_and_a_new_size_is_noticed() {
 }
 
 #[tokio::test]
-async fn everything_it_has_started_ends_with_it() {
+async fn all_descendants_end_with_it() {
     let script =
         "trap '' HUP TERM; /usr/bin/setsid /bin/sleep 600 & echo $!; /bin/sleep 600 & echo $! $$ ready; wait";
     for stopped in [true, false] {
@@ -96,7 +96,7 @@ async fn everything_it_has_started_ends_with_it() {
 }
 
 #[tokio::test]
-async fn nothing_goes_on_behind_a_program_that_has_ended() {
+async fn no_process_survives_the_end_of_the_program() {
     let (terminal, _directory) = start("/usr/bin/setsid /bin/sleep 600 & echo $!");
     let text = rest(&terminal).await;
     assert_eq!(terminal.screen().exit(), Some(Exit::Code(0)));
@@ -104,7 +104,7 @@ async fn nothing_goes_on_behind_a_program_that_has_ended() {
 }
 
 #[tokio::test]
-async fn a_flood_nobody_looks_at_does_not_hold_the_program() {
+async fn output_without_a_viewer_does_not_block_the_program() {
     let (terminal, _directory) = start("/usr/bin/head -c 3000000 /dev/zero | /usr/bin/tr '\\0' x; echo end");
     timeout(PATIENCE, terminal.screen().ended()).await.unwrap();
     let screen = terminal.screen();
@@ -114,7 +114,7 @@ async fn a_flood_nobody_looks_at_does_not_hold_the_program() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_cannot_be_started() {
+async fn a_missing_program_cannot_be_started() {
     let spec = Spec {
         program: "/nonexistent/program".into(),
         args: Vec::new(),

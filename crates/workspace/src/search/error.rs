@@ -1,15 +1,15 @@
-//! Why a search cannot even begin.
+//! Errors of invalid searches.
 
 use std::path::PathBuf;
 
-/// A search that makes no sense.
+/// The reason why a search cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pattern is no pattern.
+    /// Invalid pattern.
     #[error("the pattern cannot be understood: {0}")]
     Pattern(String),
-    /// There is nothing at that path.
+    /// The path does not exist.
     #[error("No such file or directory: {}", .0.display())]
     NotFound(PathBuf),
     /// A file where a directory was expected.

@@ -1,24 +1,24 @@
-//! How well a path fits what somebody typed.
+//! Scores how well a path matches a typed query.
 //!
-//! All letters have to be there, in their order, with anything between them. What stands together, begins a word or
-//! is in the file's name counts more; of equals the shorter path wins.
+//! All letters must occur in order, with anything between them. Adjacent letters, beginnings of words and
+//! letters in the file's name score higher; among equals the shorter path wins.
 
-/// Letters of a path that are looked at, from its end.
+/// Longest part of a path that is compared, from its end.
 const MAX_PATH: usize = 512;
-/// Letters of a query that are looked at.
+/// Longest part of a query that is compared.
 pub(super) const MAX_QUERY: usize = 128;
 
-/// For every letter that was found.
+/// Score of each letter found.
 const FOUND: i64 = 16;
-/// For a letter right after the one before.
+/// Bonus for a letter right after the previous one.
 const TOGETHER: i64 = 24;
-/// For a letter that begins a word.
+/// Bonus for a letter that begins a word.
 const BEGINS: i64 = 20;
-/// For every letter, if all of them are in the file's name. Less than for one that begins a word: of a short query a
-/// directory that begins with it is meant, and not a name in which its letters are scattered.
+/// Bonus per letter if all of them are in the file's name. Less than for the beginning of a word: a short query
+/// means a directory that begins with it rather than a name that contains its letters scattered.
 const IN_NAME: i64 = 10;
 
-/// The letters of a query that count.
+/// Significant letters of a query.
 pub(super) fn letters(query: &str) -> Vec<char> {
     query
         .chars()
@@ -28,13 +28,13 @@ pub(super) fn letters(query: &str) -> Vec<char> {
         .collect()
 }
 
-/// More is better; nothing if the letters are not there.
+/// Score of a path, higher is better; `None` if it does not match.
 pub(super) fn score(query: &[char], path: &str) -> Option<i64> {
     let all: Vec<char> = path.chars().collect();
     let path = all.get(all.len().saturating_sub(MAX_PATH)..).unwrap_or_default();
     let length = i64::try_from(path.len()).unwrap_or_default();
     let Some(first) = query.first() else { return Some(-length) };
-    // A name ends without the slash of a directory.
+    // The name excludes the trailing slash of a directory.
     let body = path.strip_suffix(&['/']).unwrap_or(path);
     let name = body.iter().rposition(|letter| *letter == '/').map_or(0, |slash| slash + 1);
     let starts = path.iter().enumerate().filter(|(_, letter)| same(**letter, *first)).map(|(at, _)| at);
@@ -46,7 +46,7 @@ pub(super) fn score(query: &[char], path: &str) -> Option<i64> {
     best.max().map(|score| score - length)
 }
 
-/// The score of taking each letter at the next place it is found, the first one at `start`.
+/// Score when each letter is matched at its next occurrence, the first one at `start`.
 fn from(query: &[char], path: &[char], start: usize) -> Option<i64> {
     let (mut score, mut next, mut last) = (0, start, None);
     for letter in query {
@@ -67,7 +67,7 @@ fn same(letter: char, lowercase: char) -> bool {
     letter == lowercase || letter.to_lowercase().eq([lowercase])
 }
 
-/// Whether a word begins here: after something that is no letter, or with a capital after a small one.
+/// Returns true at the beginning of a word: after a non-letter, or at a capital after a small letter.
 fn begins(path: &[char], at: usize) -> bool {
     let Some(before) = at.checked_sub(1).and_then(|at| path.get(at)) else { return true };
     let here = path.get(at).copied().unwrap_or_default();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_have_to_be_there_in_their_order() {
+    fn letters_must_occur_in_order() {
         assert_eq!(ranked("abc", &["cba", "ab", "a/b/c", "xaxbxcx"]), ["a/b/c", "xaxbxcx"]);
         assert_eq!(ranked("main rs", &["src/main.rs"]), ["src/main.rs"]);
         assert_eq!(ranked("MAIN", &["src/Main.java"]), ["src/Main.java"]);
@@ -103,12 +103,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_typed_fits_everything_the_shortest_first() {
+    fn an_empty_query_matches_everything_shortest_first() {
         assert_eq!(ranked(" ", &["bbbb", "a"]), ["a", "bbbb"]);
     }
 
     #[test]
-    fn a_long_path_is_looked_at_from_its_end() {
+    fn a_long_path_is_compared_from_its_end() {
         let path = format!("{}/name", "x".repeat(100_000));
         assert!(score(&letters("name"), &path).is_some());
     }

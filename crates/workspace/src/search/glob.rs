@@ -1,4 +1,4 @@
-//! Files by name.
+//! Finds files by name.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -7,14 +7,14 @@ use super::newest::Newest;
 use super::walk::{Pattern, Stop, changed, files};
 use super::{Error, MAX_RESULTS, Scope};
 
-/// Files whose path fits a pattern.
+/// Files whose path matches a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The ones that changed last, newest first; at most [`MAX_RESULTS`].
+    /// The most recently changed ones, newest first; at most [`MAX_RESULTS`].
     pub paths: Vec<PathBuf>,
-    /// How many there are.
+    /// Number of all matches.
     pub total: usize,
-    /// Whether the search ended early, so that there may be more.
+    /// True if the search ended early, so that there may be more.
     pub unfinished: bool,
 }
 

@@ -14,66 +14,64 @@ use super::newest::Newest;
 use super::walk::{Pattern, Stop, changed, files};
 use super::{Error, MAX_EXCERPT, MAX_RESULTS, Scope};
 
-/// Memory one file may cost: a longer line than this is not searched.
+/// Memory limit per file: a longer line is not searched.
 const MAX_HEAP: usize = 16 * 1024 * 1024;
 
-/// Memory a compiled pattern may cost.
+/// Memory limit of a compiled pattern.
 const MAX_PATTERN: usize = 10 * 1024 * 1024;
 
-/// Most places of one line that are told.
+/// Most matches reported per line.
 pub const MAX_SPANS: usize = 20;
 
-/// Lines that fit a pattern.
+/// Lines that match a pattern.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Matches {
-    /// The files that changed last, newest first, with at most [`MAX_RESULTS`] lines in all.
+    /// The most recently changed files, newest first, with at most [`MAX_RESULTS`] lines in total.
     pub files: Vec<Matched>,
-    /// How many lines there are.
+    /// Number of all matching lines.
     pub total: usize,
-    /// How many files were not looked into because they must not be shown.
+    /// Number of files that were skipped because their content must not be shown.
     pub withheld: usize,
-    /// Whether the search ended early, so that there may be more.
+    /// True if the search ended early, so that there may be more.
     pub unfinished: bool,
 }
 
-/// Lines of one file.
+/// Matching lines of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matched {
-    /// The file.
     pub path: PathBuf,
-    /// Its lines, in their order.
+    /// Matching lines in file order.
     pub lines: Vec<Line>,
 }
 
-/// A line that fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// Counted from 1.
     pub number: u64,
-    /// Where it begins in the file, in bytes.
+    /// Byte offset in the file.
     pub offset: u64,
-    /// What it says; see [`MAX_EXCERPT`].
+    /// Text of the line, see [`MAX_EXCERPT`].
     pub text: String,
-    /// What fits the pattern in it, as bytes of `text`; at most [`MAX_SPANS`].
+    /// Byte ranges of the matches in `text`; at most [`MAX_SPANS`].
     pub spans: Vec<Range<usize>>,
 }
 
-/// Finds lines with a regular expression, in files whose path fits `include` if there is one.
+/// Finds lines with a regular expression, in files whose path matches `include` if given.
 ///
-/// Files that are not text are not searched.
+/// Binary files are not searched.
 pub fn grep(pattern: &str, include: Option<&str>, scope: &Scope) -> Result<Matches, Error> {
     if !scope.path.exists() {
         return Err(Error::NotFound(scope.path.clone()));
     }
     let matcher = RegexMatcherBuilder::new()
-        // Anchors are about lines, and `$` also stands before Windows line ends.
+        // Anchors match at lines, and `$` also before Windows line ends.
         .multi_line(true)
         .crlf(true)
         .size_limit(MAX_PATTERN)
         .dfa_size_limit(MAX_PATTERN)
         .build(pattern)
         .map_err(|error| Error::Pattern(error.to_string()))?;
-    // What was named outright is searched whatever it is called.
+    // A file that was named explicitly is searched regardless of `include`.
     let include = match include {
         Some(include) if scope.path.is_dir() => Some(Pattern::new(include, &scope.path)?),
         _ => None,
@@ -81,7 +79,7 @@ pub fn grep(pattern: &str, include: Option<&str>, scope: &Scope) -> Result<Match
     let stop = Stop::new(scope);
     let found = Mutex::new((Matches::default(), Newest::new(MAX_RESULTS)));
     files(&scope.path, &stop, || {
-        // One for all files of a thread: its buffers are large.
+        // One searcher per thread, because its buffers are large.
         let mut searcher = SearcherBuilder::new()
             .line_number(true)
             .line_terminator(LineTerminator::crlf())
@@ -119,7 +117,7 @@ pub fn grep(pattern: &str, include: Option<&str>, scope: &Scope) -> Result<Match
     Ok(matches)
 }
 
-/// The lines of one file, and how many there are.
+/// Matching lines of one file, and their number.
 fn search(
     searcher: &mut Searcher,
     matcher: &RegexMatcher,
@@ -128,12 +126,12 @@ fn search(
 ) -> (usize, Vec<Line>) {
     let Ok(file) = crate::files::open(path) else { return (0, Vec::new()) };
     let mut found = Collector { matcher, stop, total: 0, lines: Vec::new(), binary: false };
-    // A file that breaks off in the middle has shown what it could.
+    // If reading fails midway, the matches so far are used.
     let _ = searcher.search_reader(matcher, Watched { file, stop }, &mut found);
     if found.binary { (0, Vec::new()) } else { (found.total, found.lines) }
 }
 
-/// A file that ends when the search does, so that no single file can hold it.
+/// A reader that fails when the search stops, so that no single file can block it.
 struct Watched<'a> {
     file: File,
     stop: &'a Stop<'a>,
@@ -173,7 +171,7 @@ impl Sink for Collector<'_> {
     }
 }
 
-/// A line, or of a long one the part around the match.
+/// A line or, if it is long, the part around the match.
 fn excerpt(matcher: &RegexMatcher, line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let text = text.trim_end_matches(['\r', '\n']);
@@ -181,7 +179,7 @@ fn excerpt(matcher: &RegexMatcher, line: &[u8]) -> String {
         return text.to_owned();
     }
     let found = matcher.find(line).ok().flatten().map_or(0, |found| found.start());
-    // A quarter of the room is for what stands before the match.
+    // A quarter of the excerpt precedes the match.
     let before = line.get(..found).map_or(0, |before| String::from_utf8_lossy(before).chars().count());
     let skip = if before < MAX_EXCERPT * 3 / 4 { 0 } else { before - MAX_EXCERPT / 4 };
     let shown: String = text.chars().skip(skip).take(MAX_EXCERPT).collect();
@@ -190,7 +188,7 @@ fn excerpt(matcher: &RegexMatcher, line: &[u8]) -> String {
     format!("{opening}{shown}{closing}")
 }
 
-/// Where the pattern fits in a text.
+/// Ranges of a text that match the pattern.
 fn spans(matcher: &RegexMatcher, text: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     // This matcher cannot fail.

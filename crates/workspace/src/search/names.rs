@@ -1,4 +1,4 @@
-//! Files and directories by what somebody typed of their name.
+//! Finds files and directories by a typed part of their name.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -12,37 +12,34 @@ use super::fuzzy::{letters, score};
 use super::walk::{Stop, entries, is_file};
 use super::{Error, Scope};
 
-/// How many times the wanted number may wait to be sorted out.
+/// Candidates kept before sorting, as a multiple of the limit.
 const SLACK: usize = 8;
 
-/// What a name belongs to.
+/// Kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A file.
     File,
-    /// A directory.
     Directory,
 }
 
-/// Which names are looked for.
+/// Filter of a search by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// Only of this kind.
+    /// Restricts the kind.
     pub kind: Option<Kind>,
-    /// At most so many.
+    /// Largest number of results.
     pub limit: usize,
 }
 
-/// A file or directory that was found.
+/// A file or directory that matches.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
-    /// As seen from where the search started; a directory ends with a slash.
+    /// Relative to the start of the search; a directory ends with a slash.
     pub path: String,
-    /// What it is.
     pub kind: Kind,
 }
 
-/// Finds what fits best, the best first. What git ignores is left out.
+/// Finds the best matches, best first, without files that git ignores.
 pub fn names(query: &str, wanted: Wanted, scope: &Scope) -> Result<Vec<Name>, Error> {
     if !scope.path.is_dir() {
         return Err(Error::NotDirectory(scope.path.clone()));
@@ -79,13 +76,13 @@ fn best(found: &mut Vec<(Reverse<i64>, Name)>, limit: usize) {
 }
 
 fn name(top: &Path, path: &Path, kind: Kind) -> Option<Name> {
-    // A name that is not UTF-8 could not be asked for either.
+    // A name that is not UTF-8 could not be typed either.
     let path = path.strip_prefix(top).ok()?.to_str()?;
     let slash = if kind == Kind::Directory { "/" } else { "" };
     Some(Name { path: format!("{path}{slash}"), kind })
 }
 
-/// The names in a directory that git does not ignore, by the rules of the directories above it too.
+/// Names in a directory that git does not ignore, including the rules of parent directories.
 pub fn visible(directory: &Path) -> HashSet<OsString> {
     let walk = WalkBuilder::new(directory)
         .hidden(false)

@@ -1,16 +1,16 @@
-//! A bounded collection that prefers the files that changed last.
+//! A bounded collection that prefers the most recently changed files.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// What was found in the newest files, as much as fits.
+/// Results of the newest files, up to a limit.
 #[derive(Debug)]
 pub(super) struct Newest<T> {
     limit: usize,
     weight: usize,
-    /// Newest first; equally old ones by path, so that a result can be repeated.
+    /// Newest first; entries of equal age by path, so that results are reproducible.
     entries: BTreeMap<(Reverse<SystemTime>, PathBuf), (usize, T)>,
 }
 
@@ -19,7 +19,7 @@ impl<T> Newest<T> {
         Self { limit, weight: 0, entries: BTreeMap::new() }
     }
 
-    /// Adds what was found in a file; forgets older files that are no longer needed to fill the limit.
+    /// Adds the results of a file; drops older files that are no longer needed to fill the limit.
     pub(super) fn add(&mut self, changed: SystemTime, path: PathBuf, weight: usize, value: T) {
         self.weight += weight;
         self.entries.insert((Reverse(changed), path), (weight, value));
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_fill_the_limit_whatever_the_order() {
+    fn the_newest_fill_the_limit_in_any_order() {
         let files = [(3, 2), (1, 5), (9, 1), (5, 1), (5, 1), (7, 1)];
         for turn in 0..files.len() {
             let mut newest = Newest::new(4);

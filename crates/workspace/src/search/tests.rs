@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A tree with these files; each is a minute newer than the one before.
+/// Creates a tree with these files, each a minute newer than the previous one.
 fn tree(files: &[(&str, &str)]) -> (TempDir, Scope) {
     let directory = TempDir::new().unwrap();
     let top = directory.path().canonicalize().unwrap();
@@ -36,7 +36,7 @@ fn lines(matches: &Matches, scope: &Scope) -> Vec<String> {
 }
 
 #[test]
-fn files_are_found_newest_first_without_what_git_ignores() {
+fn files_are_found_newest_first_without_ignored_ones() {
     let (_directory, scope) = tree(&[
         (".gitignore", "target/\n*.log\n"),
         ("a.rs", ""),
@@ -102,14 +102,14 @@ fn a_single_file_can_be_searched() {
 }
 
 #[test]
-fn one_file_with_many_lines_is_cut() {
+fn results_of_one_file_are_truncated() {
     let (_directory, scope) = tree(&[("old.txt", "x\n"), ("a.txt", &"x\n".repeat(1000))]);
     let matches = grep("x", None, &scope).unwrap();
     assert_eq!((matches.total, matches.files.len(), matches.files[0].lines.len()), (1001, 1, 100));
 }
 
 #[test]
-fn long_lines_show_what_was_looked_for() {
+fn excerpts_of_long_lines_contain_the_match() {
     let long = format!("{}needle{}", "é".repeat(9000), "y".repeat(9000));
     let (_directory, scope) = tree(&[("a.js", &long)]);
     let matches = grep("needle", None, &scope).unwrap();
@@ -141,7 +141,7 @@ fn links_are_not_followed() {
 }
 
 #[test]
-fn a_search_that_makes_no_sense_says_so() {
+fn an_invalid_search_is_an_error() {
     let (_directory, scope) = tree(&[("a.txt", "")]);
     assert!(matches!(grep("(", None, &scope), Err(Error::Pattern(_))));
     assert!(matches!(grep("a\\nb", None, &scope), Err(Error::Pattern(_))));
@@ -151,7 +151,7 @@ fn a_search_that_makes_no_sense_says_so() {
 }
 
 #[test]
-fn cancelling_and_deadlines_end_a_search_and_it_says_so() {
+fn cancelled_and_late_searches_report_that_they_are_incomplete() {
     let (_directory, mut scope) = tree(&[("a.txt", "x\n")]);
     scope.cancel.cancel();
     assert!(glob("*", &scope).unwrap().unfinished);
@@ -162,7 +162,7 @@ fn cancelling_and_deadlines_end_a_search_and_it_says_so() {
 }
 
 #[test]
-fn one_huge_file_does_not_hold_a_search() {
+fn one_huge_file_does_not_block_a_search() {
     let (directory, mut scope) = tree(&[]);
     fs::write(directory.path().join("huge"), "yyyyyyy\n".repeat(8_000_000)).unwrap();
     scope.deadline = Duration::from_millis(20);
@@ -172,7 +172,7 @@ fn one_huge_file_does_not_hold_a_search() {
 }
 
 #[test]
-fn closed_places_are_neither_named_nor_searched() {
+fn closed_paths_are_neither_listed_nor_searched() {
     let (_directory, mut scope) =
         tree(&[("a.json", "key\n"), ("data/auth.json", "key\n"), ("data/open/b.json", "key\n")]);
     scope.closed = Closed::new([scope.path.join("data")], []);

@@ -1,4 +1,4 @@
-//! Walking a tree on several threads, until the end or until somebody has enough.
+//! Walks a tree on several threads until it ends or is stopped.
 
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
@@ -11,10 +11,10 @@ use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use super::{Error, Scope};
 
-/// Most threads of one search. Several sessions may search at the same time.
+/// Most threads of one search, because several sessions may search at the same time.
 const THREADS: usize = 4;
 
-/// Whether a search has to end.
+/// Tells a search to stop at its deadline or on cancellation.
 pub(super) struct Stop<'a> {
     scope: &'a Scope,
     deadline: Instant,
@@ -34,13 +34,13 @@ impl<'a> Stop<'a> {
         stop
     }
 
-    /// Whether it ended before it was done.
+    /// Returns true if the search was stopped before it was complete.
     pub(super) fn happened(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 }
 
-/// Visits every file that git does not ignore. Each of several threads gets a visitor of its own.
+/// Visits every file that git does not ignore. Each thread gets its own visitor.
 pub(super) fn files<V: FnMut(&Path) + Send>(path: &Path, stop: &Stop<'_>, visitor: impl Fn() -> V) {
     entries(path, stop, || {
         let mut visit = visitor();
@@ -52,13 +52,13 @@ pub(super) fn files<V: FnMut(&Path) + Send>(path: &Path, stop: &Stop<'_>, visito
     });
 }
 
-/// Visits everything that git does not ignore, the directory itself included.
+/// Visits every entry that git does not ignore, including the directory itself.
 pub(super) fn entries<V: FnMut(&DirEntry) + Send>(path: &Path, stop: &Stop<'_>, visitor: impl Fn() -> V) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     let closed = stop.scope.closed.clone();
     let walk = WalkBuilder::new(path)
         .hidden(false)
-        // A project whose author has not run `git init` yet means its .gitignore all the same.
+        // Applies `.gitignore` also before `git init`.
         .require_git(false)
         .follow_links(false)
         .filter_entry(move |entry| {
@@ -72,7 +72,7 @@ pub(super) fn entries<V: FnMut(&DirEntry) + Send>(path: &Path, stop: &Stop<'_>, 
             if stop.now() {
                 return WalkState::Quit;
             }
-            // What cannot be read cannot be found either.
+            // Unreadable entries are skipped.
             if let Ok(entry) = entry {
                 visit(&entry);
             }
@@ -83,27 +83,27 @@ pub(super) fn entries<V: FnMut(&DirEntry) + Send>(path: &Path, stop: &Stop<'_>, 
 
 pub(super) fn is_file(entry: &DirEntry) -> bool {
     let regular = entry.file_type().is_some_and(|kind| kind.is_file());
-    // Somebody who names a link to a file means the file.
+    // A link to a file that was named explicitly counts as the file.
     regular || (entry.depth() == 0 && entry.path().is_file())
 }
 
-/// When a file changed; the beginning of time if nobody knows.
+/// Modification time of a file; the epoch if it is unknown.
 pub(super) fn changed(path: &Path) -> SystemTime {
     fs::metadata(path).and_then(|about: Metadata| about.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// A pattern for paths, as people write it.
+/// A glob pattern for paths.
 #[derive(Debug)]
 pub(super) struct Pattern {
     matcher: GlobMatcher,
-    /// Whether it is about everything that does not match.
+    /// True if it selects everything that does not match.
     negated: bool,
-    /// Where its relative paths start; nothing for a pattern of absolute paths.
+    /// Base of relative patterns; `None` for an absolute pattern.
     base: Option<PathBuf>,
 }
 
 impl Pattern {
-    /// A name without a slash is looked for at every depth, a path with one from `base`.
+    /// A name without a slash matches at every depth, a path with one from `base`.
     pub(super) fn new(text: &str, base: &Path) -> Result<Self, Error> {
         let text = text.trim();
         let (text, negated) = text.strip_prefix('!').map_or((text, false), |rest| (rest, true));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_mean_what_people_mean() {
+    fn patterns_match_as_users_expect() {
         for (pattern, path) in [
             ("*.rs", "/project/main.rs"),
             ("*.rs", "/project/deep/er/main.rs"),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_with_a_reason() {
+    fn invalid_patterns_are_refused_with_a_reason() {
         for text in ["", "!", "a[", "{a,b"] {
             let error = Pattern::new(text, Path::new("/")).unwrap_err();
             assert!(error.to_string().starts_with("the pattern cannot be understood: "), "{error}");

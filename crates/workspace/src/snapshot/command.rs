@@ -1,4 +1,4 @@
-//! One call of git, for a shadow.
+//! Runs git for a shadow.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 use super::index::Index;
 use crate::process::{self, Bounds, Exit, Output, Spec};
 
-/// Most that is read from git, in bytes: the names of some hundred thousand files.
+/// Most output that is read from git, in bytes: enough for the names of some hundred thousand files.
 const MAX_OUTPUT: usize = 16 * 1024 * 1024;
 
-/// The last resort; whoever calls has a shorter deadline.
+/// Last resort; callers have shorter deadlines.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// Variables that would make git look at something else, or look at it differently.
+/// Variables that would point git at other data or change its behaviour.
 const HIDDEN: [&str; 25] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_ATTR_SOURCE",
@@ -44,7 +44,7 @@ const HIDDEN: [&str; 25] = [
     "GIT_TRACE_SETUP",
 ];
 
-/// Settings for every call: nothing is converted, watched or advised.
+/// Settings of every call: no conversion, file system monitor or advice.
 const SETTINGS: [&str; 8] = [
     "core.autocrlf=false",
     "core.fsmonitor=false",
@@ -56,49 +56,47 @@ const SETTINGS: [&str; 8] = [
     "maintenance.auto=false",
 ];
 
-/// Why there is no snapshot, or no way back to one.
+/// Errors of snapshots.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no git, or it cannot be run.
+    /// Git is missing or cannot be run.
     #[error(transparent)]
     Start(#[from] process::Error),
-    /// Git could not do it.
     #[error("`git {command}` failed: {message}")]
     Failed {
-        /// The subcommand.
         command: String,
-        /// What it said.
+        /// Git's error message.
         message: String,
     },
-    /// It took too long.
-    #[error("it took longer than {} seconds", after.as_secs())]
+    /// The operation missed its deadline.
+    #[error("the operation took longer than {} seconds", after.as_secs())]
     Late {
-        /// How long it was given.
+        /// The deadline that passed.
         after: Duration,
     },
     /// The shadow's files cannot be read or written.
-    #[error("the snapshots of this worktree cannot be kept: {0}")]
+    #[error("cannot store snapshots of this worktree: {0}")]
     Files(#[from] std::io::Error),
-    /// The caller did not want it any more.
-    #[error("it was stopped")]
+    /// The caller cancelled the operation.
+    #[error("the operation was cancelled")]
     Stopped,
 }
 
 impl Error {
     pub(super) fn odd(command: &str) -> Self {
-        Self::Failed { command: command.to_owned(), message: "its answer makes no sense".to_owned() }
+        Self::Failed { command: command.to_owned(), message: "unexpected output".to_owned() }
     }
 }
 
-/// A shadow and the files it looks at.
+/// A shadow and its worktree.
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     pub(super) directory: PathBuf,
     pub(super) worktree: PathBuf,
 }
 
-/// Git with an index to work on.
+/// Git with a particular index.
 #[derive(Debug)]
 pub(super) struct Onto<'a> {
     git: &'a Git,
@@ -107,29 +105,29 @@ pub(super) struct Onto<'a> {
 }
 
 impl Git {
-    /// For what needs no index, or only looks at the one that is kept.
+    /// For commands that use no index or only read the kept one.
     pub(super) fn plain<'a>(&'a self, cancel: &'a CancellationToken) -> Onto<'a> {
         Onto { git: self, index: self.directory.join("index"), cancel }
     }
 
-    /// For what reads and writes an index.
+    /// For commands that read and write an index.
     pub(super) fn on<'a>(&'a self, index: &Index, cancel: &'a CancellationToken) -> Onto<'a> {
         Onto { git: self, index: index.path().to_owned(), cancel }
     }
 }
 
 impl Onto<'_> {
-    /// What git answers, without its complaints.
+    /// Git's standard output.
     pub(super) async fn read(&self, args: &[&str]) -> Result<String, Error> {
         let output = self.read_some(args, MAX_OUTPUT).await?;
         if output.omitted() > 0 {
-            let message = format!("it has more than {MAX_OUTPUT} bytes to say");
+            let message = format!("its output exceeds {MAX_OUTPUT} bytes");
             return Err(Error::Failed { command: subcommand(args), message });
         }
         Ok(output.text())
     }
 
-    /// What git answers, as far as it fits.
+    /// Git's standard output, up to a limit.
     pub(super) async fn read_some(&self, args: &[&str], most: usize) -> Result<Output, Error> {
         let mut spec = self.spec(args);
         spec.bounds = Bounds { head: most, tail: 0 };
@@ -137,7 +135,7 @@ impl Onto<'_> {
         self.finish(spec, args, &[0]).await
     }
 
-    /// Makes git do something; these exit codes are fine.
+    /// Runs a command. The exit codes `fine` are no failure.
     pub(super) async fn run(&self, args: &[&str], fine: &[i32]) -> Result<Output, Error> {
         let mut spec = self.spec(args);
         spec.bounds = Bounds { head: 4 * 1024, tail: 4 * 1024 };
@@ -167,9 +165,9 @@ impl Onto<'_> {
             Exit::Code(code) if fine.contains(&code) => return Ok(done.output),
             Exit::Cancelled => return Err(Error::Stopped),
             Exit::DeadlinePassed => return Err(Error::Late { after: DEADLINE }),
-            Exit::Signal(signal) => format!("it was ended by signal {signal}"),
+            Exit::Signal(signal) => format!("killed by signal {signal}"),
             Exit::Code(code) => match done.output.text().trim() {
-                "" => format!("it ended with {code}"),
+                "" => format!("exit code {code}"),
                 said => said.to_owned(),
             },
         };

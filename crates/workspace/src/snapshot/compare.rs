@@ -1,4 +1,4 @@
-//! The difference between two snapshots.
+//! Diffs between two snapshots.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,35 +9,32 @@ use tokio_util::sync::CancellationToken;
 use super::{Error, Shadow, Tree, WORK};
 use crate::git::Status;
 
-/// Most files that are compared. Of more, only the first ones by name are.
+/// Most files in a comparison. Beyond that only the first ones by name are compared.
 pub const MAX_COMPARED: usize = 1_000;
 
-/// Most text of all patches of one comparison, in bytes. Files beyond it are counted and not shown.
+/// Largest total of all patches in a comparison, in bytes. Files beyond it have counts but no patch.
 pub const MAX_PATCHES: usize = 256 * 1024;
 
-/// Most files whose patches are asked for: their names have to fit into a command line.
+/// Most files with patches, because their names must fit into a command line.
 const MAX_SHOWN: usize = 200;
 
-/// Unchanged lines shown around a change.
+/// Unchanged lines around a change.
 const CONTEXT: &str = "-U4";
 
 /// The change of one file between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeDiff {
-    /// The file, relative to the worktree.
+    /// Path relative to the worktree.
     pub file: String,
-    /// The unified diff, with an `Index:` line; nothing if it is too large or not text.
+    /// Unified diff with an `Index:` line; `None` if it is too large or the file is binary.
     pub patch: Option<String>,
-    /// Lines added.
     pub additions: u64,
-    /// Lines removed.
     pub deletions: u64,
-    /// What became of it.
     pub status: Status,
 }
 
 impl Shadow {
-    /// The files that differ, as absolute paths.
+    /// Files that differ, as absolute paths.
     pub async fn changed(
         &self,
         from: &Tree,
@@ -54,7 +51,7 @@ impl Shadow {
         Ok(names.map(|name| self.git.worktree.join(name)).collect())
     }
 
-    /// How some files differ. Those that do not, and those outside of the worktree, are not mentioned.
+    /// Diffs of some files. Unchanged files and those outside the worktree are omitted.
     pub async fn compare(
         &self,
         from: &Tree,
@@ -96,14 +93,14 @@ impl Shadow {
         Ok(diffs)
     }
 
-    /// A path as git knows it.
+    /// A path relative to the worktree, as git names it.
     pub(super) fn name<'p>(&self, path: &'p Path) -> Option<&'p str> {
         path.strip_prefix(&self.git.worktree).ok()?.to_str().filter(|name| !name.is_empty())
     }
 }
 
-/// Reads `--raw --numstat -z`: first a line of modes, ids and a letter and then a name for each file, then the
-/// counts with a name for each.
+/// Parses `--raw --numstat -z`: first modes, ids, a letter and a name for each file, then the counts and a name
+/// for each.
 fn parse(counted: &str) -> Vec<TreeDiff> {
     let mut diffs: BTreeMap<&str, TreeDiff> = BTreeMap::new();
     let mut words = counted.split('\0');
@@ -120,7 +117,7 @@ fn parse(counted: &str) -> Vec<TreeDiff> {
         } else if let [additions, deletions, file] = word.splitn(3, '\t').collect::<Vec<_>>()[..]
             && let Some(diff) = diffs.get_mut(file)
         {
-            // Files that are not text have dashes instead of numbers.
+            // Binary files have dashes instead of numbers.
             diff.additions = additions.parse().unwrap_or(0);
             diff.deletions = deletions.parse().unwrap_or(0);
         }
@@ -128,12 +125,12 @@ fn parse(counted: &str) -> Vec<TreeDiff> {
     diffs.into_values().collect()
 }
 
-/// Gives each difference its part of git's patch, which has the same order. The last part of one that was cut may
-/// be incomplete.
+/// Assigns each file its section of git's patch, which has the same order. The last section of a truncated
+/// patch may be incomplete.
 fn give_patches(diffs: &mut [TreeDiff], text: &str, cut: bool) {
     let mut sections: Vec<&str> = Vec::new();
     let mut start = 0;
-    // No line of a patch's body begins like this.
+    // No line in the body of a patch begins like this.
     for (at, _) in text.match_indices("\ndiff --git ") {
         sections.extend(text.get(start..at + 1));
         start = at + 1;

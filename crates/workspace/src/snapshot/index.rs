@@ -1,4 +1,4 @@
-//! Copies of a shadow's index, one for each operation, and what goes into them.
+//! Copies of a shadow's index, one per operation, and the files to add to them.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,25 +7,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Error, MAX_UNTRACKED};
 
-/// The index that is kept. It knows which files have not changed, which is what makes snapshots cheap.
+/// The kept index. It knows which files are unchanged, which makes snapshots cheap.
 const KEPT: &str = "index";
 
-/// What copies of it are called.
+/// Prefix of copies.
 const COPY: &str = "index-";
 
-/// A copy of the index that one operation works on; gone with it, unless it is kept.
+/// A copy of the index for one operation, removed on drop unless it is kept.
 #[derive(Debug)]
 pub(super) struct Index {
     directory: PathBuf,
     path: PathBuf,
 }
 
-/// Whether there is an index to begin with.
+/// Returns true if there is a kept index.
 pub(super) fn exists(directory: &Path) -> bool {
     directory.join(KEPT).exists()
 }
 
-/// Removes the copies that a dead process has left. To be called before anybody works here.
+/// Removes copies left by a dead process. Must be called before any operation starts.
 pub(super) async fn sweep(directory: &Path) -> io::Result<()> {
     let mut entries = tokio::fs::read_dir(directory).await?;
     while let Some(entry) = entries.next_entry().await? {
@@ -37,7 +37,7 @@ pub(super) async fn sweep(directory: &Path) -> io::Result<()> {
 }
 
 impl Index {
-    /// A copy of what is there; empty if there is nothing.
+    /// Copies the kept index; empty if there is none.
     pub(super) async fn copy(directory: &Path) -> Result<Self, Error> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -45,8 +45,8 @@ impl Index {
         let copy = Self { directory: directory.to_owned(), path };
         let (from, to) = (directory.join(KEPT), copy.path.clone());
         blocking(move || match std::fs::copy(&from, &to) {
-            // A file that changed in the very moment in which the index was written has to be looked into; git
-            // tells by the time of the index, so the copy keeps it.
+            // A file that changed at the moment when the index was written must be read again. Git detects that
+            // by the time of the index, so the copy keeps it.
             Ok(_) => {
                 std::fs::File::options().write(true).open(&to)?.set_modified(from.metadata()?.modified()?)
             }
@@ -61,14 +61,14 @@ impl Index {
         &self.path
     }
 
-    /// Writes what git is to look at into a file, since it may be more than fits into a command line.
+    /// Writes the list of paths for git into a file, because it may exceed a command line.
     pub(super) async fn write_list(&self, specs: Vec<u8>) -> Result<String, Error> {
         let list = self.list();
         tokio::fs::write(&list, specs).await?;
         Ok(list.to_string_lossy().into_owned())
     }
 
-    /// Leaves this copy behind for the next operation.
+    /// Keeps this copy for the next operation.
     pub(super) async fn keep(self) -> Result<(), Error> {
         tokio::fs::rename(&self.path, self.directory.join(KEPT)).await?;
         Ok(())
@@ -82,14 +82,14 @@ impl Index {
 impl Drop for Index {
     fn drop(&mut self) {
         for file in [self.path.clone(), self.list(), self.path.with_extension("lock")] {
-            // Most often it is not there.
+            // The files usually do not exist any more.
             let _ = std::fs::remove_file(file);
         }
     }
 }
 
-/// What to add to the index, out of git's list of what differs from it: everything but large files that are new.
-/// Nothing if there is nothing to add.
+/// Paths to add to the index, from git's list of differences: all but large new files. `None` if there is
+/// nothing to add.
 pub(super) async fn wanted(worktree: &Path, listed: String) -> Result<Option<Vec<u8>>, Error> {
     if listed.is_empty() {
         return Ok(None);
@@ -102,7 +102,7 @@ fn choose(worktree: &Path, listed: &str) -> Option<Vec<u8>> {
     let mut specs = b".\0".to_vec();
     let mut any = false;
     for entry in listed.split('\0').filter(|entry| !entry.is_empty()) {
-        // A letter for what it is, a blank, a path.
+        // Each entry is a letter for its kind, a space and a path.
         let Some((kind, path)) = entry.split_once(' ') else { continue };
         let large = |path: &Path| path.symlink_metadata().is_ok_and(|file| file.len() > MAX_UNTRACKED);
         if kind == "?" && large(&worktree.join(OsStr::new(path))) {

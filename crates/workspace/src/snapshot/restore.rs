@@ -1,4 +1,4 @@
-//! The way back.
+//! Restores files from a snapshot.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,8 +11,8 @@ use super::index::{Index, blocking};
 use super::{Error, Shadow, Tree, WORK};
 
 impl Shadow {
-    /// Makes files what they were when the snapshot was taken: those that were not there are removed. Files outside
-    /// of the worktree are left alone, and so are directories.
+    /// Restores files to their state in the snapshot. Files that did not exist then are removed. Files outside
+    /// the worktree and directories stay unchanged.
     pub async fn restore(
         &self,
         tree: &Tree,
@@ -56,7 +56,7 @@ impl Shadow {
     }
 }
 
-/// Removes a file, unless a link on the way to it leads out of the worktree.
+/// Removes a file, unless a link in its path leads out of the worktree.
 fn remove(worktree: &Path, file: &Path) -> io::Result<()> {
     let parent = match file.parent().map(Path::canonicalize) {
         Some(Ok(parent)) => parent,

@@ -12,7 +12,7 @@ use crate::git::Status;
 use crate::process::{self, Exit, Spec};
 
 struct World {
-    /// Dropping it removes everything.
+    /// Dropping it removes all files.
     _directory: TempDir,
     top: PathBuf,
     data: PathBuf,
@@ -95,7 +95,7 @@ async fn restore(shadow: &Shadow, tree: &Tree, files: &BTreeSet<PathBuf>) {
 }
 
 #[tokio::test]
-async fn what_changed_is_known_and_can_be_taken_back_and_brought_back() {
+async fn changes_are_detected_undone_and_redone() {
     let world = World::new().await;
     let shadow = world.shadow().await;
     let before = track(&shadow).await;
@@ -129,7 +129,7 @@ async fn only_the_named_files_are_restored() {
     assert!(world.read("removed.txt").is_some());
     assert_eq!(world.read("changed.txt").as_deref(), Some("one\n2\nthree\n"));
     assert!(world.read("new/added é.txt").is_some());
-    assert!(outside.exists(), "what is outside is nobody's business");
+    assert!(outside.exists(), "files outside stay unchanged");
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn a_link_does_not_lead_out_of_the_worktree() {
 }
 
 #[tokio::test]
-async fn the_repository_itself_does_not_notice() {
+async fn the_repository_itself_is_not_changed() {
     let world = World::new().await;
     world.disturb();
     world.git("add changed.txt").await;
@@ -159,7 +159,7 @@ async fn the_repository_itself_does_not_notice() {
 }
 
 #[tokio::test]
-async fn bytes_come_back_as_they_were_whatever_the_attributes_say() {
+async fn bytes_are_restored_unchanged_despite_attributes() {
     let world = World::new().await;
     world.write(
         ".gitattributes",
@@ -240,7 +240,7 @@ async fn snapshots_at_the_same_time_agree() {
 }
 
 #[tokio::test]
-async fn differences_are_counted_and_shown() {
+async fn diffs_have_counts_and_patches() {
     let world = World::new().await;
     let shadow = world.shadow().await;
     let before = track(&shadow).await;
@@ -270,11 +270,11 @@ async fn differences_are_counted_and_shown() {
     );
     let one = world.all(&["removed.txt"]);
     let diffs = shadow.compare(&before, &after, &one, &CancellationToken::new()).await.unwrap();
-    assert_eq!(diffs.len(), 1, "only what was asked about");
+    assert_eq!(diffs.len(), 1, "only the requested files");
 }
 
 #[tokio::test]
-async fn a_large_difference_is_counted_and_not_shown() {
+async fn a_large_diff_has_counts_and_no_patch() {
     let world = World::new().await;
     let shadow = world.shadow().await;
     let before = track(&shadow).await;
@@ -290,7 +290,7 @@ async fn a_large_difference_is_counted_and_not_shown() {
 }
 
 #[tokio::test]
-async fn a_shadow_in_the_worktree_does_not_look_at_itself() {
+async fn a_shadow_in_the_worktree_excludes_itself() {
     let mut world = World::new().await;
     world.data = world.path("data");
     let shadow = world.shadow().await;
@@ -299,7 +299,7 @@ async fn a_shadow_in_the_worktree_does_not_look_at_itself() {
 }
 
 #[tokio::test]
-async fn whoever_stops_it_gets_no_snapshot_and_leaves_nothing_behind() {
+async fn a_cancelled_snapshot_leaves_nothing_behind() {
     let world = World::new().await;
     let shadow = world.shadow().await;
     let before = track(&shadow).await;
@@ -323,7 +323,7 @@ fn only_ids_are_trees() {
 }
 
 #[tokio::test]
-async fn closed_places_are_in_no_snapshot() {
+async fn closed_paths_are_in_no_snapshot() {
     let world = World::new().await;
     let repository = Repository::find(&world.top).await.unwrap();
     let place = Shadow::place(&world.data, "project", &repository.worktree);

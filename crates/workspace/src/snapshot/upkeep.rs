@@ -1,19 +1,19 @@
-//! Cleaning up, and never while somebody works.
+//! Excludes cleaning and other operations from each other.
 //!
-//! Git removes the directories of its objects that it finds empty. One that another git has made this very moment,
-//! for a file it is about to write, is empty, too: that file would be missing from a snapshot. So upkeep starts
-//! only when nobody works, and whoever begins to work ends it first.
+//! Git removes empty object directories. A directory that another git process has just created for a file it is
+//! about to write is empty, too, and that file would then be missing from a snapshot. So cleaning starts only
+//! while no operation runs, and an operation that starts stops it first.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use tokio_util::sync::CancellationToken;
 
-/// Who works and who cleans up.
+/// State of running operations and cleaning.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Upkeep {
     state: Arc<Mutex<State>>,
-    /// Shared by those who work, held alone by whoever cleans up.
+    /// Shared by operations, held exclusively by cleaning.
     place: Arc<RwLock<()>>,
 }
 
@@ -23,24 +23,24 @@ struct State {
     cleaning: Option<CancellationToken>,
 }
 
-/// Held while somebody works.
+/// Guard of a running operation.
 #[derive(Debug)]
 pub(super) struct Work {
     upkeep: Upkeep,
     place: Option<OwnedRwLockReadGuard<()>>,
 }
 
-/// Held while somebody cleans up.
+/// Guard of a running cleaning.
 #[derive(Debug)]
 pub(super) struct Cleaning {
     upkeep: Upkeep,
     place: Option<OwnedRwLockWriteGuard<()>>,
-    /// Tells that somebody wants to work.
+    /// Cancelled when an operation wants to start.
     pub(super) stop: CancellationToken,
 }
 
 impl Upkeep {
-    /// Begins to work, after whoever cleans up has stopped.
+    /// Starts an operation, after a running cleaning has stopped.
     pub(super) async fn work(&self) -> Work {
         let mut work = Work { upkeep: self.clone(), place: None };
         {
@@ -54,7 +54,7 @@ impl Upkeep {
         work
     }
 
-    /// Begins to clean up, unless somebody works or does that already.
+    /// Starts cleaning, unless an operation or another cleaning runs.
     pub(super) fn clean(&self) -> Option<Cleaning> {
         let mut state = self.lock();
         if state.working > 0 || state.cleaning.is_some() {
@@ -73,7 +73,7 @@ impl Upkeep {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // The place first: whoever sees that nobody works finds it free.
+        // Releases the lock first, so that a caller who sees no running operation finds it free.
         self.place = None;
         self.upkeep.lock().working -= 1;
     }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_cleans_up_while_somebody_works() {
+    async fn cleaning_does_not_start_during_an_operation() {
         let upkeep = Upkeep::default();
         let (one, two) = (upkeep.work().await, upkeep.work().await);
         assert!(upkeep.clean().is_none());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_begins_to_work_waits_until_the_cleaning_has_stopped() {
+    async fn an_operation_waits_until_cleaning_has_stopped() {
         let upkeep = Upkeep::default();
         let cleaning = upkeep.clean().unwrap();
         let mut work = Box::pin(upkeep.work());
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_is_given_up_while_it_waits_holds_nobody() {
+    async fn an_operation_dropped_while_it_waits_blocks_no_cleaning() {
         let upkeep = Upkeep::default();
         let cleaning = upkeep.clean().unwrap();
         let mut work = Box::pin(upkeep.work());

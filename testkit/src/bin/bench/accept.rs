@@ -1,4 +1,4 @@
-//! How long until an accepted prompt is on disk.
+//! Measures the time until an accepted prompt is on disk.
 
 use std::{path::Path, time::Instant};
 

@@ -1,4 +1,4 @@
-//! Many people who write at once, through the gateway.
+//! Measures many users who write at once, through the gateway.
 
 use std::{
     collections::HashMap,
@@ -18,16 +18,16 @@ use testkit::{
 
 use crate::table::{Table, mebibytes, millis, percentile, rate};
 
-/// How many chats there are, unless the second argument says otherwise.
+/// Default number of chats; the second argument overrides it.
 pub(crate) const CHATS: usize = 500;
 
-/// What is said in each chat, and how the answers to it begin: they differ, so that their order can be seen.
+/// The prompts of each chat, and the beginnings of their answers. They differ, so that their order is visible.
 const PROMPTS: [(&str, &str); 2] = [
     ("[[scenario:simple]] Hello.", "Hello from the demo model."),
     ("[[scenario:reasoning]] And?", "I thought about it:"),
 ];
 
-/// How a word begins that a message waits for the one before it. It may come or not, and is no answer.
+/// Beginning of the notice that a message is queued. It is optional, and not an answer.
 const QUEUED: &str = "📥";
 
 pub(crate) async fn measure(program: &Path, table: &mut Table, chats: usize) -> Result<()> {
@@ -57,7 +57,7 @@ pub(crate) async fn measure(program: &Path, table: &mut Table, chats: usize) -> 
     let took = begun.elapsed();
     watch.check(&people)?;
     let problems = telegram.stage().state().problems;
-    ensure!(problems.is_empty(), "the service complains: {problems:?}");
+    ensure!(problems.is_empty(), "the bot broke rules of the service: {problems:?}");
     report(table, chats, took, &mut watch, idle);
     gateway.terminate().await?;
     server.terminate().await?;
@@ -80,11 +80,11 @@ fn report(table: &mut Table, chats: usize, took: Duration, watch: &mut Watch<'_>
     table.row(
         "resident memory of the gateway",
         format!("{} idle, {} at most", mebibytes(idle), mebibytes(watch.peak)),
-        "looked at with every answer",
+        "sampled with every answer",
     );
 }
 
-/// Who may talk, where the service is, and which model answers.
+/// Configures the allowed users, the service's address and the model.
 fn configure(home: &Home, telegram: &Telegram, people: &[String]) -> Result<()> {
     let directory = home.configuration();
     std::fs::create_dir_all(&directory)?;
@@ -94,10 +94,10 @@ fn configure(home: &Home, telegram: &Telegram, people: &[String]) -> Result<()> 
     Ok(())
 }
 
-/// What came back.
+/// The answers received so far.
 struct Watch<'a> {
     gateway: &'a Baton,
-    /// When each person wrote.
+    /// Times at which each user wrote.
     said: HashMap<String, Vec<Instant>>,
     /// The answers of each chat, in order.
     answers: HashMap<String, Vec<String>>,
@@ -124,18 +124,18 @@ impl Watch<'_> {
     fn note(&mut self, shown: Shown) -> Result<()> {
         let answers = self.answers.entry(shown.chat.clone()).or_default();
         let said = self.said.get(&shown.chat).and_then(|said| said.get(answers.len()));
-        self.times.push(said.with_context(|| format!("nobody asked for {shown:?}"))?.elapsed());
+        self.times.push(said.with_context(|| format!("an answer without a prompt: {shown:?}"))?.elapsed());
         answers.push(shown.text);
         Ok(())
     }
 
     fn check(&self, people: &[String]) -> Result<()> {
         for person in people {
-            let answers = self.answers.get(person).with_context(|| format!("nobody answered {person}"))?;
+            let answers = self.answers.get(person).with_context(|| format!("no answer in chat {person}"))?;
             let expected = PROMPTS.iter().map(|(_, answer)| answer);
             let is_right = answers.len() == PROMPTS.len()
                 && answers.iter().zip(expected).all(|(answer, expected)| answer.starts_with(expected));
-            ensure!(is_right, "{person} was answered {answers:?}");
+            ensure!(is_right, "chat {person} has the answers {answers:?}");
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Deltas per second, end to end, to many subscribers.
+//! Measures deltas per second, end to end, to many subscribers.
 
 use std::{
     path::Path,
@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::table::{Table, rate};
 
-/// What the demo scenario streams.
+/// Number of deltas that the demo scenario streams.
 const DELTAS: usize = 2_000;
 const RUNS: usize = 3;
 const WAIT: Duration = Duration::from_mins(2);
@@ -53,7 +53,7 @@ async fn stream(url: &str, subscribers: usize) -> Result<Duration> {
     }
     let begun = Instant::now();
     calls.prompt(&session, "long_stream", None).await?;
-    // From the prompt on, because fast deltas arrive together and the time between them would say nothing.
+    // Measured from the prompt on, because fast deltas arrive together and the time between them means nothing.
     let mut last = begun;
     while let Some(seen) = tokio::time::timeout(WAIT, watchers.join_next()).await? {
         last = last.max(seen??);
@@ -61,7 +61,7 @@ async fn stream(url: &str, subscribers: usize) -> Result<Duration> {
     Ok(last - begun)
 }
 
-/// A plain socket: parsing on this side must not be what is measured.
+/// A plain socket, so that parsing on this side is not measured.
 pub(crate) async fn connect(address: &str) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(address).await?;
     let request =
@@ -79,7 +79,7 @@ pub(crate) async fn connect(address: &str) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// When the last delta arrived.
+/// The time at which the last delta arrived.
 async fn count(mut stream: TcpStream) -> Result<Instant> {
     let delta = memmem::Finder::new(b"\"message.part.delta\"");
     let idle = memmem::Finder::new(b"\"session.idle\"");

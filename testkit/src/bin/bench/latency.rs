@@ -1,8 +1,8 @@
-//! What Baton adds between a provider's chunk and the frame that a client reads.
+//! Measures the latency that Baton adds between a provider's chunk and the frame that a client reads.
 //!
-//! A provider in this process writes the time into every chunk. The same chunks go the same way twice: through the
-//! server, as deltas on its event stream, and through a relay that only copies bytes. Both are processes of their own,
-//! so the relay shows what the sockets and the scheduler cost before anybody has done anything.
+//! A provider in this process writes the time into every chunk. The same chunks take two ways: through the server,
+//! as deltas on its event stream, and through a relay that only copies bytes. Both are separate processes, so the
+//! relay shows the cost of sockets and scheduling alone.
 
 use std::{
     net::SocketAddr,
@@ -27,7 +27,7 @@ use crate::{
     table::{Table, millis, percentile},
 };
 
-/// How many chunks a stream has, and how far apart they are: a fast model's pace.
+/// Number of chunks in a stream, and their interval: the pace of a fast model.
 const CHUNKS: usize = 200;
 const PACE: Duration = Duration::from_millis(25);
 const WAIT: Duration = Duration::from_mins(2);
@@ -76,11 +76,11 @@ fn configuration(provider: SocketAddr) -> Value {
     })
 }
 
-/// A provider that answers whatever it is asked with the time of each chunk.
+/// A provider that answers every call with the time of each chunk.
 async fn serve(listener: TcpListener, clock: Instant) -> Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
-        // Whoever goes away early has its own error.
+        // A caller that disconnects early reports its own error.
         tokio::spawn(answer(stream, clock));
     }
 }
@@ -108,7 +108,7 @@ fn chunk(delta: &Value, finish: &Value) -> String {
     format!("data: {}\n\n", json!({ "id": "1", "object": "chat.completion.chunk", "choices": [choice] }))
 }
 
-/// Reads a call to its end, so that nobody's write fails.
+/// Reads a call to its end, so that the caller's write does not fail.
 async fn read_call(stream: &mut TcpStream) -> Result<()> {
     let mut seen = Vec::new();
     loop {
@@ -124,7 +124,7 @@ async fn read_call(stream: &mut TcpStream) -> Result<()> {
     }
 }
 
-/// The same chunks through the relay.
+/// The ages of the same chunks through the relay.
 async fn relayed(relay: SocketAddr, streams: usize, clock: Instant) -> Result<Vec<Duration>> {
     let mut readers = JoinSet::new();
     for _ in 0..streams {
@@ -140,7 +140,7 @@ async fn relayed(relay: SocketAddr, streams: usize, clock: Instant) -> Result<Ve
     Ok(all)
 }
 
-/// The chunks as one client sees them that watches all sessions.
+/// The ages of the chunks for one client that follows all sessions.
 async fn served(url: &str, streams: usize, clock: Instant) -> Result<Vec<Duration>> {
     let address = url.strip_prefix("http://").context("an http address")?;
     let events = connect(address).await?;
@@ -151,7 +151,7 @@ async fn served(url: &str, streams: usize, clock: Instant) -> Result<Vec<Duratio
         "parts": [{ "type": "text", "text": "what time is it?" }],
     });
     for _ in 0..streams {
-        // One with a title, for which the model need not be asked.
+        // A session with a title, so that the model is not asked for one.
         let session = calls.post("/session", &json!({ "title": "bench" })).await?;
         let id = session.get("id").and_then(Value::as_str).context("a session without an id")?;
         calls.post(&format!("/session/{id}/prompt_async"), &prompt).await?;
@@ -159,7 +159,7 @@ async fn served(url: &str, streams: usize, clock: Instant) -> Result<Vec<Duratio
     timeout(WAIT, reader).await??
 }
 
-/// Reads until so many times have come by, each right after `mark`; how long ago each was.
+/// Reads until `count` times have arrived, each right after `mark`; returns the age of each.
 async fn read(mut stream: TcpStream, mark: &str, count: usize, clock: Instant) -> Result<Vec<Duration>> {
     let mark = memmem::Finder::new(mark.as_bytes());
     let mut buffer = Vec::with_capacity(1 << 16);
@@ -172,7 +172,7 @@ async fn read(mut stream: TcpStream, mark: &str, count: usize, clock: Instant) -
         let mut done = 0;
         for at in mark.find_iter(&buffer) {
             let times = buffer.get(at + mark.needle().len()..).unwrap_or_default();
-            // One that is cut off is read when the rest is there.
+            // An incomplete one is read when the rest has arrived.
             let Some(end) = memchr::memchr(b'"', times) else { break };
             let text = std::str::from_utf8(times.get(..end).unwrap_or_default())?;
             for time in text.split('@').filter(|time| !time.is_empty()) {
@@ -180,7 +180,7 @@ async fn read(mut stream: TcpStream, mark: &str, count: usize, clock: Instant) -
             }
             done = at + mark.needle().len() + end;
         }
-        // What is left may hold the beginning of a mark, or a mark whose time is not complete.
+        // The rest may contain the beginning of a mark, or a mark with an incomplete time.
         let kept = mark.find(buffer.get(done..).unwrap_or_default());
         let kept = kept.map_or(buffer.len().saturating_sub(mark.needle().len()).max(done), |at| done + at);
         buffer.drain(..kept);

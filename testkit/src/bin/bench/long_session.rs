@@ -1,4 +1,4 @@
-//! A session that is much longer than a server should have in memory.
+//! Measures a session that is much larger than a server should keep in memory.
 
 use std::{
     path::Path,
@@ -15,19 +15,19 @@ use testkit::{
 
 use crate::table::{Table, mebibytes, millis, percentile};
 
-/// Messages of the session, unless the command line says otherwise.
+/// Default number of messages; the command line overrides it.
 pub(crate) const MESSAGES: usize = 20_000;
 
-/// Bytes of each.
+/// Size of each message.
 const BYTES: usize = 20_000;
 
-/// Clients that write it.
+/// Number of clients that write the session.
 const WRITERS: usize = 8;
 
-/// Clients that read all of it at once.
+/// Number of clients that read the whole session at once.
 const READERS: usize = 4;
 
-/// How often memory is looked at, and another client asks for a short list, while they read.
+/// Interval at which memory is sampled and another client requests short lists.
 const EVERY: Duration = Duration::from_millis(20);
 
 /// The server has given back what it can when the files have kept their size for this long.
@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 pub(crate) async fn measure(program: &Path, table: &mut Table, messages: usize) -> Result<()> {
     let home = Home::new(program)?;
     let session = write(&home, messages, table).await?;
-    // A server that has not written it: what it has in memory then is what reading costs.
+    // A restarted server has not written the session, so its memory shows only the cost of reading.
     let server = home.start().await?;
     let calls = Calls::new(&server.url);
     calls.get("/session?limit=10").await?;
@@ -110,17 +110,17 @@ async fn write(home: &Home, messages: usize, table: &mut Table) -> Result<String
     Ok(session)
 }
 
-/// What something cost, and what it cost others.
+/// The cost of an operation, and its effect on other clients.
 struct Figures {
     took: Duration,
-    /// Memory above rest, at most.
+    /// Maximum memory above the value at rest.
     above: u64,
-    /// How long another client waited for ten sessions, and for ten messages.
+    /// Times that another client waited for ten sessions, and for ten messages.
     lists: Vec<Duration>,
 }
 
 impl Figures {
-    /// Watches the server until something is done.
+    /// Samples the server until `work` is done.
     async fn during<T>(
         server: &Baton,
         calls: &Calls,

@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: what Baton costs, printed as a table.
+//! `cargo xtask bench`: measures Baton's performance and prints a table.
 //!
-//! Every figure is taken from outside, against the release binary over loopback, with durability on. Figures
-//! are for reading and comparing side by side; nothing here passes or fails.
+//! Every figure is measured from outside, against the release binary over loopback, with durability on. Figures are
+//! for comparison; nothing here passes or fails.
 
 #![allow(clippy::print_stdout, reason = "the table is the product")]
 
@@ -52,13 +52,14 @@ async fn main() -> Result<()> {
     }
     if wanted("plugins") {
         let turns = std::env::args().nth(2).map_or(Ok(plugins::TURNS), |count| count.parse());
-        plugins::measure(&program, &mut table, turns.context("how many turns is no number")?).await?;
+        plugins::measure(&program, &mut table, turns.context("the number of turns must be an integer")?)
+            .await?;
     }
     if wanted("chats") {
         let chats = std::env::args().nth(2).map_or(Ok(chats::CHATS), |count| count.parse())?;
         chats::measure(&program, &mut table, chats).await?;
     }
-    // It takes minutes and gigabytes, so it is only run by name.
+    // It takes minutes and gigabytes, so it only runs when it is named.
     if only.as_deref() == Some("long-session") {
         let messages = std::env::args().nth(2).map_or(Ok(long_session::MESSAGES), |count| count.parse())?;
         long_session::measure(&program, &mut table, messages).await?;

@@ -1,7 +1,7 @@
-//! What plugins add to a turn: nothing, a hook in Rust, ten hooks in JavaScript.
+//! Measures the time that plugins add to a turn: none, a hook in Rust, ten hooks in JavaScript.
 //!
-//! Each kind has a server of its own, and all of them run their turns in turn, so that whatever slows down the machine
-//! meanwhile slows down all alike. A second server without plugins shows how much of a difference means nothing.
+//! Each kind has a server of its own, and the servers take turns, so that other load on the machine affects all
+//! alike. A second server without plugins shows the measurement's noise.
 
 use std::{
     path::Path,
@@ -18,22 +18,23 @@ use testkit::{
 
 use crate::table::{Table, millis, percentile};
 
-/// Turns of each kind, unless somebody says how many.
+/// Default number of turns of each kind.
 pub(crate) const TURNS: usize = 200;
 
-/// Hooks in JavaScript. Each is a plugin of its own and is called once in a turn.
+/// Number of hooks in JavaScript. Each is a plugin of its own and is called once per turn.
 const HOOKS: usize = 10;
 
-/// What each of them adds to an answer.
+/// The text that each of them adds to an answer.
 const MARK: &str = " hooked";
 
-/// Where Baton keeps what plugins import. These import nothing, so stand-ins save asking the registry for it.
+/// Baton's directory for packages that plugins import. These plugins import nothing, so empty stand-ins avoid a
+/// call to the registry.
 const RUNTIME: &str = "cache/plugins/runtime-1.18.33-1.2.1/node_modules";
 
-/// Turns that are waited for until the plugins are loaded.
+/// Maximum number of turns to wait until the plugins are loaded.
 const PATIENCE: usize = 50;
 
-/// The kinds of servers, with what is said about each.
+/// The kinds of servers, each with its name and remark in the table.
 const KINDS: [(Kind, &str, &str); 4] = [
     (Kind::None, "a turn without plugins", "prompt to idle, scenario `simple`"),
     (
@@ -67,7 +68,7 @@ pub(crate) async fn measure(program: &Path, table: &mut Table, turns: usize) -> 
         subjects.push(Subject::start(program, kind).await?);
     }
     for first in 0..turns {
-        // Whoever is first has the warmest caches, or the coldest: everybody is, equally often.
+        // The first server may have warmer or colder caches, so each is first equally often.
         for offset in 0..subjects.len() {
             let at = (first + offset) % subjects.len();
             if let Some(subject) = subjects.get_mut(at) {
@@ -89,10 +90,10 @@ pub(crate) async fn measure(program: &Path, table: &mut Table, turns: usize) -> 
     Ok(())
 }
 
-/// Times at 50 and 95 in a hundred.
+/// The 50th and the 95th percentile.
 type Spread = (Duration, Duration);
 
-/// How much longer it takes, and how many times as long.
+/// The additional time, and the ratio.
 fn compared((low, high): Spread, (usual_low, usual_high): Spread) -> String {
     let more = |it: Duration, usual: Duration| (it.as_secs_f64() - usual.as_secs_f64()) * 1_000.0;
     let times = |it: Duration, usual: Duration| it.as_secs_f64() / usual.as_secs_f64();
@@ -105,7 +106,7 @@ fn compared((low, high): Spread, (usual_low, usual_high): Spread) -> String {
     )
 }
 
-/// A server, and how long its turns took.
+/// A server and the durations of its turns.
 struct Subject {
     server: Baton,
     calls: Calls,
@@ -130,7 +131,7 @@ impl Subject {
         Ok(subject)
     }
 
-    /// Runs turns until all of its plugins are called in one.
+    /// Runs turns until one calls all plugins.
     async fn warm_up(&mut self, hooks: usize) -> Result<()> {
         for _ in 0..PATIENCE {
             let (session, _) = self.turn().await?;
@@ -142,7 +143,7 @@ impl Subject {
         bail!("the plugins are not called: is Node or Bun in the search path?")
     }
 
-    /// One turn in a session of its own, and how long it took from the prompt to idle.
+    /// Runs one turn in a new session; returns the session and the time from the prompt to idle.
     async fn turn(&mut self) -> Result<(String, Duration)> {
         let session = self.calls.session().await?;
         let begun = Instant::now();
@@ -155,14 +156,14 @@ impl Subject {
         }
     }
 
-    /// Ends the server and sums up.
+    /// Ends the server and returns the percentiles.
     async fn end(mut self) -> Result<Spread> {
         self.server.terminate().await?;
         Ok((percentile(&mut self.times, 0.5), percentile(&mut self.times, 0.95)))
     }
 }
 
-/// Ten plugins of the user's.
+/// Installs ten plugins for the user.
 fn put_plugins(home: &Home) -> Result<()> {
     let folder = home.configuration().join("plugin");
     std::fs::create_dir_all(&folder)?;

@@ -1,4 +1,4 @@
-//! A program that copies bytes from one socket to another and does nothing else.
+//! A relay process that only copies bytes from one socket to another.
 
 use std::{net::SocketAddr, process::Stdio, time::Duration};
 
@@ -15,7 +15,7 @@ pub(crate) const ARGUMENT: &str = "relay";
 
 const START: Duration = Duration::from_secs(20);
 
-/// A relay in a process of its own, which ends with this value.
+/// A relay in a process of its own, which ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
@@ -23,7 +23,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Starts one that leads to `target`.
+    /// Starts a relay to `target`.
     pub(crate) async fn start(target: SocketAddr) -> Result<Self> {
         #[expect(clippy::disallowed_methods, reason = "a plain child of the benchmark")]
         let mut process = Command::new(std::env::current_exe()?)
@@ -39,7 +39,7 @@ impl Relay {
     }
 }
 
-/// Is one: says where it listens, and leads whoever comes to `target`.
+/// Runs as a relay: prints its address, and connects every client to `target`.
 pub(crate) async fn run(target: &str) -> Result<()> {
     let target: SocketAddr = target.parse()?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;

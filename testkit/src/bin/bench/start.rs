@@ -1,4 +1,4 @@
-//! Start-up and memory.
+//! Measures start-up and memory.
 
 use std::{
     path::Path,

@@ -2,7 +2,6 @@
 
 use std::{fmt, time::Duration};
 
-/// Measured figures.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<[String; 3]>,
@@ -41,19 +40,19 @@ pub(crate) fn percentile(samples: &mut [Duration], share: f64) -> Duration {
     samples.get(index).copied().unwrap_or_default()
 }
 
-/// Milliseconds with two digits.
+/// Milliseconds with two decimals.
 pub(crate) fn millis(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1_000.0)
 }
 
-/// Mebibytes with one digit.
+/// Mebibytes with one decimal.
 pub(crate) fn mebibytes(bytes: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "shown with one digit")]
     let bytes = bytes as f64;
     format!("{:.1} MiB", bytes / 1_048_576.0)
 }
 
-/// How many per second.
+/// Events per second.
 pub(crate) fn rate(count: usize, time: Duration) -> String {
     #[expect(clippy::cast_precision_loss, reason = "shown without digits")]
     let count = count as f64;

@@ -1,4 +1,4 @@
-//! Many turns at once.
+//! Measures many turns at once.
 
 use std::{
     path::Path,
@@ -30,7 +30,7 @@ pub(crate) async fn measure(program: &Path, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Overhead of one turn: prompt sent to first delta, and to idle.
+/// The overhead of one turn: from the prompt to the first delta, and to idle.
 async fn one_by_one(calls: &Calls, url: &str, table: &mut Table) -> Result<()> {
     let mut watch = Watch::connect(url, "/global/event", None).await?;
     let (mut first_delta, mut idle) = (Vec::new(), Vec::new());

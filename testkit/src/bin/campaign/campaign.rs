@@ -7,10 +7,10 @@ use std::{
 
 use crate::judge::{Promise, Violation};
 
-/// What a campaign may use.
+/// The kind and the limits of a campaign.
 #[derive(Debug)]
 pub(crate) struct Campaign {
-    /// The server under test.
+    /// The program of the server under test.
     pub(crate) program: PathBuf,
     pub(crate) kind: Kind,
     pub(crate) seed: u64,
@@ -19,13 +19,12 @@ pub(crate) struct Campaign {
 }
 
 impl Campaign {
-    /// Whether its time is up; a round that has begun ends in order.
+    /// Returns true if the time is up; a round that has begun still ends normally.
     pub(crate) fn is_over(&self) -> bool {
         Instant::now() >= self.until
     }
 }
 
-/// The campaigns there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
     /// Servers are killed, stopped and frozen under mixed load
@@ -53,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// Rounds of a short campaign, and how long it may take.
+    /// Rounds and time of a short campaign.
     pub(crate) fn short(self) -> (u64, Duration) {
         match self {
             Self::Crash => (3, Duration::from_mins(1)),
@@ -64,19 +63,19 @@ impl Kind {
     }
 }
 
-/// What one round found.
+/// The result of one round.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     pub(crate) seed: u64,
-    /// Kills, cuts, jumps or drops.
+    /// Number of kills, power cuts, clock jumps or dropped connections.
     pub(crate) cuts: usize,
     pub(crate) prompts: usize,
     pub(crate) events: usize,
     pub(crate) violations: Vec<Violation>,
     pub(crate) starts: Vec<Duration>,
-    /// Directories that are left for inspection.
+    /// Directories that are kept for inspection.
     pub(crate) kept: Vec<PathBuf>,
-    /// Parts of the campaign that cannot run here, with the reason.
+    /// The reason why the campaign, or a part of it, cannot run here.
     pub(crate) skipped: Option<String>,
 }
 
@@ -89,7 +88,7 @@ impl Round {
         !self.violations.is_empty()
     }
 
-    /// Notes that the round could not go on: the server did not start, or did not answer.
+    /// Records that the round was cut short, because the server did not start or did not answer.
     pub(crate) fn broken(&mut self, error: &anyhow::Error) {
         self.violations.push(Violation::new(Promise::Alive, format!("{error:#}")));
     }

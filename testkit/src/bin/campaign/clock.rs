@@ -21,23 +21,23 @@ use crate::{
     site::{Kept, Site},
 };
 
-/// The library that Debian's package `faketime` brings, for the architectures Baton is built for.
+/// Locations of the library from Debian's package `faketime`, for the architectures Baton is built for.
 const LIBRARIES: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/faketime/libfaketimeMT.so.1",
 ];
 
-/// How far the clock jumps, in seconds: within what the log keeps, and beyond.
+/// Jumps of the clock in seconds: within the log's retention, and beyond.
 const DAYS: [i64; 8] = [-172_800, -86_400, -3_600, -1, 1, 3_600, 86_400, 172_800];
 const YEARS: [i64; 8] = [-31_536_000, -2_592_000, -3_600, -1, 1, 3_600, 2_592_000, 31_536_000];
-/// Jumps of a round; every fourth one restarts the server.
+/// Jumps in a round; every fourth one restarts the server.
 const JUMPS_PER_ROUND: u64 = 12;
-/// Sessions that get a prompt after every jump.
+/// Number of sessions that get a prompt after every jump.
 const SESSIONS: usize = 3;
-/// The newest page that is compared with the whole list.
+/// Size of the newest page, which is compared with the whole list.
 const PAGE: usize = 5;
-/// A follower, or the wait for one turn, gives up after this long.
+/// Time after which a follower, or the wait for one turn, gives up.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The library that shifts the clock, if it is installed.
@@ -45,19 +45,19 @@ pub(crate) fn library() -> Option<PathBuf> {
     LIBRARIES.iter().map(PathBuf::from).find(|path| path.exists())
 }
 
-/// Lets the servers of a home read the offset of their clock from a file; that file.
+/// Makes the servers of a home read the offset of their clock from a file, and returns that file.
 pub(crate) fn control(home: &mut Home, library: &Path) -> Result<PathBuf> {
     let offset = home.root().join("clock");
     fs::write(&offset, "+0")?;
     home.set_variable("LD_PRELOAD", library);
     home.set_variable("FAKETIME_TIMESTAMP_FILE", &offset);
-    // Every look at the clock reads the file, and only the wall clock jumps.
+    // Every read of the clock reads the file, and only the wall clock jumps.
     home.set_variable("FAKETIME_NO_CACHE", "1");
     home.set_variable("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     Ok(offset)
 }
 
-/// Moves the clock of a home's server. The file is replaced whole, since the server reads it all the time.
+/// Moves the clock of a home's server. The file is replaced atomically, because the server reads it all the time.
 pub(crate) fn shift(offset: &Path, seconds: i64) -> Result<()> {
     let next = offset.with_extension("next");
     fs::write(&next, format!("{seconds:+}"))?;
@@ -87,7 +87,8 @@ pub(crate) async fn round(campaign: &Campaign, round: &mut Round) -> Result<()> 
 async fn run(campaign: &Campaign, site: &mut Site, offset: &Path, round: &mut Round) -> Result<()> {
     let (mut dice, mut scripts) = (Dice::new(round.seed), Dice::new(round.seed ^ 1));
     site.start().await?;
-    // A jump of a year ages the log, and old events are removed from it. So odd rounds jump by days and compare all.
+    // A jump of a year ages the log, and old events are removed from it. So odd rounds jump by days and compare the
+    // whole log.
     let (jumps, kept) =
         if round.seed.is_multiple_of(2) { (YEARS, Kept::Recent) } else { (DAYS, Kept::Everything) };
     let mut pick =
@@ -124,14 +125,14 @@ async fn run(campaign: &Campaign, site: &mut Site, offset: &Path, round: &mut Ro
     round.violations.append(&mut heard.violations);
     round.violations.extend(compare(site, &sessions).await?);
     round.violations.extend(site.inspect(&heard, kept).await?);
-    // Once more, after a restart with the clock in the past.
+    // Compares once more, after a restart with the clock in the past.
     shift(offset, YEARS.first().copied().unwrap_or(0))?;
     site.start().await?;
     round.violations.extend(compare(site, &sessions).await?);
     site.kill().await
 }
 
-/// Sends a prompt with an id that its client chose; its id.
+/// Sends a prompt with an id that the client chose; returns the id.
 async fn prompt(site: &Site, session: &str, dice: &mut Dice, number: usize) -> Result<String> {
     let script = match dice.roll(3) {
         0 => Script::Plain,
@@ -145,8 +146,8 @@ async fn prompt(site: &Site, session: &str, dice: &mut Dice, number: usize) -> R
     Ok(id)
 }
 
-/// Every session has its prompts in the order in which they were sent, each before its answers; the newest page is
-/// the end of the list; and the list of sessions has all of them.
+/// Checks that every session has its prompts in the order in which they were sent, each before its answers; that
+/// the newest page is the end of the list; and that the list of sessions is complete.
 async fn compare(site: &Site, sessions: &[(String, Vec<String>)]) -> Result<Vec<Violation>> {
     let mut found = Vec::new();
     let ids: BTreeSet<String> = sessions.iter().map(|(session, _)| session.clone()).collect();

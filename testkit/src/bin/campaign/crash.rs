@@ -1,4 +1,4 @@
-//! The crash campaign: servers die, stop and freeze under mixed load, and nothing is lost.
+//! The crash campaign: servers die, stop and freeze under mixed load, and nothing may be lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,11 +14,11 @@ use crate::{
     waiting,
 };
 
-/// Restarts in one round; the log of a round stays far below what the server keeps.
+/// Restarts in one round; the log of a round stays far below the retention limits.
 const LIVES: u64 = 12;
-/// The longest life of a server, in milliseconds.
+/// Longest lifetime of a server, in milliseconds.
 const LIFE: u64 = 1_200;
-/// A follower gives up after this long.
+/// Time after which a follower gives up.
 const FOLLOW: Duration = Duration::from_mins(10);
 
 /// Runs one round on a fresh database.
@@ -72,7 +72,8 @@ async fn run(campaign: &Campaign, site: &mut Site, round: &mut Round) -> Result<
     Ok(())
 }
 
-/// One life of a server and its end: mostly SIGKILL, sometimes SIGTERM, sometimes frozen for a while before.
+/// Runs a server for a while and ends it: mostly with SIGKILL, sometimes with SIGTERM, sometimes frozen for a while
+/// before.
 async fn live(site: &mut Site, dice: &mut Dice, round: &mut Round) -> Result<()> {
     sleep(Duration::from_millis(dice.roll(LIFE))).await;
     if dice.roll(6) == 0 {

@@ -23,20 +23,20 @@ use crate::{
     site::{Kept, Site},
 };
 
-/// The size of the disk, and how much of it is kept free to be given back later.
+/// Size of the disk, and of the reserve that is freed later.
 const DISK: &str = "12m";
 const RESERVE: usize = 2 * 1024 * 1024;
 const SESSIONS: usize = 6;
-/// Prompts of a round at most, and how many refusals in a row say that the disk is full.
+/// Maximum number of prompts in a round, and the number of consecutive refusals that count as a full disk.
 const PROMPTS: usize = 2_000;
 const REFUSALS: usize = 20;
-/// Text beside a prompt, so that the disk fills up in time.
+/// Size of the text beside a prompt, so that the disk fills up quickly.
 const PADDING: usize = 8 * 1024;
-/// How long the disk stays full: sessions give up meanwhile.
+/// Time that the disk stays full; sessions give up meanwhile.
 const FULL: Duration = Duration::from_secs(3);
-/// The follower gives up after this long.
+/// Time after which the follower gives up.
 const FOLLOW: Duration = Duration::from_mins(5);
-/// What a server answers when the disk is full.
+/// The status of an answer when the disk is full.
 const INSUFFICIENT_STORAGE: u16 = 507;
 
 /// A small disk; unmounted when dropped.
@@ -54,7 +54,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: a server that is being killed may still have files open.
+        // Lazily, because a server that is being killed may still have files open.
         let _ = run("umount", &["--lazy", &self.0.to_string_lossy()]);
     }
 }
@@ -86,7 +86,7 @@ pub(crate) async fn round(campaign: &Campaign, round: &mut Round) -> Result<()> 
     round.starts.append(&mut site.starts);
     round.prompts += site.ledger.accepted();
     if round.has_failed() {
-        // The disk goes with the round, so its files are copied.
+        // The disk is unmounted with the round, so its files are copied.
         let copy = site.home.root().join("data");
         for entry in fs::read_dir(&data)?.flatten().filter(|entry| entry.path().is_file()) {
             let _ = fs::copy(entry.path(), copy.join(entry.file_name()));
@@ -112,14 +112,14 @@ async fn fill(site: &mut Site, round: &mut Round) -> Result<()> {
     round.cuts += 1;
     sleep(FULL).await;
     round.violations.extend(reads_work(&site.line(), &sessions).await);
-    // Every second round the server dies on the full disk and starts on it.
+    // In every second round the server dies on the full disk and starts on it.
     if round.seed.is_multiple_of(2) {
         site.kill().await?;
         site.start().await.context("a server must start on a full disk, to serve reads")?;
         round.violations.extend(reads_work(&site.line(), &sessions).await);
     }
     fs::remove_file(&reserve)?;
-    // One of them is aborted, the others have to go on without a nudge.
+    // One session is aborted; the others have to continue without a call.
     if let Some(session) = sessions.first() {
         round.violations.extend(abort(&site.line(), session).await);
     }
@@ -134,7 +134,7 @@ async fn fill(site: &mut Site, round: &mut Round) -> Result<()> {
     Ok(())
 }
 
-/// Sends prompts until they are refused for good. Every refusal must say that the disk is full.
+/// Sends prompts until all of them are refused. Every refusal must be a 507.
 async fn prompt_until_full(site: &Site, sessions: &[String], dice: &mut Dice) -> Result<Vec<Violation>> {
     let (line, mut found, mut refusals) = (site.line(), Vec::new(), 0);
     for number in 0..PROMPTS {
@@ -151,7 +151,7 @@ async fn prompt_until_full(site: &Site, sessions: &[String], dice: &mut Dice) ->
         match load::submit(&line, &site.ledger, session, &id, script, &body).await {
             Some(204) => refusals = 0,
             Some(INSUFFICIENT_STORAGE) => refusals += 1,
-            // Too much waits in this session; another one has room.
+            // Too many prompts wait in this session; another one has room.
             Some(429) => sleep(Duration::from_millis(20)).await,
             status => {
                 refusals += 1;
@@ -163,7 +163,7 @@ async fn prompt_until_full(site: &Site, sessions: &[String], dice: &mut Dice) ->
     anyhow::bail!("the disk did not fill up with {PROMPTS} prompts")
 }
 
-/// Reads work on a full disk.
+/// Checks that reads work on a full disk.
 async fn reads_work(line: &Line, sessions: &[String]) -> Vec<Violation> {
     let lists = sessions.iter().map(|session| format!("/session/{session}/message?limit=5"));
     let paths = ["/global/health", "/session", "/session/status"].map(ToOwned::to_owned);
@@ -178,7 +178,7 @@ async fn reads_work(line: &Line, sessions: &[String]) -> Vec<Violation> {
     found
 }
 
-/// An abort leaves its session idle.
+/// Checks that an abort leaves its session idle.
 async fn abort(line: &Line, session: &str) -> Option<Violation> {
     let answer = line.post(&format!("/session/{session}/abort"), &json!({})).await.ok();
     let answered = answer.map(|answer| answer.status);

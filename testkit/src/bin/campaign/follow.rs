@@ -21,15 +21,15 @@ use crate::{
     line::Line,
 };
 
-/// The title of the session that is created last: a follower that hears of it has heard everything.
+/// The title of the session that is created last: a follower that has received it has received everything.
 pub(crate) const LAST: &str = "the last session";
 
-/// A stream without a frame for so long is a fault: heartbeats come every ten seconds.
+/// Time without a frame that counts as a fault: heartbeats come every ten seconds.
 const SILENCE: Duration = Duration::from_secs(45);
-/// The pause between attempts to reach a server that is down.
+/// Pause between attempts to reach a server that is down.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// A durable event as a follower saw it.
+/// A durable event that a follower received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) cursor: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Frame {
     pub(crate) session: Option<String>,
 }
 
-/// What the events say about a prompt.
+/// An event in the life of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     Queued,
@@ -46,12 +46,12 @@ pub(crate) enum Moment {
     Ended(EndReason),
 }
 
-/// Everything a follower heard.
+/// Everything that a follower received.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) frames: Vec<Frame>,
     pub(crate) prompts: BTreeMap<String, Vec<Moment>>,
-    /// Sessions that exist as far as the events tell.
+    /// Sessions that exist according to the events.
     pub(crate) sessions: BTreeSet<String>,
     pub(crate) deleted: BTreeSet<String>,
     pub(crate) connections: usize,
@@ -62,7 +62,7 @@ pub(crate) struct Heard {
     may_resync: bool,
     /// Sessions that had a turn.
     begun: BTreeSet<String>,
-    /// How many violations the checker has found.
+    /// Number of violations that the checker has found.
     findings: usize,
 }
 
@@ -71,7 +71,7 @@ impl Heard {
         self.frames.last().map_or(self.after, |frame| frame.cursor)
     }
 
-    /// Takes a frame; whether it was the last.
+    /// Processes a frame; returns true if it was the last.
     fn take(&mut self, checker: &mut Checker, seen: &Seen) -> bool {
         if let EventBody::SessionStatus(change) = &seen.event.body {
             self.begun.insert(change.session_id.to_string());
@@ -80,11 +80,11 @@ impl Heard {
         for finding in findings.filter(|finding| finding.severity == Severity::Violation) {
             self.findings += 1;
             let is_excused = match finding.kind {
-                // A fork gets its copies before its first turn.
+                // A fork gets its copied messages before its first turn.
                 FindingKind::OutsideTurn => !self.begun.contains(finding.session.as_str()),
-                // The log drops the events of a deleted session, its idle among them, before a client is back.
+                // The log drops the events of a deleted session, including its idle, before a client reconnects.
                 FindingKind::BusyNeverReleased => self.connections > 1,
-                // The same for a client that was cut off between the two events of the idle.
+                // The same for a client that was disconnected between the two events of the idle.
                 FindingKind::HalfIdle => {
                     self.connections > 1 && matches!(seen.event.body, EventBody::SessionDeleted(_))
                 }
@@ -132,30 +132,30 @@ fn frame(cursor: u64, seen: &Seen) -> Frame {
     Frame { cursor, digest: hasher.finish(), session }
 }
 
-/// How a follower behaves.
+/// The behaviour of a follower.
 #[derive(Debug)]
 pub(crate) struct Follower {
     pub(crate) line: Line,
-    /// Tells the ledger when prompts end; one follower of a round does.
+    /// Receives the ends of prompts; set for one follower of a round.
     pub(crate) ledger: Option<Arc<Ledger>>,
-    /// The cursor it begins with.
+    /// The cursor to start with.
     pub(crate) after: u64,
-    /// Drops its connection after a random number of frames.
+    /// Drops the connection after a random number of frames.
     pub(crate) drops: Option<Dice>,
-    /// The log may be shorter than its cursor.
+    /// True if the log may no longer contain its cursor.
     pub(crate) may_resync: bool,
-    /// When to give up.
+    /// Time at which it gives up.
     pub(crate) deadline: Instant,
 }
 
 impl Follower {
-    /// One that never drops its connection by itself and reads the whole log.
+    /// A follower that never drops its connection by itself and reads the whole log.
     pub(crate) fn new(line: Line, patience: Duration) -> Self {
         let deadline = Instant::now() + patience;
         Self { line, ledger: None, after: 0, drops: None, may_resync: false, deadline }
     }
 
-    /// Tells a ledger when prompts end.
+    /// Reports the ends of prompts to a ledger.
     pub(crate) fn telling(mut self, ledger: &Arc<Ledger>) -> Self {
         self.ledger = Some(Arc::clone(ledger));
         self
@@ -186,7 +186,7 @@ impl Follower {
         heard
     }
 
-    /// One connection; whether the last session was heard of.
+    /// Follows over one connection; returns true once the last session was created.
     async fn follow_once(&mut self, heard: &mut Heard, checker: &mut Checker) -> bool {
         let url = self.line.url();
         let connect = Watch::connect(&url, "/global/event", Some(heard.cursor()));
@@ -225,8 +225,8 @@ impl Follower {
     }
 }
 
-/// The whole log, as a client without history reads it: every durable event up to the last session. None if its
-/// beginning was removed.
+/// Reads the whole log as a new client does: every durable event up to the last session. `None` if its beginning
+/// was removed.
 pub(crate) async fn replay(url: &str, deadline: Instant) -> anyhow::Result<Option<Vec<Frame>>> {
     let mut frames = Vec::new();
     let mut watch = timeout_at(deadline, Watch::connect(url, "/global/event", Some(0))).await??;

@@ -1,7 +1,7 @@
 //! Images of a database as a power cut leaves it.
 //!
-//! A server syncs the write-ahead log before it answers a prompt. So whatever was answered before a moment must
-//! survive every cut of the log after the log's end at that moment, however the rest of it is lost or torn.
+//! A server syncs the write-ahead log before it answers a prompt. So everything that was answered before a moment
+//! must survive every cut of the log after the log's end at that moment, however the rest of it is lost or torn.
 
 use std::{fs, path::Path};
 
@@ -12,10 +12,10 @@ use testkit::dice::Dice;
 const HEADER: usize = 32;
 /// Size of the header of each of its frames.
 const FRAME: usize = 24;
-/// Where the header has the size of a page, and the salt that changes whenever the log begins anew.
+/// Offsets in the header: the page size, and the salt that changes whenever the log restarts.
 const PAGE_SIZE_AT: usize = 8;
 const SALT_AT: usize = 16;
-/// Where the shared-memory file says how many frames may have been moved into the database.
+/// Offset in the shared-memory file: the number of frames that may have been moved into the database.
 const MOVED_AT: usize = 128;
 
 /// The three files of a database at one moment.
@@ -37,7 +37,7 @@ impl Image {
         })
     }
 
-    /// Writes the files into another data directory; without the index if it is empty, as after a real cut.
+    /// Writes the files into another data directory; without the index if it is empty, as after a real power cut.
     pub(crate) fn put(&self, data: &Path) -> Result<()> {
         fs::create_dir_all(data)?;
         fs::write(data.join("baton.db"), &self.database)?;
@@ -52,7 +52,7 @@ impl Image {
         FRAME + number_be(&self.log, PAGE_SIZE_AT).unwrap_or(4096) as usize
     }
 
-    /// Changes whenever the log begins anew, after everything in it was moved into the database.
+    /// Changes whenever the log restarts, after everything in it was moved into the database.
     fn salt(&self) -> Option<&[u8]> {
         self.log.get(SALT_AT..SALT_AT + 8)
     }
@@ -69,8 +69,8 @@ impl Image {
         end.min(self.log.len())
     }
 
-    /// The first byte at which the log may be cut: after what was in it at the earlier moment, and after what may
-    /// have been moved into the database, because a server syncs the log before it moves anything.
+    /// The first byte at which the log may be cut: after its end at the earlier moment, and after the frames that
+    /// may have been moved into the database, because a server syncs the log before it moves any.
     pub(crate) fn safe(&self, earlier: &Self) -> usize {
         let before = if self.salt() == earlier.salt() { earlier.end() } else { HEADER };
         let moved = number_ne(&self.index, MOVED_AT).unwrap_or(0) as usize;
@@ -84,14 +84,14 @@ impl Image {
         self.log.truncate(at);
     }
 
-    /// Cuts the log and leaves garbage behind its end, as a torn write does.
+    /// Cuts the log and adds garbage after its end, as a torn write does.
     pub(crate) fn tear(&mut self, safe: usize, dice: &mut Dice) {
         self.cut(safe, dice);
         let garbage = 1 + random(dice, 2 * self.frame_size());
         self.log.extend((0..garbage).map(|_| u8::try_from(dice.roll(256)).unwrap_or(0)));
     }
 
-    /// Flips bits in the database or its log; what then happens is up to SQLite's and Baton's checks.
+    /// Flips bits in the database or its log. The result depends on SQLite's and Baton's checks.
     pub(crate) fn damage(&mut self, dice: &mut Dice) -> Result<()> {
         let file = if dice.roll(2) == 0 { &mut self.database } else { &mut self.log };
         ensure!(!file.is_empty(), "there is nothing to damage");
@@ -121,7 +121,7 @@ fn number_ne(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A database with a write-ahead log of its own.
+    /// A database with a write-ahead log.
     fn database() -> (tempfile::TempDir, rusqlite::Connection) {
         let directory = tempfile::tempdir().unwrap();
         let connection = rusqlite::Connection::open(directory.path().join("baton.db")).unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_keeps_what_was_there_at_the_earlier_moment() {
+    fn a_cut_keeps_everything_from_the_earlier_moment() {
         let (directory, connection) = database();
         add(&connection, 10);
         let earlier = Image::take(directory.path()).unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_moved_into_the_database_is_not_cut() {
+    fn frames_moved_into_the_database_are_not_cut() {
         let (directory, connection) = database();
         add(&connection, 5);
         let earlier = Image::take(directory.path()).unwrap();

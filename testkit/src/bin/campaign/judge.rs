@@ -1,6 +1,6 @@
-//! The judge: compares what clients know with what the server says, and names every promise that is broken.
+//! The judge: compares the clients' knowledge with the server's answers, and reports every broken promise.
 //!
-//! It is pure: evidence in, violations out. Everything it looks at was seen from outside.
+//! It is pure: evidence in, violations out. All evidence was observed from outside.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use crate::{
     model::Ask,
 };
 
-/// What Baton promises.
+/// A promise of Baton.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Promise {
     /// An accepted prompt exists exactly once and is run.
@@ -33,9 +33,9 @@ pub(crate) enum Promise {
     Once,
     /// Messages are listed in the order of the conversation.
     Order,
-    /// The database is sound, and a damaged one is refused with a sentence.
+    /// The database is intact, and a damaged one is refused with a clear error.
     Sound,
-    /// A full disk is told as such and leaves nothing behind.
+    /// A full disk is reported as such and causes no lasting damage.
     FullDisk,
     /// The server starts, stops and answers without a panic.
     Alive,
@@ -51,7 +51,7 @@ impl fmt::Display for Promise {
             Self::Once => "no step and no tool runs twice",
             Self::Order => "messages are in order",
             Self::Sound => "the database is sound",
-            Self::FullDisk => "a full disk is told and survived",
+            Self::FullDisk => "a full disk is reported and survived",
             Self::Alive => "the server starts, answers and does not panic",
         })
     }
@@ -70,8 +70,8 @@ impl Violation {
     }
 }
 
-/// The events that a follower pieced together, beside one replay of the whole log. The log drops the events of a
-/// deleted session, so the follower may know more of those.
+/// Compares the events that a follower received with one replay of the whole log. The log drops the events of a
+/// deleted session, so the follower may have more of those.
 pub(crate) fn log(followed: &[Frame], replayed: &[Frame], deleted: &BTreeSet<String>) -> Vec<Violation> {
     let mut found = Vec::new();
     for (who, frames) in [("the follower", followed), ("the replay", replayed)] {
@@ -93,27 +93,27 @@ pub(crate) fn log(followed: &[Frame], replayed: &[Frame], deleted: &BTreeSet<Str
                 found.push(Violation::new(Promise::Resume, detail));
             }
             Some(seen) if seen.digest != frame.digest => {
-                let detail =
-                    format!("event {} was told differently to the follower and in the replay", frame.cursor);
+                let detail = format!("event {} differs between the follower and the replay", frame.cursor);
                 found.push(Violation::new(Promise::Resume, detail));
             }
             Some(_) => {}
         }
     }
     let logged: BTreeSet<u64> = replayed.iter().map(|frame| frame.cursor).collect();
-    // An event that names no session (`file.edited`) goes with the session that caused it, which only the log knows.
+    // An event that names no session (`file.edited`) is deleted with the session that caused it, which only the log
+    // knows.
     let of_deleted = |frame: &Frame| match &frame.session {
         Some(session) => deleted.contains(session),
         None => !deleted.is_empty(),
     };
     for frame in followed.iter().filter(|frame| !logged.contains(&frame.cursor) && !of_deleted(frame)) {
-        let detail = format!("event {} was told to the follower and is not in the log", frame.cursor);
+        let detail = format!("the follower received event {}, which is not in the log", frame.cursor);
         found.push(Violation::new(Promise::Resume, detail));
     }
     found
 }
 
-/// What the events say about every prompt.
+/// Checks the events of every prompt.
 pub(crate) fn prompts(
     sent: &BTreeMap<String, Prompt>,
     told: &BTreeMap<String, Vec<Moment>>,
@@ -162,7 +162,8 @@ fn objection(prompt: &Prompt, moments: &[Moment], heard_by_model: bool) -> Optio
     }
 }
 
-/// A prompt is queued, started and ended, in this order; it may join a turn without waiting, or end without starting.
+/// A prompt is queued, started and ended, in this order; it may join a turn without waiting, or end without
+/// starting.
 fn disorder(moments: &[Moment]) -> Option<&'static str> {
     let rank = |moment: &Moment| match moment {
         Moment::Queued => 0,
@@ -172,12 +173,12 @@ fn disorder(moments: &[Moment]) -> Option<&'static str> {
     moments.windows(2).find_map(|pair| match pair {
         [Moment::Ended(_), Moment::Ended(_)] => Some("ended twice"),
         [Moment::Ended(_), Moment::Queued] => None,
-        [before, after] if rank(after) <= rank(before) => Some("told in an impossible order"),
+        [before, after] if rank(after) <= rank(before) => Some("events in an impossible order"),
         _ => None,
     })
 }
 
-/// What the sessions contain after the last restart.
+/// Checks the messages of all sessions after the last restart.
 pub(crate) fn sessions(
     sent: &BTreeMap<String, Prompt>,
     sessions: &BTreeMap<String, Vec<MessageWithParts>>,
@@ -243,8 +244,9 @@ fn order(session: &str, messages: &[MessageWithParts]) -> Vec<Violation> {
     found
 }
 
-/// The steps that the model was asked for: within the life of a server each one once, in order. A prompt that a crash
-/// has interrupted stays in the conversation, so the model of the next life may see it as the newest one again.
+/// Checks the steps that the model was asked for: within the lifetime of a server each one once, in order. A prompt
+/// that a crash has interrupted stays in the conversation, so the next server's model may see it as the newest one
+/// again.
 pub(crate) fn steps(asks: &[Ask]) -> Vec<Violation> {
     let mut newest: BTreeMap<&str, &Ask> = BTreeMap::new();
     let mut found = Vec::new();
@@ -263,7 +265,7 @@ pub(crate) fn steps(asks: &[Ask]) -> Vec<Violation> {
     found
 }
 
-/// The lines that commands have added to a file: one for each prompt at most.
+/// Checks the lines that commands have added to a file: at most one for each prompt.
 pub(crate) fn effects(lines: &str) -> Vec<Violation> {
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
     for line in lines.lines() {

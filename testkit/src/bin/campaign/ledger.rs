@@ -1,4 +1,4 @@
-//! What the clients of a campaign know: which prompts they sent and what the server said to them.
+//! The clients' knowledge in a campaign: the prompts they sent and the server's answers.
 
 use std::{
     collections::BTreeMap,
@@ -10,14 +10,13 @@ use std::{
 
 use crate::script::Script;
 
-/// What a client knows about a prompt.
+/// A client's knowledge of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It was sent and not answered.
+    /// The prompt was sent and not answered.
     Unsure,
-    /// The server answered with success.
     Accepted,
-    /// The server refused it.
+    /// With this status.
     Refused(u16),
 }
 
@@ -27,24 +26,25 @@ pub(crate) struct Prompt {
     pub(crate) session: String,
     pub(crate) script: Script,
     pub(crate) fate: Fate,
-    /// Its session may have been deleted, or a revert may have removed it.
+    /// True if its session may have been deleted, or a revert may have removed it.
     pub(crate) may_be_gone: bool,
 }
 
-/// Shared by all clients of a round.
+/// The ledger that all clients of a round share.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     prompts: Mutex<BTreeMap<String, Prompt>>,
-    /// Calls that had to be sent again because a server died.
+    /// Calls that were sent again because a server died.
     pub(crate) resent: AtomicUsize,
-    /// How many prompts the server says are over.
+    /// Prompts that have ended according to the server.
     pub(crate) ended: AtomicUsize,
-    /// Clients stop at their next opportunity.
+    /// Set when clients should stop.
     closing: AtomicBool,
 }
 
 impl Ledger {
-    /// What another ledger says now is accepted. Its other prompts are left out: a cut may have any of them or not.
+    /// The prompts that another ledger lists as accepted. Others are left out: after a power cut they may exist or
+    /// not.
     pub(crate) fn accepted_of(other: &Self) -> Self {
         let accepted = other.prompts().into_iter().filter(|(_, prompt)| prompt.fate == Fate::Accepted);
         Self { prompts: Mutex::new(accepted.collect()), ..Self::default() }
@@ -54,13 +54,13 @@ impl Ledger {
         self.prompts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a prompt before it is sent: the answer may never arrive.
+    /// Records a prompt before it is sent, because the answer may never arrive.
     pub(crate) fn sending(&self, id: &str, session: &str, script: Script) {
         let prompt = Prompt { session: session.to_owned(), script, fate: Fate::Unsure, may_be_gone: false };
         self.lock().insert(id.to_owned(), prompt);
     }
 
-    /// Notes the answer to a prompt.
+    /// Records the answer to a prompt.
     pub(crate) fn answered(&self, id: &str, status: u16) {
         if let Some(prompt) = self.lock().get_mut(id) {
             let is_success = (200..300).contains(&status);
@@ -68,14 +68,14 @@ impl Ledger {
         }
     }
 
-    /// Notes that a prompt need not be there any more.
+    /// Records that a prompt may have been removed.
     pub(crate) fn may_be_gone(&self, id: &str) {
         if let Some(prompt) = self.lock().get_mut(id) {
             prompt.may_be_gone = true;
         }
     }
 
-    /// Takes over from a later ledger which prompts may be gone.
+    /// Copies from a later ledger which prompts may have been removed.
     pub(crate) fn excuse(&self, later: &Self) {
         let gone = later.prompts().into_iter().filter(|(_, prompt)| prompt.may_be_gone);
         gone.for_each(|(id, _)| self.may_be_gone(&id));
@@ -89,7 +89,7 @@ impl Ledger {
         self.lock().values().filter(|prompt| prompt.fate == Fate::Accepted).count()
     }
 
-    /// Prompts that are accepted and not over, as far as the follower has heard.
+    /// Accepted prompts that have not ended, according to the follower.
     pub(crate) fn unfinished(&self) -> usize {
         self.accepted().saturating_sub(self.ended.load(Relaxed))
     }

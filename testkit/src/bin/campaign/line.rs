@@ -1,4 +1,4 @@
-//! Calls to a server that may die at any moment and come back at another address.
+//! Calls to a server that may die at any moment and restart at another address.
 
 use std::time::Duration;
 
@@ -6,12 +6,11 @@ use reqwest::Method;
 use serde_json::Value;
 use tokio::{sync::watch, time::timeout};
 
-/// How long a call may take; an abort waits for idle.
+/// Timeout of a call; an abort waits for idle.
 const CALL: Duration = Duration::from_secs(30);
-/// How long a client waits for the next server.
+/// Time that a client waits for the next server.
 const NEXT: Duration = Duration::from_mins(1);
 
-/// What a server answered.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -33,11 +32,11 @@ impl Answer {
     }
 }
 
-/// A call that got no answer: it may have been carried out or not.
+/// A call without an answer: it may have been carried out or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lost;
 
-/// A client of whichever server runs now.
+/// A client of the server that is currently running.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     http: reqwest::Client,
@@ -76,7 +75,7 @@ impl Line {
         Ok(Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::Null) })
     }
 
-    /// Posts again to every next server until one answers; `resent` says how often it took another one.
+    /// Posts to each next server until one answers; also returns how often the call was sent again.
     pub(crate) async fn post_until_answered(&self, path: &str, body: &Value) -> (Result<Answer, Lost>, u32) {
         let mut resent = 0;
         loop {
@@ -89,7 +88,7 @@ impl Line {
         }
     }
 
-    /// Waits until another server than this one runs; false if none comes.
+    /// Waits until another server runs; returns false if none starts in time.
     pub(crate) async fn wait_for_next(&self, url: &str) -> bool {
         let mut address = self.address.clone();
         let next = timeout(NEXT, address.wait_for(|now| now != url)).await;

@@ -1,4 +1,4 @@
-//! Mixed load: clients that do, in a random order, everything a user can do to a session.
+//! Mixed load: clients that do everything a user can do to a session, in random order.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -15,13 +15,13 @@ use crate::{
     script::{Script, Tag},
 };
 
-/// Clients at a time.
+/// Number of concurrent clients.
 pub(crate) const CLIENTS: u64 = 4;
-/// Sessions of one client.
+/// Maximum number of sessions of one client.
 const SESSIONS: usize = 3;
-/// Clients wait while this many prompts are unfinished, so that a slow machine is not buried.
+/// Clients pause while this many prompts are unfinished, so that a slow machine is not overloaded.
 const UNFINISHED: usize = 12;
-/// The longest pause of a client between two calls, in milliseconds.
+/// Longest pause of a client between two calls, in milliseconds.
 const PAUSE: u64 = 80;
 
 /// A session with the prompts that were sent to it.
@@ -31,7 +31,7 @@ struct Conversation {
     prompts: Vec<String>,
 }
 
-/// One client of the load. It lives through all restarts of the server.
+/// One client of the load. It survives all restarts of the server.
 #[derive(Debug)]
 pub(crate) struct Client {
     line: Line,
@@ -49,7 +49,7 @@ impl Client {
         Self { line, ledger, dice, name: format!("msg_z{number}"), count: 0, conversations: Vec::new() }
     }
 
-    /// Talks until the ledger is closed.
+    /// Sends calls until the ledger is closed.
     pub(crate) async fn talk(mut self) {
         while !self.ledger.is_closing() {
             let url = self.line.url();
@@ -89,7 +89,7 @@ impl Client {
     }
 
     async fn create(&mut self) -> Result<(), Lost> {
-        // A session with a title asks the model for none, and the other half does.
+        // Half of the sessions have no title, so that the model is asked for one.
         let body = if self.dice.roll(2) == 0 { json!({}) } else { json!({ "title": "mixed load" }) };
         let answer = self.line.post("/session", &body).await?;
         self.adopt(&answer);
@@ -132,13 +132,13 @@ impl Client {
         Ok(())
     }
 
-    /// Takes back everything from a prompt on; half of the time the revert itself is taken back.
+    /// Reverts everything from a prompt on; half of the time it undoes the revert.
     async fn revert(&mut self, at: usize, session: &str) -> Result<(), Lost> {
         let Some(conversation) = self.conversations.get_mut(at) else { return Ok(()) };
         let from = usize::try_from(self.dice.roll(conversation.prompts.len() as u64)).unwrap_or(0);
         let Some(prompt) = conversation.prompts.get(from).cloned() else { return Ok(()) };
         self.line.post(&format!("/session/{session}/abort"), &json!({})).await?;
-        // Without an answer the revert may have happened, so all of these may be gone either way.
+        // Without an answer the revert may have happened, so all of these may have been removed either way.
         conversation.prompts.iter().skip(from).for_each(|prompt| self.ledger.may_be_gone(prompt));
         let body = json!({ "messageID": prompt });
         let answer = self.line.post(&format!("/session/{session}/revert"), &body).await?;
@@ -161,12 +161,12 @@ impl Client {
     }
 }
 
-/// The body of a prompt whose id its client chose.
+/// The body of a prompt with an id that the client chose.
 pub(crate) fn prompt(id: &str, script: Script) -> Value {
     json!({ "messageID": id, "parts": [{ "type": "text", "text": Tag::write(id, script) }] })
 }
 
-/// Sends a prompt until a server answers, and notes what it said.
+/// Sends a prompt until a server answers, and records the answer.
 pub(crate) async fn submit(
     line: &Line,
     ledger: &Ledger,
@@ -183,7 +183,7 @@ pub(crate) async fn submit(
     Some(status)
 }
 
-/// Answers some of the requests that wait for a user, until the ledger is closed.
+/// Answers some of the open requests, until the ledger is closed.
 pub(crate) async fn answer_requests(line: Line, ledger: Arc<Ledger>, mut dice: Dice) {
     while !ledger.is_closing() {
         for kind in ["permission", "question"] {
@@ -199,7 +199,6 @@ pub(crate) async fn answer_requests(line: Line, ledger: Arc<Ledger>, mut dice: D
     }
 }
 
-/// Answers one request.
 pub(crate) async fn answer_request(
     line: &Line,
     kind: &str,

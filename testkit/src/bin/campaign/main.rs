@@ -1,14 +1,15 @@
-//! `cargo xtask campaign`: Baton's promises about crashes, power cuts, full disks, clocks and lost connections,
-//! tested against the real program.
+//! `cargo xtask campaign`: tests Baton's promises about crashes, power cuts, full disks, clocks and lost
+//! connections against the real program.
 //!
 //! Every campaign plays rounds from a seed and judges each from outside: by HTTP, by event streams, and by the
-//! database once the server is gone. The seed fixes what clients do and when servers die; how the two interleave is
-//! up to the machine, so a failure may take several runs of its seed to come back. See docs/reliability.md.
+//! database once the server has ended. The seed determines what clients do and when servers die; how the two
+//! interleave depends on the machine, so a failure may take several runs of its seed to reproduce. See
+//! docs/reliability.md.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "development only: a person reads the table and the violations"
+    reason = "development only: a developer reads the table and the violations"
 )]
 
 mod campaign;
@@ -41,16 +42,16 @@ use campaign::{Campaign, Kind, Round};
 use clap::Parser;
 use table::{Row, Table};
 
-/// Violations that are printed of one round; the rest is counted.
+/// Maximum number of violations that are printed for one round; the rest is counted.
 const SHOWN: usize = 12;
-/// How many times as many rounds a long campaign plays, and as much time it has.
+/// Factor by which a long campaign has more rounds and more time.
 const LONG: u32 = 20;
 
-/// Tests what Baton promises about crashes, power cuts, full disks, clocks and lost connections.
+/// Tests Baton's promises about crashes, power cuts, full disks, clocks and lost connections.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask campaign")]
 struct Options {
-    /// Which campaigns to run; all of them if none is named
+    /// Campaigns to run; all of them if none is named
     #[arg(value_enum)]
     names: Vec<Kind>,
     /// The seed of the first round
@@ -89,8 +90,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Starts this program again where its mounts are its own, so that they go with it however it ends. Returns if that is
-/// not allowed here; then the campaign that mounts a disk says that it cannot.
+/// Starts this program again in a mount namespace of its own, so that its mounts disappear with it. Returns if that
+/// is not allowed here; the disk campaign then reports that it cannot run.
 #[expect(clippy::disallowed_methods, reason = "the program replaces itself")]
 fn isolate() {
     let Ok(program) = std::env::current_exe() else { return };
@@ -104,7 +105,7 @@ fn isolate() {
     eprintln!("cannot start again in a mount namespace: {error}");
 }
 
-/// Plays the campaigns; whether every promise was kept.
+/// Plays the campaigns; returns true if every promise was kept.
 async fn run(options: &Options) -> Result<bool> {
     #[expect(clippy::disallowed_methods, reason = "set by `cargo xtask campaign`")]
     let program = std::env::var_os("BATON_BIN")
@@ -155,7 +156,7 @@ async fn play(campaign: &Campaign) -> Result<Row> {
     Ok(Row { kind: campaign.kind, seed: campaign.seed, rounds, took: begun.elapsed() })
 }
 
-/// Says how a round went, at once: a long campaign is watched.
+/// Prints the result of a round immediately, for the developer who watches a long campaign.
 fn report(kind: Kind, round: &Round) {
     let (name, seed) = (kind.name(), round.seed);
     println!(

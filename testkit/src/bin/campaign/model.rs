@@ -1,4 +1,4 @@
-//! The scripted model: an OpenAI-compatible provider that does what a prompt's tag says and records what it is asked.
+//! The scripted model: an OpenAI-compatible provider that follows a prompt's tag and records the calls it receives.
 
 use std::{
     collections::BTreeSet,
@@ -26,20 +26,19 @@ use crate::script::{Step, Tag};
 /// One step that the model was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ask {
-    /// The prompt's id.
     pub(crate) prompt: String,
-    /// How many answers to it the call contained.
+    /// Number of answers to the prompt that the call contained.
     pub(crate) step: usize,
-    /// How many servers had been started by then.
+    /// Number of servers that had been started by then.
     pub(crate) life: usize,
-    /// How many messages the call contained.
+    /// Number of messages that the call contained.
     pub(crate) messages: usize,
 }
 
-/// What the model has been told so far.
+/// The calls that the model has received.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Heard {
-    /// Every step asked for, in order.
+    /// Every requested step, in order.
     pub(crate) asks: Vec<Ask>,
     /// Every prompt that was part of a conversation.
     pub(crate) prompts: BTreeSet<String>,
@@ -72,7 +71,7 @@ impl Model {
         Ok(Self { url, record })
     }
 
-    /// Notes that another server is started.
+    /// Records that another server is started.
     pub(crate) fn begin_life(&self) {
         self.record.lock().life += 1;
     }
@@ -81,7 +80,7 @@ impl Model {
         self.record.lock().clone()
     }
 
-    /// A configuration whose only model this is. Commands that begin with `printf` need a permission.
+    /// A configuration with this model only. Commands that begin with `printf` need a permission.
     pub(crate) fn configuration(&self) -> Value {
         json!({
             "model": "scripted/m",
@@ -98,7 +97,7 @@ impl Model {
 }
 
 async fn complete(State(record): State<Record>, Json(call): Json<Value>) -> Response {
-    // Titles and summaries are asked for without tools.
+    // Calls for titles and summaries have no tools.
     let has_tools = call.get("tools").and_then(Value::as_array).is_some_and(|tools| !tools.is_empty());
     let place = if has_tools { place(&call) } else { None };
     let step = place.as_ref().map_or_else(|| Step::say(3, 0), |(tag, number)| Step::of(tag, *number));
@@ -128,7 +127,7 @@ fn prompts(call: &Value) -> Vec<String> {
     contents.filter_map(|content| Tag::read(&text(content))).map(|tag| tag.id).collect()
 }
 
-/// The newest tag of a conversation, and how many answers follow it.
+/// The newest tag of a conversation, and the number of answers after it.
 fn place(call: &Value) -> Option<(Tag, usize)> {
     let messages = call.get("messages")?.as_array()?;
     let mut answers = 0;

@@ -16,16 +16,16 @@ use crate::{
     site::Site,
 };
 
-/// Images of one round.
+/// Number of images in a round.
 const IMAGES: usize = 10;
-/// Images of a round whose time is over: a round without a cut would prove nothing.
+/// Minimum number of images when the time is up: a round without a cut would prove nothing.
 const FEWEST: usize = 5;
-/// The longest time between two moments, in milliseconds.
+/// Longest time between two moments, in milliseconds.
 const BETWEEN: u64 = 400;
-/// The follower gives up after this long.
+/// Time after which the follower gives up.
 const FOLLOW: Duration = Duration::from_mins(10);
 
-/// What happened to an image.
+/// The damage done to an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Harm {
     Whole,
@@ -53,7 +53,7 @@ struct Loss {
     ledger: Ledger,
 }
 
-/// Runs one round: a server under load, from which images are taken, and a server for each image.
+/// Runs one round: takes images from a server under load, and starts a server from each image.
 pub(crate) async fn round(campaign: &Campaign, round: &mut Round) -> Result<()> {
     let mut site = Site::open(Home::new(&campaign.program)?.with_errors_kept()).await?;
     if let Err(error) = run(campaign, &mut site, round).await {
@@ -81,7 +81,7 @@ async fn run(campaign: &Campaign, site: &mut Site, round: &mut Round) -> Result<
         losses.push(lose(site, &mut dice).await?);
     }
     site.ledger.close();
-    // Some clients still wait for turns that wait for a user.
+    // Some clients still wait for turns with open requests.
     tokio::select! {
         ended = futures::future::try_join_all(clients) => drop(ended.context("a client failed")?),
         () = site.keep_answering() => {}
@@ -104,7 +104,7 @@ async fn run(campaign: &Campaign, site: &mut Site, round: &mut Round) -> Result<
     Ok(())
 }
 
-/// Freezes the server twice: what was accepted before the first moment must survive a cut after it.
+/// Freezes the server twice: prompts that were accepted before the first moment must survive a cut after it.
 async fn lose(site: &Site, dice: &mut Dice) -> Result<Loss> {
     sleep(Duration::from_millis(dice.roll(BETWEEN))).await;
     let server = site.server()?;
@@ -122,7 +122,7 @@ async fn lose(site: &Site, dice: &mut Dice) -> Result<Loss> {
     Ok(Loss { safe: image.safe(&earlier), image, ledger })
 }
 
-/// Starts a server from an image and checks what it knows.
+/// Starts a server from an image and checks its data.
 async fn recover(
     home: Home,
     mut loss: Loss,
@@ -138,7 +138,7 @@ async fn recover(
         Harm::Damaged => loss.image.damage(dice)?,
     }
     if harm == Harm::Cut || harm == Harm::Torn || dice.roll(2) == 0 {
-        // The index is rebuilt from the log. One that knows more frames than the log has is never on a disk.
+        // SQLite rebuilds the index from the log. A real disk never has an index with more frames than the log.
         loss.image.index.clear();
     }
     loss.image.put(&home.data())?;
@@ -150,7 +150,7 @@ async fn recover(
         Err(error) => found.push(Violation::new(Promise::Alive, format!("{error:#}"))),
         Ok(()) => match survey(&mut site, harm).await {
             Ok(more) => found.extend(more),
-            // A damaged page may be met by any call; the server must only stay alive and answer.
+            // Any call may read a damaged page; the server must only stay alive and answer.
             Err(_) if harm == Harm::Damaged => {}
             Err(error) => found.push(Violation::new(Promise::Accepted, format!("{error:#}"))),
         },
@@ -169,7 +169,7 @@ async fn recover(
     Ok(())
 }
 
-/// A start that is refused says why.
+/// Checks that a refused start states its reason.
 fn refusal(errors: &str) -> Option<Violation> {
     let says_why = errors.lines().any(|line| line.contains("baton.db") || line.contains("database"));
     (!says_why).then(|| {
@@ -177,7 +177,7 @@ fn refusal(errors: &str) -> Option<Violation> {
     })
 }
 
-/// Everything that was accepted is there and runs, and nothing stays open.
+/// Checks that everything that was accepted exists and runs, and that nothing stays open.
 async fn survey(site: &mut Site, harm: Harm) -> Result<Vec<Violation>> {
     if harm == Harm::Damaged {
         let health = site.line().get("/global/health").await.ok().context("no answer from /global/health")?;

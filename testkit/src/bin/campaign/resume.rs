@@ -1,4 +1,5 @@
-//! The resume campaign: followers that drop and come back, readers that lag, and cursors the log does not have.
+//! The resume campaign: followers that drop and reconnect, readers that lag, and cursors that the log does not
+//! have.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -23,21 +24,21 @@ use crate::{
     site::{Kept, Site},
 };
 
-/// Followers that drop their connection at random, beside one that does not.
+/// Number of followers that drop their connection at random, beside one that does not.
 const FOLLOWERS: u64 = 5;
-/// How long the mixed load lasts in a round.
+/// Duration of the mixed load in a round.
 const LOAD: Duration = Duration::from_secs(8);
-/// Prompts with a very long answer, all at once: together more than a lagging reader may be behind.
+/// Number of concurrent prompts with a very long answer: together more than the limit for a lagging reader.
 const FLOODS: usize = 4;
-/// The receive buffer of a reader that lags.
+/// Receive buffer of a reader that lags.
 const BUFFER: u32 = 4096;
-/// A follower, or a reader, gives up after this long.
+/// Time after which a follower or a reader gives up.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// A cursor that the log does not have is answered within this time.
+/// Time in which a cursor that the log does not have must be answered.
 const RESYNC: Duration = Duration::from_secs(20);
 /// More than the week for which the log keeps events, in seconds.
 const NEXT_WEEK: i64 = 8 * 24 * 3600;
-/// A chunked body ends with this unless it is cut off.
+/// The end of a chunked body that was not cut off.
 const CLEAN_END: &[u8] = b"0\r\n\r\n";
 
 /// Runs one round on a fresh database.
@@ -77,7 +78,7 @@ async fn run(site: &mut Site, round: &mut Round) -> Result<()> {
     Ok(())
 }
 
-/// Mixed load with many followers, and what the steady one of them heard.
+/// Runs mixed load with many followers, and returns what the steady one received.
 async fn follow_load(site: &Site, round: &mut Round) -> Result<Heard> {
     let steady = tokio::spawn(Follower::new(site.line(), PATIENCE).telling(&site.ledger).follow());
     let dropping: Vec<_> = (0..FOLLOWERS)
@@ -104,7 +105,7 @@ async fn follow_load(site: &Site, round: &mut Round) -> Result<Heard> {
     Ok(heard)
 }
 
-/// Mixed load for a while, without a crash.
+/// Runs mixed load for a while, without a crash.
 async fn talk(site: &Site, seed: u64) -> Result<()> {
     let ledger = || Arc::clone(&site.ledger);
     let mut clients: Vec<_> = (0..CLIENTS)
@@ -119,7 +120,7 @@ async fn talk(site: &Site, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// What became of a reader that did not keep up.
+/// The result of a reader that did not keep up.
 #[derive(Debug)]
 struct Lagging {
     /// The last durable event it received.
@@ -127,7 +128,7 @@ struct Lagging {
     violations: Vec<Violation>,
 }
 
-/// Opens a stream and does not read it while far too much is said; then reads how it ended.
+/// Opens a stream and does not read it during a flood of events; then checks how the stream ended.
 async fn lag(site: &Site) -> Result<Lagging> {
     let line = site.line();
     let mut reader = connect(&line.url()).await?;
@@ -145,11 +146,11 @@ async fn lag(site: &Site) -> Result<Lagging> {
     let read = timeout(PATIENCE, reader.read_to_end(&mut received)).await;
     let violation = match read {
         Err(_) => Some("a reader that lagged was not cut off"),
-        // A client takes a clean end for the last word and does not come back.
-        Ok(Ok(_)) if received.ends_with(CLEAN_END) => Some("a reader that lagged was told a clean end"),
+        // A client treats a clean end as final and does not reconnect.
+        Ok(Ok(_)) if received.ends_with(CLEAN_END) => Some("the stream of a lagging reader ended cleanly"),
         Ok(_) => None,
     };
-    // Their long texts would slow down every follower of what comes next.
+    // Their long texts would slow down every later follower.
     for session in sessions {
         line.delete(&format!("/session/{session}")).await.ok().context("a session could not be deleted")?;
     }
@@ -174,7 +175,7 @@ fn last_id(received: &[u8]) -> u64 {
     ids.filter_map(|line| line.trim().strip_prefix("id:")?.trim().parse().ok()).next_back().unwrap_or(0)
 }
 
-/// A cursor that the log does not have is answered with `server.resync`.
+/// Checks that a cursor that the log does not have is answered with `server.resync`.
 async fn resyncs(line: &Line, cursor: u64, what: &str) -> Result<Option<Violation>> {
     let mut watch = Watch::connect(&line.url(), "/global/event", Some(cursor)).await?;
     let resynced = timeout(RESYNC, async {
@@ -189,12 +190,12 @@ async fn resyncs(line: &Line, cursor: u64, what: &str) -> Result<Option<Violatio
     Ok((resynced.await != Ok(true)).then(|| Violation::new(Promise::Resume, detail)))
 }
 
-/// Lets a week pass, so that the log forgets its beginning, and asks for it.
+/// Moves the clock by a week, so that the log's beginning is removed, and resumes from there.
 async fn age(site: &mut Site, library: &Path, round: &mut Round) -> Result<()> {
     let offset = clock::control(&mut site.home, library)?;
     clock::shift(&offset, NEXT_WEEK)?;
     site.start().await?;
-    // Old events are removed beside new ones, a batch at a time.
+    // Old events are removed together with new ones, a batch at a time.
     for _ in 0..2 {
         site.say_last().await?;
     }
@@ -212,7 +213,7 @@ async fn age(site: &mut Site, library: &Path, round: &mut Round) -> Result<()> {
 
 async fn resyncs_soon(line: &Line) -> Result<Option<Violation>> {
     let mut watch = Watch::connect(&line.url(), "/global/event", Some(1)).await?;
-    // The first frames after the greeting decide: a replay, or a resync.
+    // The first frames after the greeting decide: a replay or a resync.
     for _ in 0..2 {
         match timeout(RESYNC, watch.next()).await {
             Ok(Ok(Some(seen))) if matches!(seen.event.body, EventBody::ServerResync(_)) => return Ok(None),

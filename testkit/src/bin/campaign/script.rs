@@ -1,15 +1,15 @@
-//! What the scripted model does with each kind of prompt.
+//! The scripted model's behaviour for each kind of prompt.
 //!
 //! A prompt names its script in a tag, `[[ID SCRIPT]]`. The model keeps no state: the number of answers after the
-//! newest tag in a call says which step is asked for, as it would for a real model.
+//! newest tag in a call determines the step, as it would for a real model.
 
 use serde_json::{Value, json};
 use testkit::dice::Dice;
 
-/// The file of a project that every `bash` call of a script adds its prompt's id to.
+/// The file in the project to which every `bash` call of a script adds its prompt's id.
 pub(crate) const EFFECTS: &str = "ran.txt";
 
-/// How a prompt makes the model behave.
+/// The behaviour of the model for a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Script {
     /// One short answer.
@@ -44,7 +44,7 @@ impl Script {
         (Self::Todo, 8),
     ];
 
-    /// A script of the mixed load.
+    /// Picks a script of the mixed load.
     pub(crate) fn pick(dice: &mut Dice) -> Self {
         let mut left = dice.roll(Self::MIX.iter().map(|(_, weight)| weight).sum());
         for (script, weight) in Self::MIX {
@@ -75,7 +75,7 @@ impl Script {
         known.into_iter().find(|script| script.name() == name)
     }
 
-    /// Whether a turn of it waits for a user, so that its prompt may be taken up again after a restart.
+    /// Returns true if a turn of the script waits for the user, so that its prompt may be resumed after a restart.
     pub(crate) fn waits_for_user(self) -> bool {
         matches!(self, Self::Ask | Self::Question)
     }
@@ -104,13 +104,13 @@ impl Tag {
 /// One answer of the model.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Step {
-    /// How many pieces of text come first.
+    /// Number of pieces of text that come first.
     pub(crate) words: usize,
-    /// The length of a piece, at least.
+    /// Minimum length of a piece.
     pub(crate) width: usize,
-    /// The pause before each of them, in milliseconds.
+    /// The pause before each piece, in milliseconds.
     pub(crate) pause: u64,
-    /// The tool that is called then, with its input.
+    /// The tool call that follows, with its input.
     pub(crate) call: Option<(&'static str, Value)>,
 }
 

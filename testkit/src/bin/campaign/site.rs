@@ -26,19 +26,18 @@ use crate::{
     script::EFFECTS,
 };
 
-/// How long everything that was accepted may take until it is over. A slow machine needs a part of it.
+/// Time for everything that was accepted to end. Even a slow machine needs only a part of it.
 const DRAIN: Duration = Duration::from_mins(2);
-/// How long one replay of a round's log may take.
+/// Time for one replay of a round's log.
 const REPLAY: Duration = Duration::from_mins(1);
-/// The pause between two looks at a server that is still busy.
+/// Pause between two checks of a busy server.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How much of the log must be there at the end.
+/// The part of the log that must exist at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// All of it.
     Everything,
-    /// Events of more than a week ago may be gone.
+    /// Events older than a week may have been removed.
     Recent,
 }
 
@@ -87,7 +86,7 @@ impl Site {
         self.server.take().context("no server is running")?.kill().await
     }
 
-    /// Ends the server by SIGTERM; anything but success is a violation.
+    /// Ends the server with SIGTERM; anything but success is a violation.
     pub(crate) async fn terminate(&mut self) -> Result<Option<Violation>> {
         let (status, _) = self.server.take().context("no server is running")?.terminate().await?;
         let detail = || format!("after SIGTERM the server ended with {status}: {}", self.last_words());
@@ -100,7 +99,7 @@ impl Site {
         lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
     }
 
-    /// Sends again what was not answered, answers what waits for a user, and waits until nothing is busy.
+    /// Sends unanswered prompts again, answers open requests, and waits until nothing is busy.
     pub(crate) async fn drain(&self) -> Vec<Violation> {
         let line = self.line();
         for (id, prompt) in self.ledger.prompts() {
@@ -136,7 +135,7 @@ impl Site {
         }
     }
 
-    /// Answers every request that waits; how many there were.
+    /// Answers every open request; returns their number.
     async fn answer_all(&self, line: &Line) -> usize {
         let mut count = 0;
         for kind in ["permission", "question"] {
@@ -157,7 +156,7 @@ impl Site {
         Ok(())
     }
 
-    /// Restarts the server once more and compares what it stored with what followers heard and clients know.
+    /// Restarts the server once more and compares its data with what followers received and clients know.
     pub(crate) async fn inspect(&mut self, heard: &Heard, kept: Kept) -> Result<Vec<Violation>> {
         let mut found = Vec::new();
         found.extend(self.terminate().await?);
@@ -184,12 +183,11 @@ impl Site {
         Ok(found)
     }
 
-    /// The whole log; none if its beginning was removed.
+    /// The whole log; `None` if its beginning was removed.
     pub(crate) async fn replay(&self) -> Result<Option<Vec<Frame>>> {
         follow::replay(&self.line().url(), Instant::now() + REPLAY).await
     }
 
-    /// The messages of sessions.
     pub(crate) async fn sessions(
         &self,
         ids: &BTreeSet<String>,
@@ -205,7 +203,7 @@ impl Site {
         Ok(sessions)
     }
 
-    /// Checks the database of a server that is gone, and that none has panicked.
+    /// Checks the database of a server that has ended, and that no server has panicked.
     pub(crate) fn integrity(&self) -> Vec<Violation> {
         let mut found = Vec::new();
         match integrity(&self.home.data().join("baton.db")) {
@@ -221,7 +219,7 @@ impl Site {
         found
     }
 
-    /// Leaves everything behind for inspection.
+    /// Keeps everything for inspection.
     pub(crate) fn keep(self) -> PathBuf {
         self.home.keep()
     }

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use crate::campaign::{Kind, Round};
 
-/// What all rounds of a campaign found.
+/// The results of all rounds of a campaign.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) kind: Kind,

@@ -1,4 +1,4 @@
-//! Requests that wait for a user while the server dies: they are listed again, and each answer runs its call once.
+//! Open requests across a crash: they are listed again, and each answer runs its call once.
 
 use std::{collections::BTreeSet, fs, time::Duration};
 
@@ -16,18 +16,18 @@ use crate::{
     site::Site,
 };
 
-/// Requests that wait at the same time, each in a session of its own.
+/// Number of concurrent requests, each in a session of its own.
 const REQUESTS: usize = 4;
-/// How long the model may take to ask.
+/// Time for the model to ask.
 const ASKED: Duration = Duration::from_mins(1);
-/// The pause between two looks.
+/// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Prompts whose request waited across a kill.
+/// Prompts whose request was open across a kill.
 #[derive(Debug)]
 pub(crate) struct Waiting(Vec<(String, Script)>);
 
-/// Lets permissions and questions wait, kills the server, and answers them to the next one.
+/// Opens permissions and questions, kills the server, and sends the answers to the next one.
 pub(crate) async fn survive(site: &mut Site) -> Result<(Waiting, Vec<Violation>)> {
     let line = site.line();
     let mut prompts = Vec::new();
@@ -53,7 +53,7 @@ pub(crate) async fn survive(site: &mut Site) -> Result<(Waiting, Vec<Violation>)
 }
 
 impl Waiting {
-    /// Each prompt was completed after its answer, and each command ran once.
+    /// Checks that each prompt was completed after its answer, and that each command ran once.
     pub(crate) fn judge(&self, site: &Site, heard: &Heard) -> Vec<Violation> {
         let effects = fs::read_to_string(site.home.project().join(EFFECTS)).unwrap_or_default();
         let mut found = Vec::new();
@@ -73,7 +73,7 @@ impl Waiting {
     }
 }
 
-/// The ids of all requests, once all of them wait.
+/// The ids of all requests, once all of them are open.
 async fn listed(line: &Line) -> Result<BTreeSet<String>> {
     let deadline = Instant::now() + ASKED;
     loop {

@@ -1,4 +1,4 @@
-//! What Slack accepts in a message.
+//! Slack's rules for the blocks of a message.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ const ELEMENTS: usize = 25;
 const LABEL: usize = 75;
 const VALUE: usize = 2_000;
 const ACTION: usize = 255;
-/// Not documented, but what all blocks together may be long.
+/// Undocumented limit for the length of all blocks together.
 const TOGETHER: usize = 13_200;
 
-/// The buttons of a message, or why its blocks are refused: Slack's name for it, and what it is about.
+/// The buttons of a message, or the reason why its blocks are refused: Slack's error name, and the details.
 pub(super) fn check(blocks: &str) -> Result<Vec<ShownButton>, (&'static str, String)> {
     let invalid = |what: String| ("invalid_blocks", what);
     let blocks: Vec<Value> =
@@ -65,7 +65,7 @@ fn button(element: &Value) -> Result<(String, ShownButton), String> {
     let (label, token, action) =
         (word(&element["text"]["text"]), word(&element["value"]), word(&element["action_id"]));
     if element["type"] != "button" || element["text"]["type"] != "plain_text" {
-        return Err("an element that is no button".to_owned());
+        return Err("an element that is not a button".to_owned());
     }
     let fits = |text: &str, least: usize, most: usize| (least..=most).contains(&text.chars().count());
     if !fits(&label, 1, LABEL) || !fits(&token, 0, VALUE) || !fits(&action, 1, ACTION) {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_slack_would_refuse_is_refused() {
+    fn blocks_beyond_slacks_limits_are_refused() {
         let section = |length: usize| json!({"type": "section", "text": {"type": "mrkdwn", "text": "x".repeat(length)}});
         let button = |label: usize, action: usize| {
             json!({"type": "button", "action_id": format!("a{action}"), "value": "v",

@@ -1,5 +1,5 @@
-//! How events reach the app: over a connection, or by a call that is signed. What is not acknowledged in time comes
-//! again, three times at most.
+//! Delivers events to the app: over a connection, or with a signed call. An update that is not acknowledged in time
+//! is delivered again, at most three times.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{PATIENCE, Slack};
 
-/// So often something is delivered again.
+/// Maximum number of redeliveries.
 const RETRIES: u32 = 3;
 
-/// What is delivered.
+/// The kind of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Event,
@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Command,
 }
 
-/// Something that is to be delivered.
+/// An update to deliver.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     kind: Kind,
@@ -29,22 +29,22 @@ pub(super) struct Item {
     attempt: u32,
 }
 
-/// Something that was sent over a connection.
+/// An update that was sent over a connection.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub item: Item,
-    /// Over which.
+    /// The number of the connection.
     pub line: u64,
 }
 
 impl Item {
-    /// The same once more.
+    /// The same update as another attempt.
     pub(super) fn again(mut self) -> Self {
         self.attempt += 1;
         self
     }
 
-    /// As a frame of Socket Mode.
+    /// The update as a frame of Socket Mode.
     fn frame(&self, envelope: &str) -> Value {
         let kind = match self.kind {
             Kind::Event => "events_api",
@@ -62,7 +62,7 @@ impl Item {
         frame
     }
 
-    /// As the body of a call, with its media type.
+    /// The update as the body of a call, with its media type.
     fn call(&self) -> (String, &'static str) {
         const FORM: &str = "application/x-www-form-urlencoded";
         let mut form = form_urlencoded::Serializer::new(String::new());
@@ -79,7 +79,7 @@ impl Item {
 }
 
 impl Slack {
-    /// Delivers something new.
+    /// Delivers a new update.
     pub(super) fn deliver(self: &Arc<Self>, kind: Kind, body: Value) {
         let item = Item { kind, body, attempt: 0 };
         self.lock().last = Some(item.clone());
@@ -96,7 +96,7 @@ impl Slack {
         }
     }
 
-    /// Sends something over the newest connection, or keeps it until there is one.
+    /// Sends an update over the newest connection, or keeps it until there is one.
     pub(super) fn pass(self: &Arc<Self>, item: Item) {
         let envelope = self.fresh("envelope-");
         let frame = item.frame(&envelope).to_string();
@@ -111,7 +111,7 @@ impl Slack {
         tokio::spawn(self.clone().watch(envelope));
     }
 
-    /// Waits for an acknowledgement as long as Slack does.
+    /// Waits for an acknowledgement for as long as Slack does.
     async fn watch(self: Arc<Self>, envelope: String) {
         sleep(Duration::from_millis(self.options.deadline_ms)).await;
         let Some(sent) = self.lock().open.remove(&envelope) else { return };
@@ -122,7 +122,7 @@ impl Slack {
         }
     }
 
-    /// An envelope was acknowledged.
+    /// Handles the acknowledgement of an envelope.
     pub(super) fn acknowledged(&self, envelope: &str) {
         let mut inner = self.lock();
         let is_open = inner.open.remove(envelope).is_some();
@@ -130,13 +130,13 @@ impl Slack {
         drop(inner);
         match (is_open, is_known) {
             (true, _) => self.stage.change(|state| state.acknowledged += 1),
-            // Too late, and it was sent again meanwhile.
+            // Too late: the update was sent again meanwhile.
             (false, true) => {}
             (false, false) => self.stage.problem(format!("acknowledged {envelope:?}, which was never sent")),
         }
     }
 
-    /// From now on the app is called there, if it knows Slack's challenge.
+    /// Calls the app at `url` from now on, if it answers Slack's challenge.
     pub async fn call_at(self: &Arc<Self>, url: &str) -> Result<()> {
         let challenge = self.fresh("challenge-");
         let body =
@@ -154,7 +154,7 @@ impl Slack {
         Ok(())
     }
 
-    /// A call that is signed as Slack signs.
+    /// A call with Slack's signature.
     fn signed(&self, url: &str, body: String, mime: &str) -> reqwest::RequestBuilder {
         let moment = jiff::Timestamp::now().as_second();
         self.http
@@ -165,7 +165,7 @@ impl Slack {
             .body(body)
     }
 
-    /// Calls the app until it says yes: at once, and after each of the pauses. Only events come again.
+    /// Calls the app until it answers with success: at once, and after each of the pauses. Only events are retried.
     async fn push(self: Arc<Self>, url: String, item: Item) {
         let pauses = if item.kind == Kind::Event { self.options.retries_ms.as_slice() } else { &[] };
         let mut trouble = match self.pushed(&url, &item, "").await {
@@ -181,7 +181,7 @@ impl Slack {
                 Err(trouble) => trouble,
             };
         }
-        self.stage.problem(format!("an update was never taken: {trouble}"));
+        self.stage.problem(format!("an update was never acknowledged: {trouble}"));
     }
 
     async fn pushed(&self, url: &str, item: &Item, reason: &str) -> Result<(), &'static str> {
@@ -207,7 +207,6 @@ impl Slack {
     }
 }
 
-/// Slack's signature of a body.
 pub fn signature(secret: &str, moment: i64, body: &str) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     let tag = hmac::sign(&key, format!("v0:{moment}:{body}").as_bytes());

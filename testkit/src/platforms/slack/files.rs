@@ -1,4 +1,4 @@
-//! Files: those that people send, and those that the bot uploads to an address it was given.
+//! Files that users send, and files that the bot uploads.
 
 use std::sync::Arc;
 
@@ -17,17 +17,16 @@ use super::{
 };
 use crate::platforms::stage::{GivenFile, Shown, ShownFile};
 
-/// A file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stored {
     name: String,
     mime: String,
-    /// How long it was said to be.
+    /// The announced length.
     length: usize,
     content: Option<Bytes>,
 }
 
-/// What the bot sends to the address it was given: the content as it is, or as the one part of a form.
+/// Receives an upload of the bot: the plain content, or the only part of a form.
 pub(super) async fn upload(
     Shared(slack): Shared<Arc<Slack>>,
     Path(id): Path<String>,
@@ -50,7 +49,7 @@ pub(super) async fn upload(
     format!("OK - {length}").into_response()
 }
 
-/// The content of a file, however it is wrapped.
+/// The content of an upload, with or without a form around it.
 fn content(mime: &str, body: Bytes) -> Option<Bytes> {
     if !mime.starts_with("multipart/form-data") {
         return Some(body);
@@ -61,7 +60,7 @@ fn content(mime: &str, body: Bytes) -> Option<Bytes> {
     Some(body.slice(start..start + length))
 }
 
-/// A file that a person sent; who has no right to it is sent to a page to sign in.
+/// Serves a file of the user. A caller without the token is redirected to a login page.
 pub(super) async fn download(
     Shared(slack): Shared<Arc<Slack>>,
     Path(id): Path<String>,
@@ -79,7 +78,7 @@ pub(super) async fn download(
 }
 
 impl Slack {
-    /// A file that comes with a person's message.
+    /// Stores a file of the user's message and returns its description.
     pub(super) fn given(&self, file: &GivenFile) -> Value {
         let id = self.fresh("F");
         let content = STANDARD.decode(&file.base64).unwrap_or_default();

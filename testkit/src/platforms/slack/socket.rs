@@ -19,31 +19,30 @@ use tokio::{
 
 use super::Slack;
 
-/// How often it is asked whether the app is still there.
+/// Interval of pings.
 const PING: Duration = Duration::from_secs(5);
-/// How long after a warning a connection is closed.
+/// Time from the announcement to the closing of a connection.
 const WARNING: Duration = Duration::from_secs(10);
 
-/// What is done with a connection.
+/// An instruction for a connection's task.
 #[derive(Debug)]
 enum Order {
     Send(String),
     Close,
-    /// As if somebody had pulled the plug.
+    /// Breaks the connection without a close frame.
     Cut,
 }
 
-/// One connection.
 #[derive(Debug)]
 pub(super) struct Line {
     pub number: u64,
-    /// Whether it was announced that it will be closed.
+    /// True if its closing was announced.
     pub is_leaving: bool,
     orders: mpsc::UnboundedSender<Order>,
 }
 
 impl Line {
-    /// Whether a frame is on its way.
+    /// Queues a frame; returns false if the connection has ended.
     pub(super) fn send(&self, frame: String) -> bool {
         self.orders.send(Order::Send(frame)).is_ok()
     }
@@ -55,14 +54,14 @@ pub(super) struct Ticket {
     ticket: String,
 }
 
-/// Takes a connection, if its address was not used before.
+/// Accepts a connection, if its one-time address was not used before.
 pub(super) async fn connect(
     Shared(slack): Shared<Arc<Slack>>,
     Query(Ticket { ticket }): Query<Ticket>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     if !slack.lock().tickets.remove(&ticket) {
-        slack.stage.problem("a connection with an address that is not, or no longer, good");
+        slack.stage.problem("a connection with an unknown or used address");
         return StatusCode::UNAUTHORIZED.into_response();
     }
     upgrade.on_upgrade(move |socket| serve(slack, socket))
@@ -84,14 +83,14 @@ async fn serve(slack: Arc<Slack>, mut socket: WebSocket) {
         tokio::select! {
             order = inbox.recv() => match order {
                 Some(Order::Send(frame)) => if socket.send(Message::text(frame)).await.is_err() { break },
-                // The other side says goodbye, too, and that ends it.
+                // The other side answers with a close frame, and that ends the connection.
                 Some(Order::Close) => if socket.send(Message::Close(None)).await.is_err() { break },
                 Some(Order::Cut) | None => break,
             },
             message = socket.recv() => match message {
                 Some(Ok(Message::Text(text))) => slack.heard(&text),
                 Some(Ok(Message::Binary(_))) => slack.stage.problem("a binary frame"),
-                // Pings and goodbyes are answered underneath.
+                // The WebSocket library answers pings and close frames.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_))) => {}
                 Some(Err(_)) | None => break,
             },
@@ -102,7 +101,7 @@ async fn serve(slack: Arc<Slack>, mut socket: WebSocket) {
 }
 
 impl Slack {
-    /// A connection is there: what waited for it is sent, and those that were to be closed are.
+    /// Registers a connection, sends the waiting updates, and closes the connections whose closing was announced.
     fn attach(self: &Arc<Self>, orders: mpsc::UnboundedSender<Order>) -> u64 {
         let mut inner = self.lock();
         inner.count += 1;
@@ -120,7 +119,7 @@ impl Slack {
         number
     }
 
-    /// A connection is gone: what was not acknowledged over it goes over another.
+    /// Removes a connection and sends its unacknowledged updates over another.
     fn detach(self: &Arc<Self>, number: u64) {
         let mut inner = self.lock();
         inner.lines.retain(|line| line.number != number);
@@ -141,7 +140,7 @@ impl Slack {
         }
     }
 
-    /// How many connections there are.
+    /// Number of open connections.
     pub fn connections(&self) -> usize {
         self.lock().lines.len()
     }
@@ -166,7 +165,7 @@ impl Slack {
         });
     }
 
-    /// All connections break without a word.
+    /// Breaks all connections without notice.
     pub fn cut(&self) {
         for line in &self.lock().lines {
             let _ = line.orders.send(Order::Cut);

@@ -1,4 +1,4 @@
-//! The Web API: methods take forms or JSON, and answer with JSON that says itself whether it went well.
+//! The Web API: methods take forms or JSON, and answer with JSON that contains its own success flag.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -16,23 +16,22 @@ use super::{BOT, BOT_ID, Slack, TEAM, blocks};
 use crate::platforms::stage::{Fault, Shown};
 
 const LONGEST_TEXT: usize = 40_000;
-/// What is changed may be less long than what is new.
+/// An edited message has a lower limit than a new one.
 const LONGEST_UPDATE: usize = 4_000;
-/// How often something may be said in a channel.
+/// Minimum interval of messages in a channel.
 const PACE: Duration = Duration::from_secs(1);
 
-/// The arguments of a call.
 pub(super) type Fields = BTreeMap<String, String>;
 
-/// What a method returns, or Slack's name for what is wrong.
+/// The result of a method, or Slack's error name.
 pub(super) type Answer = Result<Value, Refusal>;
 
-/// Why a method was not carried out.
+/// The reason why a method failed.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// By its name.
+    /// Slack's error name.
     Named(&'static str),
-    /// Because it was too much.
+    /// The rate limit was exceeded.
     Busy,
 }
 
@@ -42,7 +41,6 @@ impl From<&'static str> for Refusal {
     }
 }
 
-/// A call of a method.
 pub(super) async fn call(
     Shared(slack): Shared<Arc<Slack>>,
     Path(method): Path<String>,
@@ -77,7 +75,7 @@ fn busy(after: u64) -> Response {
     (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, after.to_string())], answer).into_response()
 }
 
-/// Reads the arguments, however they are sent.
+/// Reads the arguments from a form or from JSON.
 fn fields(headers: &HeaderMap, body: &Bytes) -> Result<(Fields, bool), Refusal> {
     let mime = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if mime.starts_with("application/json") {
@@ -122,7 +120,7 @@ impl Slack {
         }
     }
 
-    /// Whether the caller's token is good for the method.
+    /// Checks that the caller's token is valid for the method.
     fn admit(&self, method: &str, headers: &HeaderMap, fields: &Fields) -> Result<(), Refusal> {
         let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = header
@@ -138,7 +136,7 @@ impl Slack {
         }
     }
 
-    /// Whether something may be said in a channel, and in a thread of it.
+    /// Checks that the bot may write in a channel, and in a thread of it.
     pub(super) fn open_to(&self, chat: &str, thread: Option<&str>) -> Result<(), Refusal> {
         if self.options.outside.iter().any(|it| it == chat) {
             return Err("not_in_channel".into());
@@ -216,7 +214,7 @@ impl Slack {
         Ok(json!({}))
     }
 
-    /// What is said in a thread takes its status away.
+    /// A message in a thread clears its status.
     pub(super) fn forget_status(&self, chat: &str, thread: Option<&str>) {
         let Some(thread) = thread else { return };
         self.lock().statuses.remove(&(chat.to_owned(), thread.to_owned()));
@@ -258,11 +256,11 @@ impl Slack {
         Ok((text, buttons))
     }
 
-    /// Writes down what no text should contain.
+    /// Records contents that no text should have.
     pub(super) fn look_at(&self, text: &str) {
         let calls_all = ["<!channel", "<!here", "<!everyone"].iter().any(|word| text.contains(word));
         if calls_all {
-            self.stage.problem(format!("everybody is called: {text}"));
+            self.stage.problem(format!("the text notifies the whole channel: {text}"));
         }
         let is_escaped = |rest: &str| ["amp;", "lt;", "gt;"].iter().any(|name| rest.starts_with(name));
         if text.split('&').skip(1).any(|rest| !is_escaped(rest)) {
@@ -271,7 +269,7 @@ impl Slack {
     }
 }
 
-/// An argument that has to be there.
+/// A required argument.
 pub(super) fn required<'a>(fields: &'a Fields, name: &str) -> Result<&'a str, Refusal> {
     fields
         .get(name)

@@ -1,4 +1,4 @@
-//! What a method is told: as JSON, or as a form, in which every value is a text and files have names.
+//! The arguments of a method: JSON, or a form, in which every value is a text and files have names.
 
 use axum::{
     body::Bytes,
@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 
 use crate::platforms::stage::ShownFile;
 
-/// The values of a call.
 #[derive(Debug, Default)]
 pub(super) struct Body {
     values: Map<String, Value>,
@@ -71,13 +70,13 @@ impl Body {
     }
 }
 
-/// A header of a part, whatever its case.
+/// A header of a part, ignoring case.
 fn header_of<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let mut headers = head.lines().filter_map(|line| line.split_once(':'));
     headers.find(|(key, _)| key.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
-/// A parameter of a header, with quotation marks or without.
+/// A parameter of a header, with or without quotes.
 fn parameter(header: &str, name: &str) -> Option<String> {
     let mut parameters = header.split(';').filter_map(|it| it.split_once('='));
     parameters.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().trim_matches('"').to_owned())

@@ -1,6 +1,6 @@
-//! Reads the HTML that bots send, as Telegram does: what is not a known tag, or is not closed, is an error.
+//! Parses the HTML that bots send, as Telegram does: an unknown or unclosed tag is an error.
 
-/// What can be written in a message.
+/// The supported tags.
 const TAGS: [&str; 16] = [
     "b",
     "strong",
@@ -20,7 +20,7 @@ const TAGS: [&str; 16] = [
     "tg-emoji",
 ];
 
-/// The text that people see. `unknown` are tags that this server does not know.
+/// The visible text. `unknown` lists tags that this server does not know.
 pub(super) fn visible(html: &str, unknown: &[String]) -> Result<String, String> {
     let mut text = String::new();
     let mut open: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! What a bot can do, with Telegram's limits and in its words.
+//! The bot's methods, with Telegram's limits and error texts.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ const ACTIONS: [&str; 4] = ["typing", "upload_document", "upload_photo", "record
 
 type Result = std::result::Result<Value, Refusal>;
 
-/// A mistake of the caller.
+/// An error of the caller.
 fn bad(words: impl Into<String>) -> Refusal {
     Refusal::new(400, words)
 }
@@ -94,7 +94,7 @@ impl Telegram {
         self.show(body, words)
     }
 
-    /// Shows a message, if there is such a place and everything about it is right.
+    /// Shows a message, if its chat and thread exist and its contents are valid.
     fn show(&self, body: &Body, words: Words) -> Result {
         let chat = self.chat(body)?;
         let thread = body.text("message_thread_id");
@@ -229,7 +229,7 @@ impl Telegram {
     }
 }
 
-/// The words of a message, as they were sent and as they are seen.
+/// The text of a message, as it was sent and as the user sees it.
 struct Words {
     sent: String,
     visible: String,

@@ -11,17 +11,17 @@ use tokio::time::{sleep, timeout};
 use super::{Refusal, Telegram, body::Body};
 use crate::calls::http;
 
-/// How long a webhook may take to answer.
+/// Time for a webhook to answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// How long it takes until a push is repeated: first, and at most.
+/// Pause before a push is repeated: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// No poll waits longer.
+/// Longest time that a poll waits, in seconds.
 const LONGEST_POLL: u64 = 50;
 
-/// Where updates are pushed.
+/// The address to push updates to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Webhook {
     pub(super) url: String,
@@ -29,7 +29,7 @@ pub(super) struct Webhook {
 }
 
 impl Telegram {
-    /// Adds an update, unless nobody wants its kind.
+    /// Adds an update, unless the bot has not asked for its kind.
     pub(super) fn add(&self, kind: &str, content: &Value) {
         let mut inner = self.lock();
         if inner.kinds.as_ref().is_some_and(|kinds| !kinds.iter().any(|it| it == kind)) {
@@ -43,13 +43,13 @@ impl Telegram {
         self.news.send_modify(|count| *count += 1);
     }
 
-    /// Delivers something that may be no update at all.
+    /// Delivers a value that need not be a valid update.
     pub fn bring(&self, update: Value) {
         self.lock().again.push(update);
         self.news.send_modify(|count| *count += 1);
     }
 
-    /// Notes which kinds of updates are wanted.
+    /// Records the kinds of updates that the bot asks for.
     pub(super) fn want(&self, body: &Body) {
         if let Some(kinds) = body.value("allowed_updates").and_then(Value::as_array) {
             let kinds = kinds.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect();
@@ -57,7 +57,6 @@ impl Telegram {
         }
     }
 
-    /// `getUpdates`.
     pub(super) async fn poll(&self, body: &Body) -> Result<Value, Refusal> {
         self.want(body);
         let mine = {
@@ -72,7 +71,7 @@ impl Telegram {
             inner.poller += 1;
             inner.poller
         };
-        // A poll that waits learns that it is not the only one.
+        // Wakes a waiting poll, which ends because it is no longer the only one.
         self.news.send_modify(|count| *count += 1);
         self.confirm(body.number("offset").unwrap_or_default());
         let limit = body.number("limit").and_then(|it| usize::try_from(it).ok()).unwrap_or(100).clamp(1, 100);
@@ -106,7 +105,7 @@ impl Telegram {
         }
     }
 
-    /// Forgets everything before `offset`.
+    /// Removes all updates before `offset`.
     fn confirm(&self, offset: i64) {
         let mut inner = self.lock();
         let before = inner.waiting.len();

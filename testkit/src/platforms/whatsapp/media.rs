@@ -1,4 +1,4 @@
-//! Files: what people send can be fetched, and what is to be sent is left here first.
+//! Files: those of users can be downloaded, and those of the bot are uploaded before they are sent.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{Complaint, WhatsApp, answered};
 use crate::platforms::stage::{GivenFile, Shown, ShownFile};
 
-/// What a document may be.
+/// Allowed media types of a document.
 const KINDS: [&str; 8] = [
     "text/plain",
     "application/pdf",
@@ -28,7 +28,6 @@ const KINDS: [&str; 8] = [
     "application/vnd.openxmlformats-officedocument.presentationml.presentation",
 ];
 
-/// A file.
 #[derive(Debug, Clone)]
 pub(super) struct Media {
     pub(super) mime: String,
@@ -36,7 +35,7 @@ pub(super) struct Media {
 }
 
 impl Media {
-    /// What a person sends.
+    /// A file of the user.
     pub(super) fn given(file: &GivenFile) -> Self {
         let bytes = STANDARD.decode(&file.base64).unwrap_or_default();
         Self { mime: file.mime.clone(), bytes: bytes.into() }
@@ -44,7 +43,7 @@ impl Media {
 }
 
 impl WhatsApp {
-    /// A file that was left here, as a person gets it.
+    /// An uploaded file, as the user receives it.
     pub(super) fn file(&self, id: &str, shown: &Shown) -> Result<ShownFile, Complaint> {
         let inner = self.lock();
         let media = inner.media.get(id).ok_or_else(|| Complaint::unknown(id))?;
@@ -56,7 +55,7 @@ impl WhatsApp {
 
 type Service = Shared<Arc<WhatsApp>>;
 
-/// `POST /{number}/media`.
+/// Handles `POST /{number}/media`.
 pub(super) async fn upload(
     Shared(service): Service,
     Path(path): Path<Vec<String>>,
@@ -77,7 +76,7 @@ pub(super) async fn upload(
     }
 }
 
-/// The file in a form.
+/// Reads the file from a form.
 fn received(headers: &HeaderMap, body: &[u8]) -> Result<Media, Complaint> {
     let mime = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let boundary = mime.strip_prefix("multipart/form-data; boundary=").unwrap_or_default().trim_matches('"');
@@ -101,7 +100,6 @@ fn received(headers: &HeaderMap, body: &[u8]) -> Result<Media, Complaint> {
     Ok(Media { mime: kind.to_owned(), bytes: Bytes::copy_from_slice(file.body) })
 }
 
-/// A field of a form.
 struct Field<'a> {
     name: String,
     has_filename: bool,
@@ -109,7 +107,7 @@ struct Field<'a> {
     body: &'a [u8],
 }
 
-/// The fields of a form; nothing if it is none.
+/// The fields of a form; `None` if the body is not a form.
 fn form<'a>(body: &'a [u8], boundary: &str) -> Option<Vec<Field<'a>>> {
     if boundary.is_empty() {
         return None;
@@ -141,7 +139,7 @@ fn field(part: &[u8]) -> Option<Field<'_>> {
     })
 }
 
-/// `GET /{id}`: where a file is, or whose number it is.
+/// Handles `GET /{id}`: the address of a file, or the owner of a number.
 pub(super) async fn describe(
     Shared(service): Service,
     Path(path): Path<Vec<String>>,
@@ -172,7 +170,7 @@ pub(super) async fn describe(
     answered(fault, answer)
 }
 
-/// The file itself.
+/// Serves the file itself.
 pub(super) async fn download(
     Shared(service): Service,
     Path(id): Path<String>,
@@ -181,9 +179,9 @@ pub(super) async fn download(
     if let Err(response) = service.admit("media.download", &headers).await {
         return response;
     }
-    // The real one answers with a page for people.
+    // The real one answers with an HTML page.
     if !headers.contains_key(header::USER_AGENT) {
-        service.stage.problem("media.download: whoever fetches a file has to say who they are");
+        service.stage.problem("media.download: the User-Agent header is missing");
         return (StatusCode::FORBIDDEN, "<html>Sorry, this content isn't available right now</html>")
             .into_response();
     }

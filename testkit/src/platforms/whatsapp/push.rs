@@ -16,27 +16,26 @@ use crate::{
     platforms::stage::{Said, Tap},
 };
 
-/// So often a call is repeated; the real one goes on for a week.
+/// Maximum number of attempts; the real one retries for a week.
 const ATTEMPTS: u32 = 60;
 
-/// How long it waits before it repeats a call.
+/// Pause before a call is repeated.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long an answer may take.
+/// Time for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// A call.
 #[derive(Debug, Clone)]
 pub(super) struct Push {
     body: Bytes,
     signature: String,
-    /// How many updates it brings.
+    /// Number of updates in the call.
     updates: usize,
     pub(super) is_update: bool,
 }
 
-/// What a person did, as the webhook is told about it.
+/// An action of the user, as an update for the webhook.
 #[derive(Debug)]
 pub(super) struct Heard {
     message: Value,
@@ -44,7 +43,7 @@ pub(super) struct Heard {
 }
 
 impl Heard {
-    /// They said something.
+    /// The user sent a message.
     pub(super) fn said(id: &str, said: Said, file: Option<(String, Media)>) -> Self {
         let (kind, content) = match file {
             None => ("text", json!({ "body": said.text })),
@@ -72,7 +71,7 @@ impl Heard {
         heard
     }
 
-    /// They chose a button.
+    /// The user chose a button.
     pub(super) fn tapped(id: &str, tap: &Tap, token: &str, is_list: bool) -> Self {
         let kind = if is_list { "list_reply" } else { "button_reply" };
         let content = json!({ "type": kind, kind: { "id": token, "title": tap.label } });
@@ -84,7 +83,7 @@ impl Heard {
     fn new(id: &str, from: &str, name: &str, kind: &str, content: &Value) -> Self {
         let mut message = json!({ "id": id, "timestamp": now().to_string(), "type": kind, kind: content });
         let mut contact = json!({ "profile": { "name": name } });
-        // Who has chosen a username has no number.
+        // A user with a username has no phone number.
         if from.contains('.') {
             put(&mut message, "from_user_id", json!(from));
             put(&mut contact, "user_id", json!(from));
@@ -99,7 +98,7 @@ impl Heard {
 }
 
 impl Push {
-    /// People did something, all of which is told at once.
+    /// A call with the actions of one or more users.
     pub(super) fn messages(options: &Options, heard: Vec<Heard>) -> Self {
         let updates = heard.len();
         let (messages, contacts): (Vec<_>, Vec<_>) =
@@ -108,7 +107,7 @@ impl Push {
         Self { updates, is_update: true, ..push }
     }
 
-    /// What became of a message of ours.
+    /// A call with the delivery status of the bot's message.
     pub(super) fn status(options: &Options, id: &str, person: &str, is_sent: bool) -> Self {
         let mut status = json!({ "id": id, "timestamp": now().to_string(), "recipient_id": person });
         put(&mut status, "status", json!(if is_sent { "sent" } else { "failed" }));
@@ -136,20 +135,19 @@ impl Push {
     }
 }
 
-/// Adds a field to an object.
 fn put(object: &mut Value, name: &str, value: Value) {
     if let Some(fields) = object.as_object_mut() {
         fields.insert(name.to_owned(), value);
     }
 }
 
-/// The signature of a body, as it is sent with it.
+/// The value of the signature header.
 pub fn sign(secret: &str, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     hmac::sign(&key, body).as_ref().iter().fold("sha256=".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
-/// Makes one call after the other, until the service is gone.
+/// Makes one call after the other, until the service has ended.
 pub(super) async fn deliver(service: Weak<WhatsApp>, mut queue: mpsc::UnboundedReceiver<Push>) {
     let http = http();
     while let Some(push) = queue.recv().await {
@@ -187,10 +185,10 @@ async fn call(service: &Arc<WhatsApp>, http: &reqwest::Client, push: &Push) {
         }
         pause = wait(pause).await;
     }
-    service.stage.problem("webhook: an update was never taken");
+    service.stage.problem("webhook: an update was never acknowledged");
 }
 
-/// Where to call; nowhere as long as what is there does not know the verify token.
+/// The address to call; `None` while its webhook does not accept the verify token.
 async fn webhook(service: &WhatsApp) -> Option<String> {
     let webhook = service.lock().webhook.clone();
     if webhook.is_some() {
@@ -201,7 +199,7 @@ async fn webhook(service: &WhatsApp) -> Option<String> {
     Some(webhook)
 }
 
-/// Waits, and says how long to wait the next time.
+/// Waits, and returns the next pause.
 async fn wait(pause: Duration) -> Duration {
     tokio::time::sleep(pause).await;
     (pause * 2).min(LONGEST_PAUSE)

@@ -1,4 +1,4 @@
-//! What the Graph API takes, and what it says to the rest.
+//! The rules of the Graph API, and its error messages.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::platforms::stage::{Shown, ShownButton, ShownFile};
 
-/// Why something is not done, in Graph's words.
+/// An error of the Graph API, with its texts.
 #[derive(Debug, Clone)]
 pub(super) struct Complaint {
     code: u32,
@@ -38,7 +38,7 @@ impl Complaint {
         Self::new(100, format!("Unsupported post request. Object with ID '{id}' does not exist"))
     }
 
-    /// A parameter is not as it should be.
+    /// A parameter has an invalid value.
     pub(super) fn invalid(details: impl Into<String>) -> Self {
         Self::new(131_009, "(#131009) Parameter value is not valid").because(details)
     }
@@ -47,12 +47,12 @@ impl Complaint {
         Self::new(131_008, "(#131008) Required parameter is missing").because(name)
     }
 
-    /// Whether a careful client could not have known: too late, or too fast.
+    /// Returns true if even a careful client could not have avoided it: too late, or too fast.
     pub(super) fn is_circumstance(&self) -> bool {
         matches!(self.code, 131_047 | 131_056)
     }
 
-    /// In an answer and in a status alike.
+    /// The same JSON is used in an answer and in a status.
     pub(super) fn json(&self) -> Value {
         let mut error = json!({
             "message": self.message, "type": "OAuthException", "code": self.code, "fbtrace_id": "Afake",
@@ -76,17 +76,17 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// What is said, and to whom.
+/// A valid message and its recipient.
 #[derive(Debug, Default)]
 pub(super) struct Spoken {
     pub(super) person: String,
     pub(super) shown: Shown,
-    /// The file, by its id.
+    /// The id of an uploaded file.
     pub(super) media: Option<String>,
     pub(super) is_list: bool,
 }
 
-/// Checks that a message was read and something is typed; its id.
+/// Checks a read receipt with a typing indicator; returns the message's id.
 pub(super) fn read(body: &Value) -> Result<&str, Complaint> {
     let fields = fields(body, &["messaging_product", "status", "message_id", "typing_indicator"])?;
     product(fields)?;
@@ -133,7 +133,7 @@ fn product(fields: &Map<String, Value>) -> Result<(), Complaint> {
     Err(Complaint::new(100, "(#100) The parameter messaging_product is required."))
 }
 
-/// A number with its country, or the id of somebody who has chosen a username.
+/// A phone number with its country code, or the id of a user with a username.
 fn person(fields: &Map<String, Value>) -> Result<String, Complaint> {
     let is_number = |it: &str| (7..=15).contains(&it.len()) && it.bytes().all(|byte| byte.is_ascii_digit());
     let is_id = |it: &str| {
@@ -163,7 +163,7 @@ fn document(content: &Value) -> Result<Spoken, Complaint> {
     let fields = fields(content, &["id", "filename", "caption"])?;
     let caption =
         if fields.contains_key("caption") { limited(fields, "caption", 1_024)? } else { String::new() };
-    // Without a name it would be shown as “untitled”.
+    // Without a name the real one would show “untitled”.
     let file = Some(ShownFile { name: limited(fields, "filename", 240)?, ..ShownFile::default() });
     let media = Some(text(fields, "id")?.to_owned());
     Ok(Spoken { shown: Shown { text: caption, file, ..Shown::default() }, media, ..Spoken::default() })
@@ -224,7 +224,7 @@ fn rows(action: &Value) -> Result<Vec<ShownButton>, Complaint> {
     Ok(all)
 }
 
-/// The fields of an object, none of which may be unknown.
+/// The fields of an object; unknown ones are an error.
 fn fields<'a>(value: &'a Value, known: &[&str]) -> Result<&'a Map<String, Value>, Complaint> {
     let fields = value.as_object().ok_or_else(|| Complaint::invalid("an object is expected"))?;
     match fields.keys().find(|key| !known.contains(&key.as_str())) {
@@ -237,7 +237,7 @@ fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a str, Compl
     fields.get(name).and_then(Value::as_str).ok_or_else(|| Complaint::missing(name))
 }
 
-/// A text that is neither empty nor too long, however characters are counted.
+/// A text that is neither blank nor too long, counted in UTF-16 units.
 fn limited(fields: &Map<String, Value>, name: &str, most: usize) -> Result<String, Complaint> {
     let text = text(fields, name)?;
     let length = text.encode_utf16().count();

@@ -94,7 +94,7 @@ const CASES: &[Case] = &[
         "wants a login",
         "greet; hear; refuse 2 -32000 'Authentication required'; stay",
         FAILED,
-        "wants somebody to log in",
+        "needs a login",
     ),
     case("does not name its session", "greet; hear; answer 2 '{}'; stay", FAILED, "did not name it"),
     case(
@@ -139,15 +139,15 @@ const CASES: &[Case] = &[
         "",
     ),
     case("ends a tool that it never began", "begin; tooled t9 completed; say hi; finish; stay", DONE, ""),
-    case("never answers", "begin; hang", FAILED, "said nothing for"),
-    case("hangs while it speaks", "begin; say hi; hang", FAILED, "said nothing for"),
+    case("never answers", "begin; hang", FAILED, "sent nothing for"),
+    case("hangs while it speaks", "begin; say hi; hang", FAILED, "sent nothing for"),
     case(
         "hangs while it thinks",
         r#"begin; update '{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"hm"}}'; hang"#,
         FAILED,
-        "said nothing for",
+        "sent nothing for",
     ),
-    case("hangs in a tool", "begin; tool t1 execute in_progress; hang", FAILED, "said nothing for"),
+    case("hangs in a tool", "begin; tool t1 execute in_progress; hang", FAILED, "sent nothing for"),
     case(
         "writes a line of 100 MB",
         "begin; head -c 100000000 /dev/zero | tr '\\0' a; finish; stay",
@@ -301,8 +301,8 @@ async fn run(case: &Case) -> World {
     let mut options = options(&script(case.script));
     let hangs = case.script.contains("hang");
     if hangs {
-        options.patience.start = Duration::from_secs(1);
-        options.patience.silence = Duration::from_secs(2);
+        options.agent.patience.start = Duration::from_secs(1);
+        options.agent.patience.silence = Duration::from_secs(2);
     }
     let limits = Limits { request: Duration::from_millis(500), ..Limits::default() };
     let mut world = World::bounded(options, limits).await;

@@ -95,7 +95,7 @@ async fn play(name: &str) -> (World, Session) {
     let path = lines.path().to_str().unwrap();
     let mut options = options(&["/bin/bash", "-c", PLAYER, "player", path].map(str::to_owned));
     // A program that is slow because the machine is does what it is told all the same.
-    options.patience.interrupt = Duration::from_secs(20);
+    options.agent.patience.interrupt = Duration::from_secs(20);
     let limits = Limits { runner_grace: Duration::from_secs(30), ..Limits::default() };
     let mut world = World::bounded(options, limits).await;
     let session = world.session().await;

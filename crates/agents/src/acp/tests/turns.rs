@@ -74,8 +74,8 @@ async fn rules_decide_without_asking_anybody() {
     let text = format!("{MAY}\nbegin; may a 'ls -l'; may b 'rm -r x'; say ok; finish; stay");
     let mut options = options(&script(&text));
     // The built-in rules allow `ls` in a sandbox only, which an agent that runs it by itself cannot have.
-    options.rules.push(Rule::new("bash", "ls *", Action::Allow));
-    options.rules.push(Rule::new("bash", "rm *", Action::Deny));
+    options.agent.program.rules.push(Rule::new("bash", "ls *", Action::Allow));
+    options.agent.program.rules.push(Rule::new("bash", "rm *", Action::Deny));
     let mut world = World::new(options).await;
     let session = world.turn(Person::Sleeps).await;
     assert_eq!(asked(&world), []);
@@ -168,7 +168,7 @@ async fn commands_end_with_the_turn_that_is_stopped() {
         ask b terminal/create '{"sessionId":"s1","command":"echo $$ >> .pids; sleep 600"}'; hear
         while [ $(wc -l < .pids) -lt 2 ]; do sleep 0.05; done; say hi; hear; finish; stay"#;
     let mut options = options(&script(text));
-    options.rules.push(Rule::new("bash", "*", Action::Allow));
+    options.agent.program.rules.push(Rule::new("bash", "*", Action::Allow));
     let mut world = World::new(options).await;
     let session = world.session().await;
     world.submit(&session, "please").await;
@@ -250,7 +250,11 @@ async fn an_agent_that_has_forgotten_begins_anew_and_people_are_told() {
     world.submit(&session, "again").await;
     world.until_idle(&session, Person::Agrees).await;
     assert_eq!(world.ends(&session), [EndReason::Completed, EndReason::Completed]);
-    assert!(world.errors()[0].contains("does not know this conversation any more"), "{:?}", world.errors());
+    assert!(
+        world.errors()[0].contains("begins a new one without memory of this session"),
+        "{:?}",
+        world.errors()
+    );
     finish(world).await;
 }
 
@@ -258,7 +262,7 @@ async fn an_agent_that_has_forgotten_begins_anew_and_people_are_told() {
 async fn an_idle_program_is_stopped_and_starts_again() {
     let text = "if [ -e .again ]; then greet; hear; answer 2 '{}'; hear; finish; stay; fi; touch .again; begin; finish; stay";
     let mut options = options(&script(text));
-    options.keeping.idle = Duration::from_millis(50);
+    options.agent.keeping.idle = Duration::from_millis(50);
     let mut world = World::new(options).await;
     let session = world.turn(Person::Agrees).await;
     let first = std::fs::read_to_string(world.project.path().join(".pids")).unwrap();

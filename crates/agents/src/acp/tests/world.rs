@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::bus::Bus;
 use engine::limits::Limits;
 use engine::memory::Memory;
-use engine::ports::{NoUndo, Resolved, Runners, SystemRandom, Unresolved, Wanted};
+use engine::ports::{Clock, NoUndo, Resolved, Runners, SystemRandom, Unresolved, Wanted};
 use engine::{Parts, Sessions};
 use futures::future::{BoxFuture, FutureExt};
 use protocol::config::PermissionMode;
@@ -19,17 +19,17 @@ use protocol::{PartBody, Session, SessionId};
 use tempfile::TempDir;
 
 use crate::acp::{Acp, Options};
-use crate::external::{Bounds, Keeping, Patience};
+use crate::external::{self, Bounds, Driver, Keeping, Patience};
 use crate::native::permission::defaults;
 use crate::onlooker::{Onlooker, Ticking, assert_gone};
 pub(super) use crate::onlooker::{Person, lives};
 use crate::published::Published;
-use crate::roster::{About, External as _};
+use crate::roster::{About, External as _, Program};
 
 /// What the agent is called.
 pub(super) const AGENT: &str = "acp:fake";
 
-struct OneRunner(Acp);
+struct OneRunner(Driver<Acp>);
 
 impl Runners for OneRunner {
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
@@ -43,7 +43,7 @@ impl Runners for OneRunner {
 
 pub(super) struct World {
     onlooker: Onlooker,
-    pub(super) acp: Acp,
+    pub(super) acp: Driver<Acp>,
     memory: Arc<Memory>,
     limits: Limits,
 }
@@ -64,23 +64,23 @@ impl DerefMut for World {
 
 /// How an agent is run in tests, unless a test says otherwise: what takes long in the world takes a moment here.
 pub(super) fn options(command: &[String]) -> Options {
-    Options {
-        about: About {
-            id: AGENT.to_owned(),
-            name: "Fake".to_owned(),
-            description: "An agent for tests".to_owned(),
-            models: vec!["default".to_owned()],
-            has_providers: true,
-            abilities: Options::ABILITIES,
-        },
+    let about = About {
+        id: AGENT.to_owned(),
+        name: "Fake".to_owned(),
+        description: "An agent for tests".to_owned(),
+        models: vec!["default".to_owned()],
+        has_providers: true,
+        abilities: Options::ABILITIES,
+    };
+    let program = Program {
         command: command.to_vec(),
         environment: BTreeMap::new(),
         hidden: Vec::new(),
-        closed: workspace::files::Closed::default(),
         mode: PermissionMode::Ask,
         rules: defaults(),
-        servers: BTreeMap::new(),
-        sandbox: None,
+        idle: Duration::from_mins(10),
+    };
+    let agent = external::Options {
         bounds: Bounds { line: 1024 * 1024, linger: Duration::from_millis(300), ..Bounds::default() },
         patience: Patience {
             start: Duration::from_secs(20),
@@ -89,8 +89,10 @@ pub(super) fn options(command: &[String]) -> Options {
             ..Patience::default()
         },
         keeping: Keeping { pause: Duration::from_millis(10), ..Keeping::default() },
-        clock: Arc::new(Ticking(AtomicI64::new(1_794_724_000_000))),
-    }
+        ..external::Options::new(about, program)
+    };
+    let closed = workspace::files::Closed::default();
+    Options { agent, servers: BTreeMap::new(), sandbox: None, closed }
 }
 
 impl World {
@@ -123,14 +125,14 @@ impl World {
         bus: Arc<Bus>,
         limits: Limits,
     ) -> Self {
-        let clock = Arc::clone(&options.clock);
+        let clock = Arc::new(Ticking(AtomicI64::new(1_794_724_000_000)));
         let sessions: Arc<Mutex<Option<Sessions>>> = Arc::default();
         let wakes = Arc::clone(&sessions);
         let wake = move |session: SessionId, why: String| {
             let sessions = wakes.lock().unwrap().clone().unwrap();
             tokio::spawn(async move { sessions.wake(&session, &why).await.unwrap() });
         };
-        let acp = Acp::new(options, Arc::new(wake));
+        let acp = Driver::new(Acp::new(options), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(wake));
         let made = Sessions::new(Parts {
             log: memory.clone(),
             reads: memory.clone(),

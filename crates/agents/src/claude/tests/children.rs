@@ -230,7 +230,7 @@ async fn a_subagent_that_says_nothing_more_is_not_waited_for_for_ever() {
         let (mut world, _runner) = world(claude(&fake, patience), unhurried()).await;
         let session = world.session().await;
         assert_eq!(world.turn(&session, "please", Person::Agrees).await, Error);
-        assert!(world.error(&session).await.contains("said nothing more within 300ms"));
+        assert!(world.error(&session).await.contains("sent nothing for 300ms"));
         assert_eq!(settled(&world, &session).await, [Error; 2], "{acts}");
         fake.assert_gone();
     }
@@ -286,7 +286,7 @@ async fn nobody_can_go_on_with_a_subagent() {
     world.turn(&session, "please", Person::Agrees).await;
     let child = family(&world, &session).await.remove(1);
     assert_eq!(world.turn(&child, "go on", Person::Agrees).await, Error);
-    assert!(world.error(&child).await.contains("ask in the session that started it"));
+    assert!(world.error(&child).await.contains("prompt the parent session"));
     assert_eq!(fake.processes().len(), 1, "no process was started for it");
     runner.close().await;
 }

@@ -74,29 +74,37 @@ async fn programs_that_do_not_begin() {
 async fn programs_that_hang() {
     type Hasten = fn(&mut Options);
     let cases: [(Case, Hasten); 9] = [
-        (("at the start", "hang", Error, "did not begin within 300ms"), |it| it.patience.start = HASTY),
-        (("after the prompt", "prompted; hang", Error, "did not begin within 300ms"), |it| {
-            it.patience.start = HASTY;
+        (("at the start", "hang", Error, "did not begin to work on the prompt within 300ms"), |it| {
+            it.patience.start = HASTY
         }),
-        (("after nonsense", "prompted; say x; hang", Error, "did not begin within 300ms"), |it| {
-            it.patience.start = HASTY;
-        }),
-        (("after it began", "begin; hang", Error, "said nothing more within 300ms"), |it| {
+        (
+            ("after the prompt", "prompted; hang", Error, "did not begin to work on the prompt within 300ms"),
+            |it| {
+                it.patience.start = HASTY;
+            },
+        ),
+        (
+            (
+                "after nonsense",
+                "prompted; say x; hang",
+                Error,
+                "did not begin to work on the prompt within 300ms",
+            ),
+            |it| {
+                it.patience.start = HASTY;
+            },
+        ),
+        (("after it began", "begin; hang", Error, "sent nothing for 300ms"), |it| {
             it.patience.silence = HASTY;
         }),
-        (("in a text", "begin; open m1; words he; hang", Error, "said nothing more within 300ms"), |it| {
+        (("in a text", "begin; open m1; words he; hang", Error, "sent nothing for 300ms"), |it| {
             it.patience.silence = HASTY;
         }),
-        (("in a call", "begin; open m1; call m1 t1; hang", Error, "said nothing more within 300ms"), |it| {
+        (("in a call", "begin; open m1; call m1 t1; hang", Error, "sent nothing for 300ms"), |it| {
             it.patience.silence = HASTY;
         }),
         (
-            (
-                "between steps",
-                "begin; open m1; call m1 t1; called t1; hang",
-                Error,
-                "said nothing more within 300ms",
-            ),
+            ("between steps", "begin; open m1; call m1 t1; called t1; hang", Error, "sent nothing for 300ms"),
             |it| it.patience.silence = HASTY,
         ),
         (("after its result", "begin; speak m1 hello; result; hang", Completed, ""), |it| {
@@ -306,7 +314,8 @@ async fn an_attempt_that_broke_off_is_taken_back() {
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
     let fake = script("");
-    let options = Options { program: "/nonexistent/claude".into(), ..claude(&fake, patient()) };
+    let mut options = claude(&fake, patient());
+    options.program.command = vec!["/nonexistent/claude".into()];
     let (mut world, _runner) = world(options, unhurried()).await;
     let session = world.session().await;
     assert_eq!(world.turn(&session, "please", Person::Agrees).await, Error);

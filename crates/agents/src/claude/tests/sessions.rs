@@ -45,8 +45,7 @@ async fn another_server_goes_on_with_the_conversation() {
     runner.close().await;
     fake.assert_gone();
     let options = claude(&fake, patient());
-    let mut world =
-        world.restart(|wake| Claude::new(about(), options, Arc::new(Ticking::default()), wake)).await;
+    let mut world = world.restart(|wake| super::runner(options, wake)).await;
     assert_eq!(world.turn(&session, "hi again", Person::Agrees).await, EndReason::Completed);
     assert!(fake.notes().lines().last().unwrap().contains("--resume conversation-1"));
 }
@@ -184,7 +183,8 @@ async fn rules_answer_before_people_do() {
         (vec![Rule::new("edit", "*", Action::Allow)], "allow", 1),
     ] {
         let fake = script(ASKER);
-        let options = Options { rules: rules.clone(), ..claude(&fake, patient()) };
+        let mut options = claude(&fake, patient());
+        options.program.rules.clone_from(&rules);
         let (mut world, runner) = world(options, unhurried()).await;
         let session = world.session().await;
         assert_eq!(world.turn(&session, "please", Person::Agrees).await, EndReason::Completed, "{rules:?}");

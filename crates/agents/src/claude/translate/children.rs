@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::super::tools::{self, Call};
 use super::scope::{self, Scope};
 use super::{Signal, Translator};
-use crate::external::Birth;
+use crate::external::Subagent;
 
 /// Subagents at a time that get a session; others are shown as calls only.
 const MAX_CHILDREN: usize = 64;
@@ -96,7 +96,7 @@ impl Translator {
             return;
         }
         let said = |key: &str| call.input.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let birth = Birth {
+        let birth = Subagent {
             name: name.to_owned(),
             title: format!("{} (@{} subagent)", call.title, said("subagent_type")),
             prompt: said("prompt"),

@@ -67,10 +67,10 @@ programs! {
     exits_in_the_middle_of_a_word: "begin; word m Hel; exit 7" => Error, "exited with code 7";
     exits_in_the_middle_of_a_tool: "begin; runs c; exit 1" => Error, "exited with code 1";
     is_killed_in_the_middle_of_a_tool: "begin; runs c; kill -9 $$" => Error, "signal 9";
-    hangs_in_the_turn: "begin; hang" => Error, "said nothing for 2s";
-    hangs_in_a_tool: "begin; runs c; hang" => Error, "said nothing for 2s";
-    hangs_after_a_word: "begin; word m Hel; hang" => Error, "said nothing for 2s";
-    hangs_in_a_retry: "begin; tell error '\"error\":{\"message\":\"Reconnecting... 1/5\"},\"willRetry\":true'; hang" => Error, "said nothing for 2s";
+    hangs_in_the_turn: "begin; hang" => Error, "sent nothing for 2s";
+    hangs_in_a_tool: "begin; runs c; hang" => Error, "sent nothing for 2s";
+    hangs_after_a_word: "begin; word m Hel; hang" => Error, "sent nothing for 2s";
+    hangs_in_a_retry: "begin; tell error '\"error\":{\"message\":\"Reconnecting... 1/5\"},\"willRetry\":true'; hang" => Error, "sent nothing for 2s";
     is_idle_without_an_end: "begin; said m Hi; status idle; hang" => Error, "says that it is idle", "did not end the turn";
     fails_without_an_end: "begin; status systemError; hang" => Error, "says that it has failed";
     gives_up_without_an_end: "begin; tell error '\"error\":{\"message\":\"out of credit\"},\"willRetry\":false'; hang" => Error, "Codex: out of credit";
@@ -97,16 +97,16 @@ programs! {
     says_things_of_the_wrong_type: "begin; tell turn/completed '\"turn\":5'; tell item/started '\"item\":{\"type\":\"fileChange\",\"changes\":7}'; said m Hi; ends; stay" => Completed;
     answers_what_nobody_asked: "begin; answer 99 '{}'; answer 3 '{\"turn\":{\"id\":\"z\"}}'; refuse 1 late; said m Hi; ends; stay" => Completed;
     says_nothing_in_many_lines: "begin; printf '\\n\\r\\n\\n'; said m Hi; ends; stay" => Completed;
-    talks_nonsense: "begin; yes nonsense | head -n 5000; hang" => Error, "talks nonsense";
+    talks_nonsense: "begin; yes nonsense | head -n 5000; hang" => Error, "lines that cannot be read";
     says_a_hundred_megabytes: "begin; head -c 100000000 /dev/zero | tr '\\0' a; stay" => Error, "a line of more than 1048576 bytes";
     nests_too_deep: "begin; printf '%0.s[' $(seq 5000); echo; said m Hi; ends; stay" => Completed;
     floods_its_errors: "begin; head -c 5000000 /dev/zero >&2; said m Hi; ends; stay" => Completed;
 
     closes_its_output: "begin; exec 1>&-; hang" => Error, "closed its output";
-    closes_its_input: "begin; exec 0<&-; hang" => Error, "said nothing for 2s";
+    closes_its_input: "begin; exec 0<&-; hang" => Error, "sent nothing for 2s";
     leaves_a_grandchild_with_its_pipes: "sleep 600 & echo $! >> .processes; begin; exit 0" => Error, "exited with code 0";
     leaves_a_grandchild_of_its_own: "setsid sleep 600 & echo $! >> .processes; begin; said m Hi; ends; stay" => Completed;
-    ignores_the_signal: "trap '' TERM; begin; hang" => Error, "said nothing for 2s";
+    ignores_the_signal: "trap '' TERM; begin; hang" => Error, "sent nothing for 2s";
     exits_while_it_asks: "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; exit 1" => Error, "exited with code 1";
     asks_twice_at_once: "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; hear; ran c; ends; stay" => Completed;
     spends_without_end: "begin; used 10; used 10; used 5; said m Hi; used 20; ends; stay" => Completed;
@@ -131,7 +131,7 @@ async fn a_request_that_codex_takes_back_holds_nothing() {
 #[tokio::test]
 async fn a_program_that_is_not_there_says_so() {
     let mut options = options("");
-    options.command = vec!["/nonexistent/codex".into()];
+    options.program.command = vec!["/nonexistent/codex".into()];
     let mut world = World::new(options).await;
     let session = world.turn(Person::Agrees).await;
     assert_eq!(world.ends(&session), [EndReason::Error]);

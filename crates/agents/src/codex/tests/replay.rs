@@ -69,6 +69,7 @@ async fn play(name: &str, person: Person, limits: Limits) -> String {
         std::fs::write(pieces.join(format!("{number:03}")), piece).unwrap();
     }
     let session = world.session().await;
+    let mut turns = 0;
     for (number, prompt) in recording.prompts.iter().enumerate() {
         world.sessions.submit(&session.id, prompt.clone()).await.unwrap();
         if number == 0 && recording.interrupted_after.is_some() {
@@ -76,8 +77,13 @@ async fn play(name: &str, person: Person, limits: Limits) -> String {
             world.sessions.abort(&session.id).await.unwrap();
         }
         world.until_idle(&session, person).await;
+        turns += 1;
+        // Codex leaves a command running when it is interrupted, so its process was ended.
+        if recording.interrupted_after.as_deref().is_some_and(|last| last.contains("commandExecution")) {
+            break;
+        }
     }
-    assert_eq!(world.ends(&session).len(), recording.prompts.len(), "one idle for each turn");
+    assert_eq!(world.ends(&session).len(), turns, "one idle for each turn");
     world.assert_all_is_closed(&session).await;
     world.check();
     let project = session.directory.clone();

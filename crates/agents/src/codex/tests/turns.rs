@@ -63,7 +63,11 @@ async fn a_thread_that_codex_has_forgotten_begins_anew_and_says_so() {
     world.submit(&session, "again").await;
     world.until_idle(&session, Person::Agrees).await;
     assert_eq!(world.ends(&session), [EndReason::Completed]);
-    assert!(world.errors().contains("begins anew: no rollout found"), "{}", world.errors());
+    assert!(
+        world.errors().contains("without memory of this session: no rollout found"),
+        "{}",
+        world.errors()
+    );
 }
 
 #[tokio::test]
@@ -162,7 +166,7 @@ async fn rules_answer_before_people_do() {
             if own {
                 input.permission = Some(rules.clone());
             } else {
-                options.rules.clone_from(&rules);
+                options.program.rules.clone_from(&rules);
             }
             let mut world = World::new(options).await;
             let session = world.session_with(input).await;

@@ -17,14 +17,15 @@ use protocol::config::PermissionMode;
 use protocol::message::ModelRef;
 use tempfile::TempDir;
 
-use crate::codex::{Codex, NAME, Options};
-use crate::external::{Bounds, Patience, keeper::Wake};
+use crate::codex::{ABILITIES, Codex, NAME};
+use crate::external::{Bounds, Driver, Options, Patience, keeper::Wake};
 use crate::published::Published;
+use crate::roster::{About, Program};
 
 pub(super) use crate::onlooker::Person;
 use crate::onlooker::{Onlooker, Ticking, assert_gone};
 
-struct OneRunner(Codex);
+struct OneRunner(Driver<Codex>);
 
 impl Runners for OneRunner {
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
@@ -38,7 +39,7 @@ impl Runners for OneRunner {
 
 pub(super) struct World {
     onlooker: Onlooker,
-    pub(super) codex: Codex,
+    pub(super) codex: Driver<Codex>,
     memory: Arc<Memory>,
 }
 
@@ -58,18 +59,29 @@ impl DerefMut for World {
 
 /// How Codex is run in tests: what takes long in the world takes a moment here.
 pub(super) fn options(script: &str) -> Options {
-    Options {
+    let about = About {
+        id: NAME.into(),
+        name: "Codex".into(),
+        description: String::new(),
+        models: Vec::new(),
+        has_providers: false,
+        abilities: ABILITIES,
+    };
+    let program = Program {
         command: vec!["/bin/bash".into(), "-c".into(), script.into()],
         environment: BTreeMap::new(),
         hidden: Vec::new(),
         rules: Vec::new(),
         mode: PermissionMode::Ask,
         idle: Duration::from_mins(10),
+    };
+    Options {
         patience: Patience {
             start: Duration::from_secs(2),
+            answer: Duration::from_secs(2),
             interrupt: Duration::from_millis(400),
+            settle: Duration::from_millis(300),
             silence: Duration::from_secs(2),
-            ..Patience::default()
         },
         bounds: Bounds {
             line: 1024 * 1024,
@@ -77,8 +89,7 @@ pub(super) fn options(script: &str) -> Options {
             write: Duration::from_secs(1),
             ..Bounds::default()
         },
-        farewell: Duration::from_millis(300),
-        answer: Duration::from_secs(2),
+        ..Options::new(about, program)
     }
 }
 
@@ -116,7 +127,7 @@ impl World {
         let clock = Arc::new(Ticking(AtomicI64::new(1_794_724_000_000)));
         let (wakes, mut woken) = tokio::sync::mpsc::unbounded_channel();
         let wake: Wake = Arc::new(move |session, why| drop(wakes.send((session, why))));
-        let codex = Codex::new(options, Vec::new(), Arc::clone(&clock) as Arc<dyn Clock>, wake);
+        let codex = Driver::new(Codex::new(options), Arc::clone(&clock) as Arc<dyn Clock>, wake);
         let sessions = Sessions::new(Parts {
             log: memory.clone(),
             reads: memory.clone(),

@@ -8,6 +8,9 @@ use super::super::wire::{Agents, Body, Change, Command, FileChange, Progress, To
 /// Most that is kept of what a tool has put out.
 const MAX_OUTPUT: usize = 256 * 1024;
 
+/// The tool that runs commands.
+pub(super) const COMMAND: &str = "bash";
+
 /// What Codex says about a call that a person did not want.
 const DECLINED: &str = "The user rejected permission to use this specific tool call.";
 
@@ -81,7 +84,7 @@ impl Tool {
             metadata,
             status: if ran { Progress::Completed } else { command.status },
             output: command.aggregated_output.clone(),
-            ..Self::named("bash", &line, input)
+            ..Self::named(COMMAND, &line, input)
         }
     }
 
@@ -164,7 +167,7 @@ impl Tool {
         let mut metadata = self.metadata;
         let error = match self.status {
             Progress::Completed | Progress::Running | Progress::Other => {
-                if self.name == "bash" {
+                if self.name == COMMAND {
                     metadata.insert("output".into(), output.as_str().into());
                 }
                 let title = self.title;

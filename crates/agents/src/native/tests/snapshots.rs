@@ -21,7 +21,7 @@ use crate::Snapshots;
 use crate::native::mcp::Servers;
 use crate::native::{Options, built_in};
 
-/// An environment whose project is a repository.
+/// A harness whose project is a repository.
 pub(super) struct Repository {
     pub(super) harness: Harness,
     data: TempDir,
@@ -37,7 +37,7 @@ impl Repository {
     }
 
     /// Creates a repository with MCP servers.
-    pub(super) async fn with_scenarios(steps: impl IntoIterator<Item = Reply>, mcp: Servers) -> Self {
+    pub(super) async fn with_servers(steps: impl IntoIterator<Item = Reply>, mcp: Servers) -> Self {
         Self::with_all(steps, mcp, Limits::default()).await
     }
 
@@ -198,7 +198,7 @@ async fn changes_of_an_aborted_step_can_be_reverted() {
     let steps = [write("1", "a.txt", "a").and_call("2", "bash", command)];
     // Long enough for the snapshot after the abort, however busy the machine is.
     let limits = Limits { runner_grace: Duration::from_mins(10), ..Limits::default() };
-    let mut repository = Repository::bounded(steps, limits).await;
+    let mut repository = Repository::with_limits(steps, limits).await;
     let session = repository.harness.session().await;
     repository.ask(&session, "please").await;
     repository.harness.until(is_up).await;

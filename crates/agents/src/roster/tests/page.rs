@@ -15,21 +15,21 @@ const NAMES: [(&str, Kind); 4] =
 
 /// What the letters of the table stand for.
 const ABOUT: [(&str, &str); 15] = [
-    ("queue", "prompts wait while it is busy"),
-    ("steer", "a prompt can join while it is busy"),
-    ("abort", "it can be stopped"),
-    ("resume", "conversations go on after a restart"),
-    ("permissions", "it asks for permissions"),
-    ("questions", "it asks questions"),
-    ("todos", "it keeps a todo list"),
-    ("tokens", "it tells how many tokens it used"),
-    ("cost", "it tells what that cost"),
-    ("children", "its subagents are child sessions"),
-    ("retries", "it tells when it waits for its model"),
-    ("attachments", "it takes files with a prompt"),
-    ("snapshots", "what it does to files is a diff and can be taken back"),
+    ("queue", "prompts wait while the agent is busy"),
+    ("steer", "a prompt can join the running turn"),
+    ("abort", "a client can stop the agent"),
+    ("resume", "conversations continue after a restart"),
+    ("permissions", "asks for permissions"),
+    ("questions", "asks questions"),
+    ("todos", "keeps a todo list"),
+    ("tokens", "reports token counts"),
+    ("cost", "reports cost"),
+    ("children", "subagents are child sessions"),
+    ("retries", "reports retries of model calls"),
+    ("attachments", "accepts files with a prompt"),
+    ("snapshots", "its file changes appear as diffs and can be reverted"),
     ("budgets", "budgets end its turns"),
-    ("continuation", "a turn goes on while its todo list is not finished"),
+    ("continuation", "a turn continues while its todo list has open entries"),
 ];
 
 #[test]

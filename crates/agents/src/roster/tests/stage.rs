@@ -9,7 +9,6 @@
 //! [`Stage::go`]; `linger` stays.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 use engine::limits::Limits;
 use engine::ports::SystemClock;
 use futures::future::{FutureExt, join_all};
-use protocol::config::{Budget, PermissionMode};
+use protocol::config::Budget;
 use protocol::prompt::SessionPatch;
 use protocol::{EventBody, Session};
 use tokio::sync::Notify;
@@ -25,10 +24,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::acp;
 use crate::claude::{self, Claude};
-use crate::codex::Codex;
+use crate::codex::{self, Codex};
 use crate::external::keeper::Wake;
 use crate::external::world::{Fake, World};
-use crate::external::{Bounds, Keeping, Patience};
+use crate::external::{Driver, Options};
 use crate::native::permission::defaults;
 use crate::opencode::tests::{fake, scene::Player};
 use crate::roster::known::Kind;
@@ -181,19 +180,7 @@ impl Cast {
             Self::Program(fake) => fake,
             Self::Server { fake, .. } => return Arc::new(fake.runner()),
         };
-        let text = |it: OsString| it.into_string().unwrap();
-        let program = Program {
-            command: vec![text(Fake::program()), text(fake.script().into())],
-            environment: fake
-                .environment()
-                .into_iter()
-                .map(|(name, value)| (text(name), text(value)))
-                .collect(),
-            hidden: Vec::new(),
-            mode: PermissionMode::Ask,
-            rules: defaults(),
-            idle: crate::roster::IDLE,
-        };
+        let program = Program { rules: defaults(), ..fake.configured() };
         let about = |id: &str| About {
             id: id.to_owned(),
             name: "The agent".to_owned(),
@@ -204,27 +191,21 @@ impl Cast {
         };
         match kind {
             Kind::Claude => {
-                let options = claude::Options::of(&program);
-                Arc::new(Claude::new(about(claude::NAME), options, Arc::new(SystemClock), wake))
+                let agent = Claude::new(Options::new(about(claude::NAME), program));
+                Arc::new(Driver::new(agent, Arc::new(SystemClock), wake))
             }
-            Kind::Codex => Arc::new(Codex::new(program.into(), Vec::new(), Arc::new(SystemClock), wake)),
+            Kind::Codex => {
+                let agent = Codex::new(Options::new(about(codex::NAME), program));
+                Arc::new(Driver::new(agent, Arc::new(SystemClock), wake))
+            }
             Kind::OpenCode | Kind::Acp => {
                 let options = acp::Options {
-                    about: about("acp:fake"),
-                    command: program.command,
-                    environment: program.environment,
-                    hidden: Vec::new(),
-                    mode: PermissionMode::Ask,
-                    rules: program.rules,
+                    agent: Options::new(about("acp:fake"), program),
                     servers: BTreeMap::new(),
                     sandbox: None,
                     closed: workspace::files::Closed::default(),
-                    bounds: Bounds::default(),
-                    patience: Patience::default(),
-                    keeping: Keeping::default(),
-                    clock: Arc::new(SystemClock),
                 };
-                Arc::new(acp::Acp::new(options, wake))
+                Arc::new(Driver::new(acp::Acp::new(options), Arc::new(SystemClock), wake))
             }
         }
     }

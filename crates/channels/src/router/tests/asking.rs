@@ -1,4 +1,4 @@
-//! What the agent asks, and how it is answered.
+//! Requests of the agent and their answers.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn colours(multiple: bool, custom: bool) -> Value {
     })
 }
 
-/// A turn that asks something, and the world in which it does.
+/// Starts a turn that asks questions.
 async fn asked(world: &mut World, questions: &Value) -> Prompt {
     let prompt = world.prompt("paint it").await;
     world.server.busy(&prompt.session);
@@ -43,7 +43,7 @@ async fn a_number_answers_a_question_with_the_label() {
     let call = world.server.called("POST /question/que_1/reply").await;
     assert!(call.ends_with(r#"{"answers":[["Blue"]]}"#), "{call}");
     let post = world.heard("✅ Blue (Ada)").await;
-    assert!(post.buttons.is_empty(), "what is settled has no buttons");
+    assert!(post.buttons.is_empty(), "a closed request has no buttons");
     world.server.answer(&prompt, "painted");
     world.heard("painted").await;
     assert_eq!(world.server.prompts().len(), 1, "an answer is no prompt");
@@ -58,7 +58,7 @@ async fn a_button_answers_a_question_once() {
     let call = world.server.called("POST /question/que_1/reply").await;
     assert!(call.ends_with(r#"{"answers":[["Red"]]}"#), "{call}");
     let late = world.tap(&ada(), &button(&post, "Blue")).await;
-    assert_eq!(late.as_deref(), Some("That was settled already."));
+    assert_eq!(late.as_deref(), Some("That request is already closed."));
     assert_eq!(world.server.calls("POST /question"), 1);
 }
 
@@ -97,7 +97,7 @@ async fn several_can_be_chosen_by_commas_or_by_marking_them() {
 }
 
 #[tokio::test]
-async fn what_is_no_choice_is_neither_an_answer_nor_a_prompt() {
+async fn an_invalid_choice_is_neither_an_answer_nor_a_prompt() {
     let mut world = World::new().await;
     asked(&mut world, &json!([colours(false, false)])).await;
     world.say("mauve").await;
@@ -113,7 +113,7 @@ async fn a_command_is_never_an_answer() {
     let mut world = World::new().await;
     asked(&mut world, &json!([colours(false, true)])).await;
     world.say("/status").await;
-    world.heard("1 request waits for your answer").await;
+    world.heard("1 request waits for an answer").await;
     world.say("/dance").await;
     world.heard("There is no command /dance").await;
     world.say("/cancel").await;
@@ -137,7 +137,7 @@ async fn an_answer_in_one_thread_does_not_answer_another() {
 }
 
 #[tokio::test]
-async fn a_permission_of_a_grandchild_reaches_the_person() {
+async fn a_permission_of_a_grandchild_reaches_the_user() {
     let mut world = World::new().await;
     let prompt = world.prompt("build").await;
     world.server.busy(&prompt.session);
@@ -162,7 +162,7 @@ async fn a_permission_can_be_answered_in_words_and_other_words_are_a_prompt() {
     world.server.ask_permission("per_1", &prompt.session, "rm -rf build");
     world.heard("rm -rf build").await;
     world.say("why is that needed?").await;
-    world.heard("Queued (#1)").await;
+    world.heard("Queued, 1 before it").await;
     world.say("no").await;
     let call = world.server.called("POST /permission/per_1/reply").await;
     assert!(call.contains(r#""reply":"reject""#), "{call}");
@@ -171,7 +171,7 @@ async fn a_permission_can_be_answered_in_words_and_other_words_are_a_prompt() {
 }
 
 #[tokio::test]
-async fn only_who_may_approve_decides_about_permissions() {
+async fn only_users_who_may_approve_answer_permissions() {
     let allow = vec![
         Person { id: "ada".into(), prompt: true, approve: false },
         Person { id: "bob".into(), prompt: false, approve: true },
@@ -182,43 +182,43 @@ async fn only_who_may_approve_decides_about_permissions() {
     world.server.ask_permission("per_1", &prompt.session, "make");
     let post = world.heard("make").await;
     let refused = world.tap(&ada(), &button(&post, "Once")).await;
-    assert_eq!(refused.as_deref(), Some("You may not decide this."));
+    assert_eq!(refused.as_deref(), Some("You cannot decide this: another user has to answer."));
     world.say("yes").await;
-    world.heard("You may not decide about permissions.").await;
+    world.heard("You do not have the right to answer permission requests.").await;
     world.say_as(&place(), &bob(), "build it all").await;
-    world.heard("You may decide what I ask, but not give me work.").await;
+    world.heard("You may answer requests, but not send prompts.").await;
     let stranger = Sender { id: "eve".into(), name: "Eve".into() };
     let refused = world.tap(&stranger, &button(&post, "Once")).await;
-    assert_eq!(refused.as_deref(), Some("You may not decide this."));
+    assert_eq!(refused.as_deref(), Some("You have no access, so you cannot decide this."));
     assert_eq!(world.server.calls("POST /permission"), 0);
     assert_eq!(world.tap(&bob(), &button(&post, "Once")).await, None);
     world.server.called("POST /permission/per_1/reply").await;
 }
 
 #[tokio::test]
-async fn what_was_settled_elsewhere_says_so() {
+async fn a_request_answered_elsewhere_is_closed_in_the_chat() {
     let mut world = World::new().await;
     let prompt = asked(&mut world, &json!([colours(false, true)])).await;
     world.server.settle_question("que_1", &prompt.session);
-    let post = world.heard("Settled elsewhere.").await;
+    let post = world.heard("No longer needs an answer.").await;
     assert!(post.buttons.is_empty());
     world.say("2").await;
-    world.heard("Queued (#1)").await;
+    world.heard("Queued, 1 before it").await;
     assert_eq!(world.server.calls("POST /question"), 0);
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_too_late_is_told_so_kindly() {
+async fn a_late_answer_gets_an_explanation() {
     let mut world = World::new().await;
     asked(&mut world, &json!([colours(false, true)])).await;
     world.server.lose_request("que_1");
     world.say("2").await;
-    world.heard("That was settled already, so your answer was not needed.").await;
-    world.heard("Settled elsewhere.").await;
+    world.heard("That request is already closed, so your answer was not used.").await;
+    world.heard("No longer needs an answer.").await;
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_handed_over_can_be_given_again() {
+async fn an_answer_that_does_not_reach_the_server_can_be_repeated() {
     let mut world = World::new().await;
     asked(&mut world, &json!([colours(false, true)])).await;
     world.server.fail("/question/que_1/reply", 503, 1);
@@ -229,7 +229,7 @@ async fn an_answer_that_cannot_be_handed_over_can_be_given_again() {
 }
 
 #[tokio::test]
-async fn a_question_is_given_up_in_time_also_if_nothing_happens() {
+async fn a_question_times_out_without_further_events() {
     let settings = settings::Router { question_timeout_ms: 20_000, ..settings::Router::default() };
     let mut world = World::with(Setup { settings, ..Setup::default() }).await;
     asked(&mut world, &json!([colours(false, true)])).await;
@@ -254,17 +254,17 @@ async fn a_request_can_be_answered_after_a_crash_and_is_not_shown_again() {
 }
 
 #[tokio::test]
-async fn what_was_settled_while_the_gateway_was_away_does_not_wait_any_more() {
+async fn a_request_closed_while_the_gateway_was_down_is_closed_after_the_start() {
     let mut world = World::new().await;
     asked(&mut world, &json!([colours(false, true)])).await;
     world.router.stop().await;
     world.server.lose_request("que_1");
     let world = world.crash().await;
-    world.heard("Settled elsewhere.").await;
+    world.heard("No longer needs an answer.").await;
 }
 
 #[tokio::test]
-async fn where_there_are_no_buttons_words_do() {
+async fn without_buttons_a_request_is_answered_with_text() {
     fn none(abilities: &mut Abilities) {
         abilities.buttons = 0;
     }
@@ -282,7 +282,7 @@ async fn where_there_are_no_buttons_words_do() {
 }
 
 #[tokio::test]
-async fn questions_are_asked_even_where_nothing_else_is_told() {
+async fn questions_are_shown_even_without_progress() {
     let progress = settings::Progress { enabled: false, ..settings::Progress::default() };
     let settings = settings::Router { progress, ..settings::Router::default() };
     let mut world = World::with(Setup { settings, ..Setup::default() }).await;
@@ -290,7 +290,7 @@ async fn questions_are_asked_even_where_nothing_else_is_told() {
 }
 
 #[tokio::test]
-async fn what_was_marked_before_a_restart_is_marked_after_it() {
+async fn marked_options_survive_a_restart() {
     let mut world = World::new().await;
     asked(&mut world, &json!([colours(true, false)])).await;
     let post = world.heard("Which colour?").await;

@@ -1,4 +1,4 @@
-//! A chat service in memory, which remembers what was said.
+//! A chat service in memory that records its messages.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use crate::{
     split::{Limit, Unit},
 };
 
-/// A message in a chat, as a person sees it.
+/// A message in a chat, as a user sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) place: Place,
@@ -26,12 +26,11 @@ pub(super) struct Line {
 #[derive(Debug, Default)]
 struct Seen {
     lines: Vec<Line>,
-    /// What was told to somebody who chose a button.
+    /// Hints that were shown to users who tapped a button.
     understood: Vec<(String, Option<String>)>,
     files: HashMap<String, Bytes>,
 }
 
-/// The service.
 pub(super) struct Chat {
     abilities: Abilities,
     seen: Mutex<Seen>,
@@ -59,12 +58,12 @@ impl Chat {
         result
     }
 
-    /// Puts a file where it can be fetched.
+    /// Adds a file that can be downloaded.
     pub(super) fn put(&self, reference: &str, bytes: &'static [u8]) {
         self.change(|seen| seen.files.insert(reference.to_owned(), Bytes::from_static(bytes)));
     }
 
-    /// Nobody remembers what was said with these words in it.
+    /// Deletes the messages that contain `words`.
     pub(super) fn forget(&self, words: &str) {
         self.change(|seen| {
             for line in seen.lines.iter_mut().filter(|line| line.post.text.contains(words)) {
@@ -73,44 +72,44 @@ impl Chat {
         });
     }
 
-    /// What can be read in a place.
+    /// The visible messages of a place.
     pub(super) fn lines(&self, place: &Place) -> Vec<Post> {
         let seen = self.seen.lock().unwrap();
         seen.lines.iter().filter(|line| line.place == *place).map(|line| line.post.clone()).collect()
     }
 
-    /// How often something can be read in a place.
+    /// Number of visible messages of a place that contain `words`.
     pub(super) fn count(&self, place: &Place, words: &str) -> usize {
         self.lines(place).iter().filter(|post| post.text.contains(words)).count()
     }
 
-    /// Waits until something can be read in a place.
+    /// Waits for a message that contains `words`.
     pub(super) async fn until(&self, place: &Place, words: &str) -> Post {
         self.wait(|| self.lines(place).into_iter().find(|post| post.text.contains(words)))
             .await
-            .unwrap_or_else(|| panic!("nobody said {words:?} in {place}: {:#?}", self.lines(place)))
+            .unwrap_or_else(|| panic!("no message contains {words:?} in {place}: {:#?}", self.lines(place)))
     }
 
-    /// Waits until something can be read so often in a place.
+    /// Waits until `count` messages contain `words`.
     pub(super) async fn until_count(&self, place: &Place, words: &str, count: usize) {
         let found = self.wait(|| (self.count(place, words) == count).then_some(())).await;
         assert!(found.is_some(), "{words:?} is there {} times", self.count(place, words));
     }
 
-    /// Waits until there is a button in a place.
+    /// Waits for a message with the button.
     pub(super) async fn until_button(&self, place: &Place, label: &str) -> Post {
         let has = |post: &Post| post.buttons.iter().any(|button| button.label == label);
         let found = self.wait(|| self.lines(place).into_iter().find(has)).await;
         found.unwrap_or_else(|| panic!("there is no button {label:?}: {:#?}", self.lines(place)))
     }
 
-    /// Waits until somebody who chose a button is told something.
+    /// Waits for the hint that confirms a tap.
     pub(super) async fn until_understood(&self, receipt: &str) -> Option<String> {
         let told = || {
             let seen = self.seen.lock().unwrap();
             seen.understood.iter().find(|(known, _)| known == receipt).map(|(_, words)| words.clone())
         };
-        self.wait(told).await.unwrap_or_else(|| panic!("nobody understood {receipt}"))
+        self.wait(told).await.unwrap_or_else(|| panic!("the tap {receipt} was not confirmed"))
     }
 
     async fn wait<T>(&self, found: impl Fn() -> Option<T>) -> Option<T> {
@@ -127,7 +126,7 @@ impl Chat {
     }
 }
 
-/// The button of a post with a label.
+/// The token of the post's button with this label.
 pub(super) fn button(post: &Post, label: &str) -> String {
     let found = post.buttons.iter().find(|Button { label: known, .. }| known == label);
     found.unwrap_or_else(|| panic!("there is no {label:?} in {post:#?}")).token.clone()

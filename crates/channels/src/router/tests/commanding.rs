@@ -1,4 +1,4 @@
-//! Commands, and who may use them.
+//! Commands and access rights.
 
 use serde_json::json;
 
@@ -10,10 +10,10 @@ fn eve() -> Sender {
 }
 
 #[tokio::test]
-async fn nobody_is_let_in_where_nobody_is_named() {
+async fn without_allowed_users_every_user_is_refused() {
     let mut world = World::with(Setup { allow: Vec::new(), ..Setup::default() }).await;
     world.say("hi").await;
-    world.heard("I do not know you").await;
+    world.heard("You are not on the list of users").await;
     world.say("/status").await;
     world.say("hello?").await;
     world.rest().await;
@@ -26,19 +26,19 @@ async fn nobody_is_let_in_where_nobody_is_named() {
 }
 
 #[tokio::test]
-async fn a_code_lets_somebody_in_once() {
+async fn a_code_pairs_one_user() {
     let mut world = World::with(Setup { allow: Vec::new(), ..Setup::default() }).await;
     let code = world.ledger.new_code(false).await.unwrap();
     world.say("/pair WRONG123").await;
     world.heard("That code is not valid.").await;
     world.say(&format!("/pair {code}")).await;
-    world.heard("Welcome. You can give me work.").await;
+    world.heard("Welcome. You can send prompts").await;
     let prompt = world.prompt("hi").await;
     world.server.busy(&prompt.session);
     world.server.ask_permission("per_1", &prompt.session, "make");
     world.heard("make").await;
     world.say("yes").await;
-    world.heard("You may not decide about permissions.").await;
+    world.heard("You do not have the right to answer permission requests.").await;
     world.say_as(&place(), &eve(), &format!("/pair {code}")).await;
     world.chat.until_count(&place(), "That code is not valid.", 2).await;
 }
@@ -79,7 +79,7 @@ async fn a_turn_that_is_cancelled_before_the_server_has_it_is_stopped_when_it_ha
 }
 
 #[tokio::test]
-async fn stopping_everything_drops_what_waits() {
+async fn stop_drops_queued_messages() {
     let mut world = World::new().await;
     let prompt = world.prompt("one").await;
     world.server.busy(&prompt.session);
@@ -94,7 +94,7 @@ async fn stopping_everything_drops_what_waits() {
 }
 
 #[tokio::test]
-async fn the_status_says_what_goes_on() {
+async fn status_describes_the_running_turn() {
     let mut world = World::new().await;
     world.say("/status").await;
     world.heard("Nothing is running.").await;
@@ -138,9 +138,9 @@ async fn sessions_are_listed_and_chosen() {
     world.rest().await;
     world.server.touch("ses_2", 99);
     world.say("/use 2").await;
-    world.heard("Going on with “Title of ses_2”.").await;
+    world.heard("Continuing “Title of ses_2”.").await;
     world.say("/use ses_1").await;
-    world.heard("Going on with “Title of ses_1”.").await;
+    world.heard("Continuing “Title of ses_1”.").await;
     world.say("/last").await;
     world.chat.until_count(&place(), "first answer", 2).await;
     world.say("/use 9").await;
@@ -157,12 +157,12 @@ async fn a_model_and_an_agent_can_be_chosen_for_a_place() {
     world.say("/model nonsense").await;
     world.heard("There is no model `nonsense`").await;
     world.say("/model demo/large").await;
-    world.heard("From now on: demo/large").await;
+    world.heard("The model is now demo/large.").await;
     world.say("/agent").await;
     let list = world.heard("/agent and a name").await.text;
     assert!(list.contains("build – Does things") && !list.contains("explore"), "{list}");
     world.say("/agent build").await;
-    world.heard("From now on: build").await;
+    world.heard("The agent is now build.").await;
     let prompt = world.prompt("hi").await;
     assert_eq!(prompt.body["model"], json!({ "providerID": "demo", "modelID": "large" }));
     assert_eq!(prompt.body["agent"], "build");
@@ -191,16 +191,16 @@ async fn an_unknown_command_is_never_a_prompt() {
 }
 
 #[tokio::test]
-async fn who_may_only_approve_gives_no_commands() {
+async fn a_user_who_may_only_approve_cannot_use_commands() {
     let allow = vec![Person { id: ada().id, prompt: false, approve: true }];
     let mut world = World::with(Setup { allow, ..Setup::default() }).await;
     world.say("/new").await;
-    world.heard("not give me work").await;
+    world.heard("not send prompts").await;
     assert_eq!(world.server.calls("POST"), 0);
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_told_about_a_command() {
+async fn a_command_reports_an_unreachable_server() {
     let mut world = World::new().await;
     world.server.fail("/session", 503, 1);
     world.say("/new").await;
@@ -208,7 +208,7 @@ async fn a_server_that_is_away_is_told_about_a_command() {
 }
 
 #[tokio::test]
-async fn what_is_known_is_told_even_if_the_server_is_away() {
+async fn status_works_without_the_server() {
     let mut world = World::new().await;
     let prompt = world.prompt("work").await;
     world.server.busy(&prompt.session);

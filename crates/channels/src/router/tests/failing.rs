@@ -1,4 +1,4 @@
-//! When the server is not there, or not any more; and when the ledger cannot be written.
+//! Failures of the server and of the ledger.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn a_message_is_tried_again_when_the_server_was_away() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_may_have_arrived_is_not_sent_under_another_name() {
+async fn a_prompt_that_may_have_arrived_keeps_its_id() {
     let mut world = World::new().await;
     world.server.fail("/prompt_async", 503, 1);
     world.say("hi").await;
@@ -46,7 +46,7 @@ async fn after_five_failures_a_message_is_set_aside_and_the_next_has_its_turn() 
         world.retried().await;
         world.pass(Duration::from_secs(seconds)).await;
     }
-    world.heard("The server could not be reached, 5 times in a row.").await;
+    world.heard("The server could not be reached in 5 attempts.").await;
     let aside = world.ledger.aside().await.unwrap();
     assert_eq!(aside.len(), 1);
     assert!(world.server.prompts().is_empty());
@@ -55,17 +55,17 @@ async fn after_five_failures_a_message_is_set_aside_and_the_next_has_its_turn() 
 }
 
 #[tokio::test]
-async fn what_the_server_will_not_take_is_told_at_once() {
+async fn a_refused_prompt_is_reported_at_once() {
     let mut world = World::new().await;
     world.server.fail("/prompt_async", 400, 1);
     world.say("hi").await;
-    world.heard("The server would not take your message: not to be had").await;
+    world.heard("The server refused your message: not to be had").await;
     world.rest().await;
     assert!(world.ledger.aside().await.unwrap().len() == 1);
 }
 
 #[tokio::test]
-async fn an_answer_that_takes_too_long_is_stopped_and_told() {
+async fn an_answer_that_takes_too_long_is_stopped_and_reported() {
     let settings = settings::Router { timeout_ms: 30_000, ..settings::Router::default() };
     let mut world = World::with(Setup { settings, ..Setup::default() }).await;
     let prompt = world.prompt("count to infinity").await;
@@ -77,7 +77,7 @@ async fn an_answer_that_takes_too_long_is_stopped_and_told() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_is_taken_up_and_half_an_answer_is_not_the_answer() {
+async fn a_broken_stream_is_resumed_and_half_an_answer_is_not_the_answer() {
     let mut world = World::new().await;
     let prompt = world.prompt("tell me").await;
     world.server.busy(&prompt.session);
@@ -94,7 +94,7 @@ async fn a_stream_that_breaks_is_taken_up_and_half_an_answer_is_not_the_answer()
 #[tokio::test]
 async fn a_message_is_answered_when_there_is_space_again() {
     let mut world = World::new().await;
-    // What fails is that a prompt is made of it, and then that somebody was heard.
+    // First storing the prompt fails, then storing the user's last message.
     for (change, table) in [("UPDATE", "updates"), ("INSERT", "places")] {
         let number = world.server.prompts().len();
         world.ledger.refuse(change, table, "true").await;
@@ -112,7 +112,7 @@ async fn a_message_is_answered_when_there_is_space_again() {
 }
 
 #[tokio::test]
-async fn an_answer_that_could_not_be_noted_is_given_once() {
+async fn an_answer_that_could_not_be_stored_is_sent_once() {
     let mut world = World::new().await;
     let prompt = world.prompt("hi").await;
     world.settled().await;

@@ -1,4 +1,4 @@
-//! What comes while the agent works.
+//! Messages that arrive while the agent works.
 
 use serde_json::json;
 
@@ -15,9 +15,9 @@ async fn a_second_message_waits_for_the_first() {
     let first = world.prompt("one").await;
     world.server.busy(&first.session);
     world.say("two").await;
-    world.heard("Queued (#1)").await;
+    world.heard("Queued, 1 before it").await;
     world.say("three").await;
-    world.heard("Queued (#2)").await;
+    world.heard("Queued, 2 before it").await;
     assert_eq!(world.server.prompts().len(), 1, "they do not overlap");
     world.server.answer(&first, "first answer");
     let second = world.server.prompt(1).await;
@@ -47,7 +47,7 @@ async fn a_message_can_join_the_running_turn_and_is_answered_with_it() {
 }
 
 #[tokio::test]
-async fn what_joined_a_turn_is_not_lost_in_a_crash() {
+async fn a_message_that_joined_a_turn_survives_a_crash() {
     let mut world = World::with(busy(Busy::Steer)).await;
     let first = world.prompt("one").await;
     world.server.busy(&first.session);
@@ -65,7 +65,7 @@ async fn what_joined_a_turn_is_not_lost_in_a_crash() {
 }
 
 #[tokio::test]
-async fn a_message_can_take_the_place_of_the_running_turn() {
+async fn a_message_can_replace_the_running_turn() {
     let mut world = World::with(busy(Busy::Interrupt)).await;
     let first = world.prompt("one").await;
     world.server.busy(&first.session);
@@ -93,19 +93,19 @@ async fn places_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn too_much_is_not_taken() {
+async fn the_queue_is_limited() {
     let mut world = World::new().await;
     let first = world.prompt("one").await;
     world.server.busy(&first.session);
     for number in 0..21 {
         world.say(&format!("more {number}")).await;
     }
-    world.heard("20 messages wait already").await;
+    world.heard("20 messages are already waiting").await;
     assert_eq!(world.chat.count(&place(), "Queued"), 20);
 }
 
 #[tokio::test]
-async fn a_session_in_which_somebody_else_works_is_not_disturbed() {
+async fn a_session_busy_with_another_clients_turn_is_not_disturbed() {
     let mut world = World::new().await;
     let first = world.prompt("one").await;
     assert_eq!(first.body["delivery"], json!(null), "OpenCode does not know the word");

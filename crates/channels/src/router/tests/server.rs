@@ -1,4 +1,4 @@
-//! An OpenCode-compatible server that does what a test says, and writes down what it was asked.
+//! A scripted OpenCode-compatible server that records its calls.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use http::{Method, StatusCode, Uri, header};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
-/// A prompt that came in.
+/// A received prompt.
 #[derive(Debug, Clone)]
 pub(super) struct Prompt {
     pub(super) session: String,
@@ -43,21 +43,20 @@ struct Facts {
     prompts: Vec<Prompt>,
     /// Calls that changed something: `POST /session/ses_1/abort`, with the body if there is one.
     calls: Vec<String>,
-    /// Every event, and where it is in time.
+    /// All events in order.
     events: Vec<String>,
-    /// Calls to a path that ends like this fail with a status, so often.
+    /// Path endings whose calls fail, with the status and the number of failures.
     faults: Vec<(String, u16, usize)>,
-    /// Calls to a path that ends like this are not answered for now.
+    /// Path ending whose calls are not answered for now.
     held: Option<String>,
-    /// How many event streams were opened, and which of them is the first that was not broken.
+    /// Number of opened event streams, and the number of the first that is not broken.
     streams: usize,
     unbroken: usize,
     steps: u64,
-    /// How many sessions were made.
+    /// Number of created sessions.
     made: u64,
 }
 
-/// The server.
 #[derive(Clone)]
 pub(super) struct Server {
     facts: Arc<Mutex<Facts>>,
@@ -116,7 +115,7 @@ impl Server {
         found.unwrap_or_else(|_| panic!("{what} did not happen: {:#?}", self.facts.lock().unwrap().calls))
     }
 
-    /// The prompt with a number, from 0, when it has come in.
+    /// Waits for the prompt with this number, counted from 0.
     pub(super) async fn prompt(&self, number: usize) -> Prompt {
         self.wait(&format!("prompt {number}"), |facts| facts.prompts.get(number).cloned()).await
     }
@@ -125,7 +124,7 @@ impl Server {
         self.facts.lock().unwrap().prompts.clone()
     }
 
-    /// A call that changes something, when it has come in.
+    /// Waits for a call that changes something and begins like this.
     pub(super) async fn called(&self, beginning: &str) -> String {
         let found = |facts: &Facts| facts.calls.iter().find(|call| call.starts_with(beginning)).cloned();
         self.wait(beginning, found).await
@@ -135,12 +134,12 @@ impl Server {
         self.facts.lock().unwrap().calls.iter().filter(|call| call.starts_with(beginning)).count()
     }
 
-    /// Lets calls to a path that ends like this fail, so often.
+    /// Makes the next `times` calls to a path with this ending fail.
     pub(super) fn fail(&self, ending: &str, status: u16, times: usize) {
         self.change(|facts| facts.faults.push((ending.to_owned(), status, times)));
     }
 
-    /// Lets calls to a path that ends like this wait.
+    /// Stops answering calls to a path with this ending.
     pub(super) fn hold(&self, ending: &str) {
         self.change(|facts| facts.held = Some(ending.to_owned()));
     }
@@ -149,12 +148,12 @@ impl Server {
         self.change(|facts| facts.held = None);
     }
 
-    /// Ends every event stream that is open.
+    /// Ends every open event stream.
     pub(super) fn break_streams(&self) {
         self.change(|facts| facts.unbroken = facts.streams);
     }
 
-    /// Waits until so many event streams were opened.
+    /// Waits until `count` event streams were opened.
     pub(super) async fn connected(&self, count: usize) {
         self.wait("a connection", |facts| (facts.streams >= count).then_some(())).await;
     }
@@ -163,7 +162,7 @@ impl Server {
         self.change(|facts| facts.sessions.retain(|session| session["id"] != id));
     }
 
-    /// Something happens in a session.
+    /// Updates a session's time.
     pub(super) fn touch(&self, id: &str, now: u64) {
         self.change(|facts| {
             for session in facts.sessions.iter_mut().filter(|session| session["id"] == id) {
@@ -188,19 +187,19 @@ impl Server {
         self.status(session, &json!({ "type": "idle" }));
     }
 
-    /// A step of an answer with these parts, complete; returns the message's id.
+    /// Adds a complete step with these parts to the answer, and returns the message's id.
     pub(super) fn step(&self, prompt: &Prompt, parts: &[Value]) -> String {
         self.change(|facts| facts.step(prompt, parts, None))
     }
 
-    /// The whole answer to a prompt, from busy to idle.
+    /// Sends the whole answer to a prompt, from busy to idle.
     pub(super) fn answer(&self, prompt: &Prompt, text: &str) {
         self.busy(&prompt.session);
         self.step(prompt, &[json!({ "type": "text", "text": text })]);
         self.idle(&prompt.session);
     }
 
-    /// A turn that fails.
+    /// Lets a turn fail.
     pub(super) fn fail_turn(&self, prompt: &Prompt, error: &Value) {
         self.busy(&prompt.session);
         self.change(|facts| facts.step(prompt, &[], Some(error)));
@@ -208,7 +207,7 @@ impl Server {
         self.idle(&prompt.session);
     }
 
-    /// A child of a session.
+    /// Adds a child of a session.
     pub(super) fn child(&self, parent: &str, id: &str) {
         self.change(|facts| {
             let info = session(id, Some(parent));
@@ -236,7 +235,7 @@ impl Server {
         });
     }
 
-    /// Somebody else answered.
+    /// Answers a question as another client.
     pub(super) fn settle_question(&self, id: &str, session: &str) {
         self.change(|facts| {
             facts.questions.retain(|it| it["id"] != id);
@@ -245,7 +244,7 @@ impl Server {
         });
     }
 
-    /// Takes a request away without saying so.
+    /// Removes a request without an event.
     pub(super) fn lose_request(&self, id: &str) {
         self.change(|facts| {
             facts.questions.retain(|it| it["id"] != id);
@@ -413,7 +412,7 @@ impl Facts {
         }
     }
 
-    /// Ends a turn that runs, as OpenCode does: the answer says that it was aborted.
+    /// Aborts a running turn as OpenCode does: the answer carries the error.
     fn abort(&mut self, session: &str) {
         if !self.statuses.contains_key(session) {
             return;
@@ -462,7 +461,7 @@ async fn serve(State(shared): State<Shared>, method: Method, uri: Uri, body: Byt
     }
 }
 
-/// Every event from now on, as long as somebody listens and nobody breaks it.
+/// Streams all further events until the client disconnects or the test breaks the stream.
 fn events(shared: Shared) -> Response {
     let (seen, number) = {
         let mut facts = shared.facts.lock().unwrap();

@@ -1,4 +1,4 @@
-//! From what a person writes to the answer.
+//! From a user's message to the answer.
 
 use serde_json::json;
 
@@ -44,7 +44,7 @@ async fn a_place_keeps_its_session_and_others_have_their_own() {
 }
 
 #[tokio::test]
-async fn a_message_that_nobody_can_have_written_is_not_run() {
+async fn a_message_longer_than_any_service_allows_is_not_run() {
     let mut world = World::new().await;
     world.say_in(&place(), &"x".repeat(1_000_000)).await;
     world.heard("too long").await;
@@ -67,7 +67,7 @@ async fn the_same_update_twice_is_one_prompt_and_one_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_with_nothing_in_it_says_so() {
+async fn an_empty_answer_is_reported() {
     let mut world = World::new().await;
     let prompt = world.prompt("hush").await;
     world.server.answer(&prompt, "");
@@ -75,7 +75,7 @@ async fn an_answer_with_nothing_in_it_says_so() {
 }
 
 #[tokio::test]
-async fn an_error_is_told_in_plain_words() {
+async fn an_error_is_reported_in_plain_words() {
     let mut world = World::new().await;
     let prompt = world.prompt("hi").await;
     let error = json!({ "name": "APIError", "data": { "message": "Quota exceeded", "isRetryable": false } });
@@ -103,7 +103,7 @@ async fn a_long_answer_is_split_and_a_very_long_one_is_a_file() {
 }
 
 #[tokio::test]
-async fn in_a_group_only_what_is_addressed_counts_except_in_a_thread_at_work() {
+async fn in_a_group_only_addressed_messages_count_except_in_a_thread_with_a_session() {
     let mut world = World::new().await;
     let said = |text: &str| Content::Said { text: text.to_owned(), files: Vec::new() };
     let aside = Update { is_direct: false, is_addressed: false, ..world.update(said("lunch?")) };
@@ -122,11 +122,11 @@ async fn in_a_group_only_what_is_addressed_counts_except_in_a_thread_at_work() {
     let elsewhere = Update { is_direct: false, is_addressed: false, ..world.update(said("lunch!")) };
     world.bring(elsewhere).await;
     world.say("direct").await;
-    assert_eq!(world.server.prompt(2).await.text(), "direct", "what nobody addressed was not run");
+    assert_eq!(world.server.prompt(2).await.text(), "direct", "a message that is not addressed is not run");
 }
 
 #[tokio::test]
-async fn a_session_that_is_gone_is_replaced_and_the_person_is_told() {
+async fn a_deleted_session_is_replaced_and_the_user_is_told() {
     let mut world = World::new().await;
     let first = world.prompt("one").await;
     world.server.answer(&first, "first");
@@ -140,7 +140,7 @@ async fn a_session_that_is_gone_is_replaced_and_the_person_is_told() {
 }
 
 #[tokio::test]
-async fn what_was_written_while_nobody_listened_is_not_run_too_late() {
+async fn a_message_that_waited_too_long_is_not_run() {
     let mut world = World::new().await;
     let update = world.update(Content::Said { text: "deploy now".into(), files: Vec::new() });
     world.bring(Update { sent: world.now() - 2 * 60 * 60 * 1_000, ..update }).await;
@@ -150,7 +150,7 @@ async fn what_was_written_while_nobody_listened_is_not_run_too_late() {
 }
 
 #[tokio::test]
-async fn files_travel_in_the_prompt_or_are_kept_and_named() {
+async fn files_are_inline_or_saved_and_named() {
     let mut world = World::new().await;
     world.chat.put("f1", b"fn main() {}");
     world.chat.put("f2", b"OggS");
@@ -191,11 +191,11 @@ async fn a_crash_after_the_answer_was_complete_still_delivers_it_once() {
     let world = world.crash().await;
     world.rest().await;
     assert_eq!(world.texts(), ["Here I am."]);
-    assert_eq!(world.server.prompts().len(), 1, "what the server has is not sent again");
+    assert_eq!(world.server.prompts().len(), 1, "a prompt that the server has is not sent again");
 }
 
 #[tokio::test]
-async fn a_crash_in_the_middle_of_an_answer_is_taken_up() {
+async fn an_answer_is_resumed_after_a_crash() {
     let mut world = World::new().await;
     let prompt = world.prompt("hi").await;
     world.server.busy(&prompt.session);
@@ -220,7 +220,7 @@ async fn a_crash_before_the_prompt_was_made_runs_it_once() {
 }
 
 #[tokio::test]
-async fn a_chat_that_becomes_another_takes_along_its_session_its_queue_and_what_is_asked() {
+async fn a_moved_chat_keeps_its_session_queue_and_requests() {
     let mut world = World::new().await;
     let prompt = world.prompt("begin").await;
     world.server.busy(&prompt.session);
@@ -229,10 +229,10 @@ async fn a_chat_that_becomes_another_takes_along_its_session_its_queue_and_what_
     world.heard("Which colour?").await;
     world.said().await;
     world.say("/status").await;
-    world.heard("Waits for you").await;
+    world.heard("Waiting for an answer").await;
     let new = Place { chat: "8".into(), ..place() };
     world.moved(&place(), &new).await;
-    // What waits for an answer is shown again where it can be answered; and what is told under the old name counts.
+    // Open requests are shown again in the new chat, and updates with the old id are redirected.
     world.chat.until(&new, "Which colour?").await;
     world.say("green").await;
     let call = world.server.called("POST /question/que_1/reply").await;

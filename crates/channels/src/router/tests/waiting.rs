@@ -1,4 +1,4 @@
-//! What is asked while nothing runs that the person began.
+//! Requests of sessions while no prompt of the place runs.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::{
     world::{World, ada, place},
 };
 
-/// A world in which a session is known and idle.
+/// A world with a known, idle session.
 async fn idle() -> (World, String) {
     let mut world = World::new().await;
     let prompt = world.prompt("begin").await;
@@ -18,7 +18,7 @@ async fn idle() -> (World, String) {
 }
 
 #[tokio::test]
-async fn what_a_child_asks_is_shown_although_its_root_is_idle() {
+async fn a_childs_request_is_shown_although_its_root_is_idle() {
     let (mut world, session) = idle().await;
     world.server.child(&session, "ses_child");
     world.server.child("ses_child", "ses_grandchild");
@@ -33,7 +33,7 @@ async fn what_a_child_asks_is_shown_although_its_root_is_idle() {
 }
 
 #[tokio::test]
-async fn what_waits_when_the_gateway_starts_is_shown() {
+async fn requests_open_at_the_start_are_shown() {
     let (world, session) = idle().await;
     let question = json!([{ "question": "Which colour?", "header": "", "options": [] }]);
     let mut world = world.crash_while(|server| server.ask_question("que_1", &session, &question)).await;
@@ -46,25 +46,25 @@ async fn what_waits_when_the_gateway_starts_is_shown() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_settles_is_shown_as_settled_although_nothing_runs() {
+async fn a_request_closed_by_another_client_is_closed_although_nothing_runs() {
     let (world, session) = idle().await;
     let question = json!([{ "question": "Which colour?", "header": "", "options": [] }]);
     world.server.ask_question("que_1", &session, &question);
     world.heard("Which colour?").await;
     world.said().await;
     world.server.settle_question("que_1", &session);
-    world.heard("Settled elsewhere").await;
+    world.heard("No longer needs an answer").await;
     world.rest().await;
-    // The same while the gateway is away.
+    // The same while the gateway is not running.
     world.server.ask_question("que_2", &session, &question);
     world.chat.until_count(&place(), "Which colour?", 2).await;
     world.said().await;
     let world = world.crash_while(|server| server.lose_request("que_2")).await;
-    world.chat.until_count(&place(), "Settled elsewhere", 2).await;
+    world.chat.until_count(&place(), "No longer needs an answer", 2).await;
 }
 
 #[tokio::test]
-async fn what_is_asked_in_sessions_of_others_is_not_shown() {
+async fn requests_of_unrelated_sessions_are_not_shown() {
     let (world, session) = idle().await;
     let question = json!([{ "question": "Which colour?", "header": "", "options": [] }]);
     world.server.child("ses_9", "ses_10");

@@ -1,4 +1,4 @@
-//! What is shown while the agent works.
+//! Progress shown while the agent works.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn working(world: &mut World) -> Prompt {
 }
 
 #[tokio::test]
-async fn tools_are_shown_in_one_message_that_goes_with_the_answer() {
+async fn tools_are_shown_in_one_message_that_the_answer_removes() {
     let mut world = World::new().await;
     let prompt = working(&mut world).await;
     world.server.step(&prompt, &[tool("c1", "Read a.rs")]);
@@ -41,7 +41,7 @@ async fn tools_are_shown_in_one_message_that_goes_with_the_answer() {
 }
 
 #[tokio::test]
-async fn where_nothing_can_be_edited_there_are_lines_but_not_too_many() {
+async fn without_edits_there_are_single_lines_at_a_limited_rate() {
     fn stiff(abilities: &mut Abilities) {
         abilities.edit = None;
     }
@@ -57,7 +57,7 @@ async fn where_nothing_can_be_edited_there_are_lines_but_not_too_many() {
 }
 
 #[tokio::test]
-async fn silence_is_broken_by_a_sign_of_life() {
+async fn silence_leads_to_a_heartbeat() {
     let progress = settings::Progress { heartbeat_ms: 20_000, ..settings::Progress::default() };
     let settings = settings::Router { progress, ..settings::Router::default() };
     let mut world = World::with(Setup { settings, ..Setup::default() }).await;
@@ -68,7 +68,7 @@ async fn silence_is_broken_by_a_sign_of_life() {
 }
 
 #[tokio::test]
-async fn an_agent_that_goes_on_by_itself_is_shown_to_and_what_it_leaves_is_told() {
+async fn continuations_and_open_todos_are_shown() {
     let mut world = World::new().await;
     let prompt = working(&mut world).await;
     let going = json!({
@@ -84,7 +84,7 @@ async fn an_agent_that_goes_on_by_itself_is_shown_to_and_what_it_leaves_is_told(
 }
 
 #[tokio::test]
-async fn only_the_answer_is_told_where_more_is_not_wanted() {
+async fn without_progress_only_the_answer_is_sent() {
     let progress = settings::Progress { enabled: false, ..settings::Progress::default() };
     let settings = settings::Router { progress, ..settings::Router::default() };
     let mut world = World::with(Setup { settings, ..Setup::default() }).await;
@@ -116,7 +116,7 @@ async fn an_answer_can_be_watched_while_it_grows_and_stays_where_it_is() {
 }
 
 #[tokio::test]
-async fn a_turn_that_ends_while_a_question_waits_is_told_all_the_same() {
+async fn a_turn_that_ends_while_a_question_is_open_is_reported() {
     let mut world = World::new().await;
     let prompt = working(&mut world).await;
     let question = json!([{ "question": "Sure?", "header": "", "options": [] }]);
@@ -126,5 +126,5 @@ async fn a_turn_that_ends_while_a_question_waits_is_told_all_the_same() {
     world.server.lose_request("que_1");
     world.server.answer(&prompt, "never mind");
     world.heard("never mind").await;
-    world.heard("Settled elsewhere.").await;
+    world.heard("No longer needs an answer.").await;
 }

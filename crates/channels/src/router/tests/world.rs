@@ -1,4 +1,4 @@
-//! Everything that a lane needs, on a real file, with time that a test can push on.
+//! The surroundings of a lane: a ledger on a real file, and a clock that a test can advance.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
     settings::{self, Person},
 };
 
-/// When every test begins.
+/// Start time of every test.
 pub(super) const BEGIN: Millis = 1_800_000_000_000;
 
 pub(super) fn place() -> Place {
@@ -35,7 +35,7 @@ pub(super) fn ada() -> Sender {
     Sender { id: "ada".into(), name: "Ada".into() }
 }
 
-/// What can be different from test to test.
+/// Options of a test.
 #[derive(Clone)]
 pub(super) struct Setup {
     pub(super) settings: settings::Router,
@@ -118,12 +118,12 @@ impl World {
         self.directory.path().join("files")
     }
 
-    /// The gateway ends in the middle of whatever it does, and starts again.
+    /// Kills the gateway and starts it again.
     pub(super) async fn crash(self) -> Self {
         self.crash_while(|_| {}).await
     }
 
-    /// The same; something happens on the server while there is no gateway.
+    /// Kills the gateway, changes the server, and starts the gateway again.
     pub(super) async fn crash_while(self, happening: impl FnOnce(&Server)) -> Self {
         let Self {
             server,
@@ -153,7 +153,7 @@ impl World {
         world
     }
 
-    /// Lets time pass at once.
+    /// Advances the clock.
     pub(super) async fn pass(&self, time: Duration) {
         tokio::time::pause();
         tokio::time::advance(time).await;
@@ -187,7 +187,7 @@ impl World {
         accepted
     }
 
-    /// A chat becomes another one.
+    /// Moves a chat to a new id.
     pub(super) async fn moved(&self, from: &Place, to: &Place) {
         self.inbox.moved(from, to).await.unwrap();
     }
@@ -219,7 +219,7 @@ impl World {
         self.chat.until_understood(&receipt).await
     }
 
-    /// Says something, and returns the prompt that is made of it.
+    /// Sends a message and returns the prompt made from it.
     pub(super) async fn prompt(&mut self, text: &str) -> Prompt {
         let number = self.server.prompts().len();
         self.say(text).await;
@@ -234,14 +234,14 @@ impl World {
         self.chat.lines(&place()).into_iter().map(|post| post.text).collect()
     }
 
-    /// Waits until the lane has seen that the server has the prompt: it says so when it is asked.
+    /// Waits until the lane knows that the server has the prompt, which `/status` shows.
     pub(super) async fn settled(&mut self) {
         self.say("/status").await;
         self.heard("Working for").await;
         self.chat.forget("");
     }
 
-    /// Waits until the lane has taken in everything that the server said about a turn so far: what is asked last.
+    /// Waits until the lane has processed all events of a turn so far, by asking a question at the end.
     pub(super) async fn told(&mut self, prompt: &Prompt) {
         let question = serde_json::json!([{ "question": "(heard?)", "header": "", "options": [] }]);
         self.server.ask_question("que_told", &prompt.session, &question);
@@ -251,23 +251,23 @@ impl World {
         self.chat.forget("(heard?)");
     }
 
-    /// Waits until an update is to be tried again.
+    /// Waits until an update is scheduled for another attempt.
     pub(super) async fn retried(&mut self) {
         let now = self.now();
         let is_due = |kept: &Kept| kept.attempts > 0 && kept.due > now;
         self.poll(async |world| world.ledger.open_updates(&place()).await.unwrap().iter().any(is_due)).await;
     }
 
-    /// Gives the lane ample time to try what cannot work: the ledger serves whoever asks in turn.
+    /// Gives the lane ample time for its failing attempts: the ledger serves its callers in order.
     pub(super) async fn tried(&self) {
         for _ in 0..100 {
-            // What shares a commit with what fails, fails, too.
+            // A call fails if it shares a commit with one that fails.
             self.ledger.seat(&place()).await.ok();
             self.server.client().health().await.ok();
         }
     }
 
-    /// Waits until the update with this number, and with it those before, is done.
+    /// Waits until the update with this number, and all before it, are done.
     pub(super) async fn done(&self, number: u64) {
         let is_it = |kept: &Kept| kept.update.id == number.to_string();
         self.poll(async |world| !world.ledger.open_updates(&place()).await.unwrap().iter().any(is_it)).await;
@@ -283,7 +283,7 @@ impl World {
         assert!(waited.is_ok(), "{} lanes, said {:#?}", self.router.lanes(), self.texts());
     }
 
-    /// Waits until it is noted that everything was said.
+    /// Waits until all posts are stored as sent.
     pub(super) async fn said(&self) {
         self.poll(async |world| world.ledger.next_post(&place()).await.unwrap().is_none()).await;
     }

@@ -1,4 +1,4 @@
-//! One connection of Socket Mode.
+//! One Socket Mode connection.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -18,28 +18,28 @@ use tokio_tungstenite::{
 
 use crate::{Fault, slack::wire::Frame};
 
-/// How long it may take until a connection is there, and then until Slack says hello.
+/// Timeouts for connecting and for Slack's hello.
 const CONNECT: Duration = Duration::from_secs(15);
 const HELLO: Duration = Duration::from_secs(15);
-/// After so much silence (Slack sends pings all the time) the other side is asked whether it is still there.
+/// Slack sends pings all the time; after this much silence, Baton sends one.
 const SILENCE: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(10);
 const WRITE: Duration = Duration::from_secs(10);
 const CLOSE: Duration = Duration::from_secs(1);
-/// The longest frame that is read at all; longer ones end the connection.
+/// Maximum length of a frame; a longer one ends the connection.
 const MAX_FRAME: usize = 8 << 20;
 
-/// What a WebSocket runs over.
+/// The transport of a WebSocket.
 trait Duplex: AsyncRead + AsyncWrite + Send {}
 impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
 
-/// A connection over which Slack has said hello.
+/// A connection on which Slack has sent its hello.
 pub(super) struct Line {
     socket: WebSocketStream<Pin<Box<dyn Duplex>>>,
 }
 
 impl Line {
-    /// Connects. The address is as good as a password and is never told.
+    /// Connects. The address works like a password and must not appear in errors or logs.
     pub(super) async fn open(address: &str) -> Result<Self, Fault> {
         let socket = timeout(CONNECT, connect(address))
             .await
@@ -58,18 +58,18 @@ impl Line {
         let frame: Frame = serde_json::from_str(&text).map_err(|error| error.to_string())?;
         match frame.kind.as_str() {
             "hello" => Ok(()),
-            "disconnect" => Err(format!("turned away: {}", frame.reason.unwrap_or_default())),
-            _ => Err("something else than hello came first".to_owned()),
+            "disconnect" => Err(format!("Slack closed the connection: {}", frame.reason.unwrap_or_default())),
+            _ => Err("the first frame is not a hello".to_owned()),
         }
     }
 
-    /// The next text, or why there will be none. Pings are answered on the way.
+    /// The next text frame, or the reason for the end of the connection. Answers pings.
     pub(super) async fn next(&mut self) -> Result<String, String> {
         let mut patience = SILENCE;
         loop {
             let Ok(message) = timeout(patience, self.socket.next()).await else {
                 if patience == ANSWER {
-                    return Err("the other side fell silent".to_owned());
+                    return Err("Slack stopped answering".to_owned());
                 }
                 self.write(Message::Ping(Vec::new().into())).await?;
                 patience = ANSWER;
@@ -85,24 +85,24 @@ impl Line {
         }
     }
 
-    /// Tells Slack that an envelope arrived.
+    /// Acknowledges an envelope.
     pub(super) async fn acknowledge(&mut self, envelope: &str) -> Result<(), String> {
         self.write(Message::text(json!({"envelope_id": envelope}).to_string())).await
     }
 
     async fn write(&mut self, message: Message) -> Result<(), String> {
         let written = timeout(WRITE, self.socket.send(message)).await;
-        written.map_err(|_| "the other side does not read".to_owned())?.map_err(|error| error.to_string())
+        written.map_err(|_| "sending to Slack timed out".to_owned())?.map_err(|error| error.to_string())
     }
 
-    /// Says goodbye, if there is still somebody.
+    /// Closes the connection if it is still open.
     pub(super) async fn close(mut self) {
         let _ = timeout(CLOSE, self.socket.close(None)).await;
     }
 }
 
 async fn connect(address: &str) -> Result<WebSocketStream<Pin<Box<dyn Duplex>>>, String> {
-    let url = Url::parse(address).map_err(|error| format!("the address of the connection: {error}"))?;
+    let url = Url::parse(address).map_err(|error| format!("invalid address of the connection: {error}"))?;
     let host = url.host_str().ok_or("the address of the connection has no host")?.to_owned();
     let is_secure = match url.scheme() {
         "wss" => true,
@@ -119,15 +119,15 @@ async fn connect(address: &str) -> Result<WebSocketStream<Pin<Box<dyn Duplex>>>,
     upgraded.map(|(socket, _)| socket).map_err(|error| error.to_string())
 }
 
-/// TLS, trusting whom the system trusts.
+/// Adds TLS with the system's certificates.
 async fn secured(
     plain: TcpStream,
     mut url: Url,
     host: String,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
-    url.set_scheme("https").map_err(|()| "the address of the connection")?;
+    url.set_scheme("https").map_err(|()| "invalid address of the connection")?;
     let mut config = client::tls::config(&url).map_err(|error| error.to_string())?;
-    // A WebSocket begins as a call of HTTP/1.1.
+    // A WebSocket begins as an HTTP/1.1 call.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
     TlsConnector::from(Arc::new(config)).connect(name, plain).await.map_err(|error| error.to_string())
@@ -148,15 +148,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_falls_silent_is_given_up() {
+    async fn a_silent_connection_is_given_up() {
         let (mut line, _theirs) = pair().await;
         let began = Instant::now();
-        assert_eq!(line.next().await, Err("the other side fell silent".to_owned()));
+        assert_eq!(line.next().await, Err("Slack stopped answering".to_owned()));
         assert_eq!(began.elapsed(), SILENCE + ANSWER);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_answers_pings_is_waited_for() {
+    async fn a_connection_that_answers_pings_is_kept() {
         let (mut line, mut theirs) = pair().await;
         let answering = tokio::spawn(async move { while theirs.next().await.is_some() {} });
         assert!(timeout(Duration::from_mins(10), line.next()).await.is_err());
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_but_hello_comes_first() {
+    async fn the_first_frame_must_be_hello() {
         for (frame, is_fine) in [
             (r#"{"type": "hello"}"#, true),
             (r#"{"type": "disconnect", "reason": "link_disabled"}"#, false),

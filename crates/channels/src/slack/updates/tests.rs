@@ -1,4 +1,4 @@
-//! Payloads as Slack documents them, and what is made of them.
+//! Payloads from Slack's documentation, and their updates.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn said(update: &Update) -> &str {
 }
 
 #[test]
-fn a_direct_message_is_flat_and_meant_for_us() {
+fn a_direct_message_is_addressed_and_has_no_thread() {
     let message = json!({"type": "message", "channel": "D1", "channel_type": "im", "user": "U1",
         "text": "a &lt; b", "ts": "1700000000.123456"});
     let update = event(&message).unwrap();
@@ -45,7 +45,7 @@ fn a_direct_message_in_a_thread_stays_there() {
 }
 
 #[test]
-fn a_mention_begins_a_thread_however_it_is_told() {
+fn a_mention_starts_a_thread_in_either_event() {
     let mention =
         json!({"type": "app_mention", "channel": "C1", "user": "U1", "text": "<@UBOT> fix it", "ts": "5.1"});
     let message = json!({"type": "message", "channel": "C1", "channel_type": "channel", "user": "U1",
@@ -57,7 +57,7 @@ fn a_mention_begins_a_thread_however_it_is_told() {
 }
 
 #[test]
-fn what_is_said_in_a_thread_is_taken_and_what_is_said_among_others_is_not() {
+fn messages_in_threads_count_and_other_channel_messages_do_not() {
     let message = |thread: Value| {
         json!({"type": "message", "channel": "C1", "channel_type": "channel", "user": "U1", "text": "go on",
             "ts": "6.1", "thread_ts": thread})
@@ -68,7 +68,7 @@ fn what_is_said_in_a_thread_is_taken_and_what_is_said_among_others_is_not() {
 }
 
 #[test]
-fn what_no_person_says_anew_is_left_alone() {
+fn edits_and_messages_of_bots_are_ignored() {
     let with = |field: &str, value: Value| {
         let mut message = json!({"type": "message", "channel": "D1", "channel_type": "im", "user": "U1", "text": "x", "ts": "1.0"});
         message[field] = value;
@@ -117,7 +117,7 @@ fn a_button_is_a_tap_where_its_message_is() {
 }
 
 #[test]
-fn a_slash_command_is_said_to_the_chat_as_a_whole() {
+fn a_slash_command_addresses_the_whole_chat() {
     let payload = |text: &str| {
         json!({"command": "/baton", "text": text, "channel_id": "C1", "channel_name": "general", "user_id": "U1",
             "user_name": "ada", "trigger_id": "1.2.3"})
@@ -137,7 +137,7 @@ fn slacks_own_button_stops() {
 }
 
 #[test]
-fn missing_fields_are_no_accident() {
+fn missing_fields_are_accepted() {
     assert!(event(&json!({})).is_none());
     assert!(event(&json!({"type": "message"})).is_none());
     assert!(read("interactive", json!({"type": "block_actions", "actions": [{"value": "x"}]})).is_none());

@@ -1,9 +1,9 @@
-//! What people do comes in by long polls: all of it, once, in order.
+//! Long polling: every update arrives once and in order.
 
 use super::*;
 
 #[tokio::test]
-async fn what_is_said_is_stored_before_it_is_confirmed() {
+async fn updates_are_stored_before_they_are_acknowledged() {
     let world = World::new().await;
     let mut gateway = world.receive();
     let message = world.say("hello");
@@ -14,7 +14,7 @@ async fn what_is_said_is_stored_before_it_is_confirmed() {
     assert_eq!((update.id.as_str(), &update.place), ("4200/1", &place()));
     assert_eq!((update.sender.id.as_str(), update.sender.name.as_str()), ("1", "Ada"));
     assert!(update.is_direct && update.is_addressed && update.sent > 0);
-    // Only the next poll confirms.
+    // Only the next poll acknowledges.
     let acknowledged = |state: &testkit::platforms::stage::State| (state.acknowledged == 1).then_some(());
     world.fake.stage().until("the confirmation", acknowledged).await.unwrap();
     assert_eq!(gateway.inbox.bookmark("telegram/4200").await.unwrap().as_deref(), Some("2"));
@@ -35,7 +35,7 @@ async fn a_restart_neither_loses_nor_repeats() {
 }
 
 #[tokio::test]
-async fn the_same_update_twice_is_one() {
+async fn a_repeated_update_is_stored_once() {
     let world = World::new().await;
     let mut gateway = world.receive();
     world.say("one");
@@ -62,12 +62,12 @@ async fn a_wrong_token_ends_it_with_a_clear_fault() {
     world.settings.token = Secret::new("4200:wrong-token");
     let fault = world.receive().fault().await;
     let told = fault.to_string();
-    assert!(matches!(fault, Fault::Refused(_)) && told.contains("token is wrong"), "{told}");
+    assert!(matches!(fault, Fault::Refused(_)) && told.contains("rejects the bot's token"), "{told}");
     assert!(!told.contains("wrong-token"));
 }
 
 #[tokio::test]
-async fn failures_are_tried_again() {
+async fn failed_polls_are_retried() {
     let world = World::new().await;
     for fault in [Planned::Unavailable, Planned::Broken, Planned::Cut, Planned::Busy { after: 0 }] {
         world.plan("getMe", fault);
@@ -91,7 +91,7 @@ async fn a_poll_that_hangs_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_wait_is_not_asked_all_the_time() {
+async fn a_server_that_answers_at_once_is_not_polled_in_a_loop() {
     let mut world = World::new().await;
     world.pace = Pace { poll: Duration::ZERO, idle: Duration::from_millis(40), ..PACE };
     let started = std::time::Instant::now();
@@ -101,13 +101,13 @@ async fn a_server_that_does_not_wait_is_not_asked_all_the_time() {
 }
 
 #[tokio::test]
-async fn two_pollers_are_told_and_go_on() {
+async fn two_pollers_are_reported_and_continue() {
     let world = World::new().await;
     let mut first = world.receive();
     world.called("getUpdates", 1).await;
     let other = World { directory: tempfile::tempdir().unwrap(), fake: Arc::clone(&world.fake), ..world };
     let mut second = other.receive();
-    // Each ends the other's poll.
+    // Each client ends the other's poll.
     other.called("getUpdates", 4).await;
     other.say("hello");
     let heard = timeout(PATIENCE, async {
@@ -117,7 +117,7 @@ async fn two_pollers_are_told_and_go_on() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_was_set_is_taken_away() {
+async fn polling_removes_an_old_webhook() {
     let world = World::new().await;
     let hook = json!({"url": "http://127.0.0.1:9/telegram"});
     let _: Value = world.adapter().api.call("setWebhook", &hook).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_webhook_that_was_set_is_taken_away() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_understood_does_not_stop_the_rest() {
+async fn an_unparsable_update_does_not_block_the_rest() {
     let world = World::new().await;
     let mut gateway = world.receive();
     world.fake.bring(json!({"update_id": 70, "message": "nonsense"}));
@@ -139,7 +139,7 @@ async fn what_cannot_be_understood_does_not_stop_the_rest() {
 }
 
 #[tokio::test]
-async fn a_tap_knows_its_topic_and_is_understood() {
+async fn a_tap_knows_its_topic_and_is_confirmed() {
     let world = World::new().await;
     let mut gateway = world.receive();
     let said =
@@ -166,13 +166,13 @@ async fn a_tap_knows_its_topic_and_is_understood() {
     let receipt = receipt.as_deref().unwrap();
     gateway.adapter.understood(receipt, Some("Allowed")).await.unwrap();
     assert_eq!(world.fake.stage().state().understood, ["Allowed"]);
-    // Nobody waits for a second answer, which is no fault.
+    // Confirming a tap again is not a fault.
     gateway.adapter.understood(receipt, None).await.unwrap();
     assert!(world.problems().is_empty(), "{:?}", world.problems());
 }
 
 #[tokio::test]
-async fn a_group_that_becomes_another_takes_along_what_was_said() {
+async fn a_moved_group_keeps_its_updates() {
     let world = World::new().await;
     let mut gateway = world.receive();
     world.fake.say(Said { chat: "-7".into(), is_group: true, ..ada("/one") });
@@ -180,7 +180,7 @@ async fn a_group_that_becomes_another_takes_along_what_was_said() {
     let new = Place { chat: "-1007".into(), ..place() };
     assert_eq!(gateway.next().await.len(), 1);
     world.fake.migrate_loudly("-7", -1_007);
-    // What is still told under the old name is meant for the new one.
+    // An update with the old id belongs to the new chat.
     world.fake.say(Said { chat: "-7".into(), is_group: true, ..ada("/two") });
     while gateway.stored(&new).await.len() < 2 {
         timeout(PATIENCE, gateway.news.recv()).await.unwrap().unwrap();

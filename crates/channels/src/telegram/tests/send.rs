@@ -1,11 +1,11 @@
-//! What is said arrives as it was meant, and what goes wrong is told for what it is.
+//! Sending: posts arrive as intended, and each failure becomes the right fault.
 
 use bytes::Bytes;
 use testkit::platforms::stage::{GivenFile, Shown};
 
 use super::*;
 
-/// A world in which Ada has said something, so that she can be spoken to.
+/// A world in which Ada has written, so that the bot may write to her.
 async fn met(options: Options) -> (World, Telegram) {
     let world = World::with(options).await;
     world.say("hello");
@@ -18,7 +18,7 @@ fn shown(world: &World) -> Vec<Shown> {
 }
 
 #[tokio::test]
-async fn words_are_sent_as_html_and_answer_a_message() {
+async fn text_is_sent_as_html_and_as_a_reply() {
     let (world, adapter) = met(Options::default()).await;
     let post = Post { reply_to: Some("1".into()), ..Post::text("**Done** & `dusted`") };
     adapter.send(&place(), &post).await.unwrap();
@@ -31,7 +31,7 @@ async fn words_are_sent_as_html_and_answer_a_message() {
 }
 
 #[tokio::test]
-async fn what_telegram_cannot_read_is_sent_as_it_is() {
+async fn text_that_telegram_rejects_is_sent_plain() {
     let (world, adapter) =
         met(Options { unknown_tags: vec!["blockquote".into()], ..Options::default() }).await;
     let sent = adapter.send(&place(), &Post::text("> quoted")).await.unwrap();
@@ -61,12 +61,12 @@ async fn a_long_answer_fits_when_it_is_cut() {
 }
 
 #[tokio::test]
-async fn a_message_is_edited_and_taken_back() {
+async fn a_message_is_edited_and_deleted() {
     let (world, adapter) = met(Options::default()).await;
     let button = Button { label: "Yes".into(), token: "x".repeat(40) };
     let post = Post { buttons: vec![button], ..Post::text("Shall I?") };
     let sent = adapter.send(&place(), &post).await.unwrap();
-    // That nothing changes is no fault.
+    // It is not a fault if an edit changes nothing.
     adapter.edit(&place(), &sent, &post).await.unwrap();
     adapter.edit(&place(), &sent, &Post::text("Yes.")).await.unwrap();
     let message = shown(&world).remove(0);
@@ -118,7 +118,7 @@ async fn topics_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn faults_say_whether_it_may_have_been_done() {
+async fn faults_tell_whether_the_call_may_have_been_carried_out() {
     let (world, adapter) = met(Options::default()).await;
     let post = Post::text("hello");
     let mut faults = Vec::new();
@@ -131,14 +131,14 @@ async fn faults_say_whether_it_may_have_been_done() {
         matches!(&faults[1..], [Fault::Unreachable(_), Fault::Uncertain(_), Fault::Uncertain(_)]),
         "{faults:?}"
     );
-    assert_eq!(shown(&world).len(), 1, "what was cut was done");
+    assert_eq!(shown(&world).len(), 1, "the call with the cut connection was carried out");
     let nobody = Place { chat: "8".into(), ..place() };
     assert!(matches!(adapter.send(&nobody, &post).await, Err(Fault::Refused(_))));
     assert!(faults.iter().all(|it| !it.to_string().contains("fake-token")), "{faults:?}");
 }
 
 #[tokio::test]
-async fn a_chat_that_gets_too_much_is_left_alone_for_a_while() {
+async fn a_rate_limit_becomes_a_pause() {
     let (_world, adapter) = met(Options { per_second: Some(1), ..Options::default() }).await;
     adapter.send(&place(), &Post::text("one")).await.unwrap();
     let fault = adapter.send(&place(), &Post::text("two")).await.unwrap_err();
@@ -146,7 +146,7 @@ async fn a_chat_that_gets_too_much_is_left_alone_for_a_while() {
 }
 
 #[tokio::test]
-async fn a_group_that_became_another_is_told_by_its_new_name() {
+async fn a_moved_group_is_reported_with_its_new_id() {
     let (world, adapter) = met(Options::default()).await;
     world.fake.migrate("7", -1_007);
     let moved = Fault::Moved { into: "-1007".into() };
@@ -155,7 +155,7 @@ async fn a_group_that_became_another_is_told_by_its_new_name() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_certain_not_to_have_done_it() {
+async fn an_unreachable_server_is_a_certain_failure() {
     let mut world = World::new().await;
     world.settings.api = "http://127.0.0.1:9".into();
     let fault = world.adapter().send(&place(), &Post::text("hello")).await.unwrap_err();
@@ -192,7 +192,7 @@ async fn a_file_is_fetched_up_to_a_limit() {
     for file in &files {
         assert_eq!(gateway.adapter.download(file, 1_000).await.unwrap(), Bytes::from_static(b"hello"));
     }
-    // What a size says, and what it does not say, are both checked.
+    // The limit applies to the reported size and to the actual one.
     assert!(matches!(gateway.adapter.download(&files[0], 4).await, Err(Fault::Refused(_))));
     let unsized_file = Attachment { size: None, ..files[0].clone() };
     assert!(matches!(gateway.adapter.download(&unsized_file, 4).await, Err(Fault::Refused(_))));

@@ -1,4 +1,4 @@
-//! What people do comes in by webhook, from Telegram and from nobody else.
+//! Updates by webhook, accepted only from Telegram.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use super::*;
 
-/// A world whose bot is called.
+/// A world whose bot receives by webhook.
 async fn world() -> World {
     let mut world = World::new().await;
     world.settings.webhook =
@@ -16,7 +16,7 @@ async fn world() -> World {
     world
 }
 
-/// What answers calls, and how many there were.
+/// The adapter, its inbox, and the number of calls.
 type Served = (Arc<Telegram>, Inbox, Arc<AtomicUsize>);
 
 fn call(secret: Option<&'static str>, body: &str) -> Call {
@@ -91,7 +91,7 @@ async fn bad_input_is_refused_and_nothing_is_stored() {
         ("[]", StatusCode::BAD_REQUEST),
         ("{\"update_id\": \"1\"}", StatusCode::BAD_REQUEST),
         (&huge, StatusCode::PAYLOAD_TOO_LARGE),
-        // These are Telegram's, as far as one can tell. They will not get better.
+        // Genuine calls with content that cannot be used: a retry would not help, so they succeed.
         ("{\"update_id\": 1}", StatusCode::OK),
         ("{\"update_id\": 1, \"message\": {\"chat\": 7}}", StatusCode::OK),
         ("{\"update_id\": 1, \"edited_message\": {}}", StatusCode::OK),

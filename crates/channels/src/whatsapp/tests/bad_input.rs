@@ -1,4 +1,4 @@
-//! Calls that WhatsApp did not make, or should not have made.
+//! Forged and malformed calls.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -40,7 +40,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_call_that_is_not_signed_is_not_believed() {
+async fn an_unsigned_call_is_refused() {
     let world = World::new().await;
     let body = body(world.number(), &[hello("wamid.1")]);
     let forged = sign("another secret", body.as_bytes());
@@ -77,7 +77,7 @@ async fn a_call_that_is_not_signed_is_not_believed() {
 }
 
 #[test]
-fn a_secret_that_is_empty_is_no_secret() {
+fn an_empty_secret_is_refused() {
     let options = Options::default();
     for empty in [
         Options { token: String::new(), ..options.clone() },
@@ -91,7 +91,7 @@ fn a_secret_that_is_empty_is_no_secret() {
 }
 
 #[tokio::test]
-async fn the_webhook_is_set_up_by_whoever_knows_the_word() {
+async fn the_webhook_is_registered_with_the_verify_token() {
     let world = World::new().await;
     let get = |query: &str| Call { method: Method::GET, query: query.into(), ..call("", None) };
     let right = "hub.mode=subscribe&hub.challenge=a%20b&hub.verify_token=verify%2Dtoken";
@@ -114,7 +114,7 @@ async fn the_webhook_is_set_up_by_whoever_knows_the_word() {
 }
 
 #[tokio::test]
-async fn what_is_signed_and_makes_no_sense_does_no_harm() {
+async fn a_signed_call_without_sense_does_no_harm() {
     let world = World::new().await;
     for malformed in ["", "{", "[7]", "7", "{\"entry\":7}"] {
         assert_eq!(world.status(genuine(&world, malformed)).await, 400, "{malformed}");
@@ -136,7 +136,7 @@ async fn what_is_signed_and_makes_no_sense_does_no_harm() {
         assert_eq!(world.status(genuine(&world, &body)).await, 200, "{body}");
     }
     assert!(world.updates(ADA).await.is_empty());
-    // One that cannot be read does not take the others with it.
+    // A message that cannot be parsed does not affect the others.
     let mixed = body(world.number(), &[json!({ "id": 7 }), hello("wamid.7")]);
     assert_eq!(world.status(genuine(&world, &mixed)).await, 200);
     assert_eq!(world.updates(ADA).await.len(), 1);

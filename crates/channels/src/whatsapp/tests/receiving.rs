@@ -1,4 +1,4 @@
-//! What people do arrives, once.
+//! Every update arrives exactly once.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use testkit::platforms::stage::{GivenFile, Tap};
@@ -14,7 +14,7 @@ fn text(update: &Update) -> &str {
 }
 
 #[tokio::test]
-async fn what_is_said_is_stored_before_the_service_is_told() {
+async fn updates_are_stored_before_the_call_succeeds() {
     let mut world = World::new().await;
     let id = world.service.say(said(ADA, "Hello."));
     world.acknowledged(1).await;
@@ -27,7 +27,7 @@ async fn what_is_said_is_stored_before_the_service_is_told() {
 }
 
 #[tokio::test]
-async fn what_is_delivered_again_is_known() {
+async fn a_redelivered_update_is_recognised() {
     let world = World::new().await;
     world.service.say(said(ADA, "Hello."));
     world.service.repeat();
@@ -36,7 +36,7 @@ async fn what_is_delivered_again_is_known() {
 }
 
 #[tokio::test]
-async fn what_was_not_taken_comes_again() {
+async fn a_refused_update_is_redelivered() {
     let world = World::with(Options::default(), 2).await;
     world.service.say(said(ADA, "one"));
     world.service.say(said(ADA, "two"));
@@ -45,7 +45,7 @@ async fn what_was_not_taken_comes_again() {
 }
 
 #[tokio::test]
-async fn one_call_may_bring_several_messages_of_several_people() {
+async fn one_call_may_contain_messages_of_several_users() {
     let world = World::new().await;
     world.service.say_together(vec![said(ADA, "one"), said(BOB, "two"), said(ADA, "three")]);
     world.acknowledged(3).await;
@@ -54,7 +54,7 @@ async fn one_call_may_bring_several_messages_of_several_people() {
 }
 
 #[tokio::test]
-async fn what_comes_in_the_wrong_order_is_not_lost() {
+async fn updates_in_the_wrong_order_are_not_lost() {
     let world = World::new().await;
     world.service.say_backwards(vec![said(ADA, "one"), said(ADA, "two")]);
     world.acknowledged(2).await;
@@ -62,7 +62,7 @@ async fn what_comes_in_the_wrong_order_is_not_lost() {
 }
 
 #[tokio::test]
-async fn groups_are_ignored_and_names_are_people() {
+async fn groups_are_ignored_and_users_have_names() {
     let world = World::new().await;
     world.service.say(Said { is_group: true, chat: "group".into(), ..said(ADA, "Hello, all.") });
     world.service.say(said("DE.13491208655302741918", "Hello."));
@@ -119,7 +119,7 @@ async fn a_file_is_fetched_when_it_is_needed() {
     assert_eq!(world.adapter.download(&files[0], 100).await.unwrap(), bytes);
     let too_long = world.adapter.download(&files[0], 3).await.unwrap_err();
     assert!(matches!(too_long, Fault::Refused(_)), "{too_long}");
-    assert_eq!(world.state().calls["media.download"], 1, "what is too long is not even begun");
+    assert_eq!(world.state().calls["media.download"], 1, "a file that is too long is not requested");
     assert_eq!(world.state().problems, Vec::<String>::new());
     let unknown = Attachment { reference: "../1".into(), ..files[0].clone() };
     assert!(matches!(world.adapter.download(&unknown, 100).await, Err(Fault::Refused(_))));

@@ -1,11 +1,11 @@
-//! What is said arrives, or it is clear what became of it.
+//! Sending: posts arrive, or their fault is certain.
 
 use testkit::platforms::stage::{Fault as Trouble, Planned};
 
 use super::*;
 use crate::{Document, Fault};
 
-/// A world in which Ada has written, so that she can be spoken to; and her message.
+/// A world in which Ada has written, so that the number may write to her; and the id of her message.
 async fn heard(options: Options) -> (World, Place, String) {
     let world = World::with(options, 0).await;
     let message = world.service.say(said(ADA, "Hello."));
@@ -14,7 +14,7 @@ async fn heard(options: Options) -> (World, Place, String) {
 }
 
 #[tokio::test]
-async fn words_are_shown_as_an_answer() {
+async fn text_is_sent_as_a_reply() {
     let (world, place, message) = heard(Options::default()).await;
     let post = Post { reply_to: Some(message.clone()), ..Post::text("Hello, Ada.") };
     let sent = world.adapter.send(&place, &post).await.unwrap();
@@ -47,7 +47,7 @@ async fn a_diff_is_sent_as_a_file() {
 }
 
 #[tokio::test]
-async fn typing_is_shown_to_whoever_wrote() {
+async fn typing_is_shown_to_the_user_who_wrote() {
     let (world, place, message) = heard(Options::default()).await;
     world.adapter.typing(&place, Some(&message), "").await.unwrap();
     world.adapter.typing(&place, None, "").await.unwrap();
@@ -57,7 +57,7 @@ async fn typing_is_shown_to_whoever_wrote() {
 }
 
 #[tokio::test]
-async fn a_fault_says_whether_it_was_done() {
+async fn a_fault_tells_whether_the_call_was_carried_out() {
     let (world, place, _) = heard(Options::default()).await;
     let mut faults = Vec::new();
     for fault in [Trouble::Busy { after: 3 }, Trouble::Unavailable, Trouble::Broken, Trouble::Cut] {
@@ -68,7 +68,7 @@ async fn a_fault_says_whether_it_was_done() {
     assert!(matches!(faults[1], Fault::Unreachable(_)), "{}", faults[1]);
     assert!(matches!(faults[2], Fault::Uncertain(_)), "{}", faults[2]);
     assert!(matches!(faults[3], Fault::Uncertain(_)), "{}", faults[3]);
-    assert_eq!(world.state().messages.len(), 1, "only what was cut was done");
+    assert_eq!(world.state().messages.len(), 1, "only the call with the cut connection was carried out");
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn an_upload_that_fails_can_be_repeated() {
 }
 
 #[tokio::test]
-async fn whoever_is_too_fast_is_asked_to_wait() {
+async fn a_rate_limit_becomes_a_wait() {
     let (world, place, _) = heard(Options { pair_limit: Some(1), ..Options::default() }).await;
     world.adapter.send(&place, &Post::text("one")).await.unwrap();
     let fault = world.adapter.send(&place, &Post::text("two")).await.unwrap_err();
@@ -92,7 +92,7 @@ async fn whoever_is_too_fast_is_asked_to_wait() {
 }
 
 #[tokio::test]
-async fn after_a_day_the_person_has_to_write_first() {
+async fn after_a_day_the_user_has_to_write_first() {
     let (world, place, _) = heard(Options { refuses_late: true, ..Options::default() }).await;
     world.service.pass(Duration::from_hours(25));
     let fault = world.adapter.send(&place, &Post::text("late")).await.unwrap_err();
@@ -101,13 +101,13 @@ async fn after_a_day_the_person_has_to_write_first() {
 }
 
 #[tokio::test]
-async fn what_failed_afterwards_is_said_when_the_person_writes() {
+async fn a_post_that_failed_later_is_sent_when_the_user_writes() {
     let (world, place, _) = heard(Options::default()).await;
     world.service.pass(Duration::from_hours(25));
     let id = world.ledger.say(&place, vec![Post::text("late")]).await.unwrap()[0];
     world.ledger.sending(id).await.unwrap();
     let sent = world.adapter.send(&place, &Post::text("late")).await.unwrap();
-    // The service says that it failed before it is noted under which name it was sent, and has to say it again.
+    // The service reports the failure before the post's id is stored, and has to repeat the report.
     world.until("a status", |state| state.calls.contains_key("webhook.refused")).await;
     world.ledger.sent(id, sent).await.unwrap();
     world.until("the status again", |state| state.calls["webhook"] == 2).await;
@@ -123,7 +123,7 @@ async fn what_failed_afterwards_is_said_when_the_person_writes() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_refused_and_not_told() {
+async fn a_wrong_token_is_refused_and_not_shown() {
     let (world, place, _) = heard(Options::default()).await;
     let options = Options { token: "EAAwrong".into(), ..world.service.options().clone() };
     let fault = adapter(&world.service.api(), &options).send(&place, &Post::text("x")).await.unwrap_err();
@@ -140,7 +140,7 @@ async fn a_service_that_is_not_there_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_told_at_once_and_a_number_that_cannot_be_seen_is_not() {
+async fn a_wrong_token_is_reported_at_once_and_an_unreadable_number_is_not() {
     let world = World::new().await;
     let wrong = Options { token: "EAAwrong".to_owned(), ..world.service.options().clone() };
     let fault = adapter(&world.service.api(), &wrong).receive(&world.inbox).await;

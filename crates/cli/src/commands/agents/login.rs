@@ -1,11 +1,11 @@
-//! Whether somebody is logged in to an agent. Only names are told, never what is in a variable or a file.
+//! Detects logins of external agents. Reports only names, never the contents of a variable or a file.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
 use ::agents::roster::known::{Login, Place};
 use store::files::Environment;
 
-/// What shows that somebody is logged in: the name of a variable, or of a file below the home directory.
+/// Evidence that the user is logged in: the name of a variable, or of a file below the home directory.
 pub(super) fn find(
     environment: &Environment,
     configured: &BTreeMap<String, String>,
@@ -24,7 +24,7 @@ pub(super) fn find(
                 },
             };
             let file = base.join(name);
-            // `{}` is what remains of a file of keys after the last one was removed.
+            // `{}` is the content of a key file after the last key was removed.
             let is_filled = file.metadata().is_ok_and(|about| about.is_file() && about.len() > 2);
             let shown = || match environment
                 .home()

@@ -1,4 +1,4 @@
-//! Answers what the agent asks: by asking the person, or by what was said on the command line.
+//! Answers the agent's requests: by asking the user, or by the options of the command line.
 
 use std::{collections::VecDeque, fmt::Write as _, future::pending, io, thread};
 
@@ -15,10 +15,10 @@ use crate::{
     terminal,
 };
 
-/// Lines that were typed ahead of a question.
+/// Bound on lines typed ahead of a question.
 const TYPED_AHEAD: usize = 16;
 
-/// How requests are answered.
+/// Policy for answering requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
     Ask,
@@ -26,18 +26,18 @@ enum Policy {
     Refuse,
 }
 
-/// Answers requests.
+/// Requests that wait for an answer, and the source of answers.
 #[derive(Debug)]
 pub(super) struct Answers {
     policy: Policy,
-    /// Nobody said so; there is just nobody to ask.
+    /// No option chose the policy; there is just no terminal to ask on.
     by_default: bool,
     waiting: VecDeque<Waiting>,
-    /// What is typed, from the first question on.
+    /// Lines typed by the user, read from the first question on.
     lines: Option<mpsc::Receiver<String>>,
 }
 
-/// A request that the person is being asked, and the answers so far.
+/// A request shown to the user, and the answers given so far.
 #[derive(Debug)]
 struct Waiting {
     request: Request,
@@ -46,11 +46,11 @@ struct Waiting {
 
 impl Answers {
     pub(super) fn new(options: &Run) -> Self {
-        let nobody = options.format == Format::Json || !terminal::can_ask();
+        let cannot_ask = options.format == Format::Json || !terminal::can_ask();
         let (policy, by_default) = match options {
             Run { yes: true, .. } => (Policy::Allow, false),
             Run { deny: true, .. } => (Policy::Refuse, false),
-            _ if nobody => (Policy::Refuse, true),
+            _ if cannot_ask => (Policy::Refuse, true),
             _ => (Policy::Ask, false),
         };
         Self { policy, by_default, waiting: VecDeque::new(), lines: None }
@@ -60,12 +60,12 @@ impl Answers {
         self.by_default
     }
 
-    /// Whether a person is being asked.
+    /// True while a request waits for the user.
     pub(super) fn is_asking(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Notes what is asked and what others have answered; the answer, if it needs no person.
+    /// Records new requests and answers given by other clients. Returns the reply if the policy decides it.
     pub(super) fn see(&mut self, event: &Event, screen: &mut Screen) -> Option<Reply> {
         let request = match &event.body {
             EventBody::PermissionAsked(it) => Request::Permission(it.clone()),
@@ -99,7 +99,7 @@ impl Answers {
         None
     }
 
-    /// The next line that is typed while somebody is being asked; nothing when there will be no more.
+    /// The next line typed while a request waits; `None` at the end of input.
     pub(super) async fn line(&mut self) -> Option<String> {
         match &mut self.lines {
             Some(lines) if !self.waiting.is_empty() => lines.recv().await,
@@ -107,11 +107,11 @@ impl Answers {
         }
     }
 
-    /// Understands a line as the answer to what was asked last; asks again if it is none.
+    /// Parses a line as the answer to the current question; asks again if it is invalid.
     pub(super) fn take(&mut self, line: Option<String>) -> Option<Reply> {
         let waiting = self.waiting.front_mut()?;
         let reply = match line {
-            // The terminal is gone: nobody can allow anything any more.
+            // Input has ended, so no user can approve anything any more.
             None => {
                 self.policy = Policy::Refuse;
                 Some(refuse(&waiting.request))
@@ -164,7 +164,7 @@ impl Waiting {
     }
 }
 
-/// Numbers of options (several, with commas, where several are allowed), or words of one's own.
+/// Parses option numbers (separated by commas where several are allowed) or the user's own answer.
 fn choose(question: &Question, line: &str) -> Option<Vec<String>> {
     let label = |text: &str| {
         let number: usize = text.trim().parse().ok()?;
@@ -209,12 +209,12 @@ fn options(question: &Question) -> String {
         // Writing into memory cannot fail.
         let _ = writeln!(text, "  {number}. {}  {about}", option.label);
     }
-    let how = if question.multiple == Some(true) { "numbers, with commas" } else { "a number" };
-    let own = if question.custom == Some(false) { "" } else { ", or words of your own" };
-    format!("{text}{how}{own}; nothing dismisses it: ")
+    let how = if question.multiple == Some(true) { "numbers separated by commas" } else { "a number" };
+    let own = if question.custom == Some(false) { "" } else { " or your own answer" };
+    format!("{text}Enter {how}{own} (empty to skip): ")
 }
 
-/// Reads lines on a thread of its own, which the end of the program does not wait for.
+/// Reads lines on a separate thread, which does not delay the end of the program.
 fn read_lines() -> mpsc::Receiver<String> {
     let (typed, lines) = mpsc::channel(TYPED_AHEAD);
     thread::spawn(move || {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_chosen_by_number_and_other_words_are_ones_own() {
+    fn options_are_chosen_by_number_and_other_text_is_a_custom_answer() {
         let one = question(false, true);
         assert_eq!(choose(&one, "2"), Some(vec!["Blue".into()]));
         assert_eq!(choose(&one, "green"), Some(vec!["green".into()]));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permission_is_asked_for_again_until_the_answer_is_one() {
+    fn a_permission_is_asked_again_until_the_answer_is_valid() {
         let request = json!({
             "id": "per_1", "sessionID": "ses_1", "permission": "bash", "patterns": ["rm x"], "always": [],
         });

@@ -1,15 +1,15 @@
-//! The diff of an edit, as lines for a terminal.
+//! Formats the diff of an edit for a terminal.
 
 use owo_colors::OwoColorize;
 use protocol::{ToolState, part::ToolPart};
 use serde_json::Value;
 
-/// Most lines of a diff that are shown; the rest is counted.
+/// Longest diff that is shown, in lines; the rest is counted.
 const MAX_LINES: usize = 40;
-/// Longest line that is shown whole, in characters.
+/// Longest line that is shown, in characters.
 const MAX_LINE: usize = 160;
 
-/// What a call has changed, if it says so: a few lines to show below it.
+/// Lines of the diff in a tool call's metadata; empty if there is none.
 pub(super) fn lines(tool: &ToolPart) -> Vec<String> {
     let ToolState::Completed(state) = &tool.state else { return Vec::new() };
     let told = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
@@ -56,7 +56,7 @@ fn paint(line: &str) -> String {
     }
 }
 
-/// A line of bounded length. What is in a file must not be able to move the cursor.
+/// Cuts a line to its bound and replaces control characters, so that a file's content cannot move the cursor.
 fn clean(line: &str) -> String {
     let harmless = |letter: char| match letter {
         '\t' => ' ',
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn long_diffs_and_lines_are_cut_and_controls_taken_out() {
+    fn long_diffs_and_lines_are_cut_and_control_characters_removed() {
         let body = "+line\n".repeat(100);
         let shown = plain(&json!({ "diff": format!("@@ -0,0 +1,100 @@\n{body}") }));
         assert_eq!((shown.len(), shown.last().unwrap().as_str()), (MAX_LINES + 1, "  … 61 more lines"));

@@ -1,4 +1,4 @@
-//! A way in for plugins: they talk to the server that runs them, so there is one while they run, and for nobody else.
+//! A loopback listener for plugins, which call the server that runs them. It exists only while plugins run.
 
 use std::{future, io, net::Ipv4Addr};
 
@@ -8,20 +8,24 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{commands::serve::edge, environment, terminal, wiring::Engine};
 
-/// An open port of this machine. Dropping it closes it.
+/// A listener on a loopback port. Dropping it closes the port.
 #[derive(Debug)]
 pub(super) struct Door {
     _serving: AbortOnDropHandle<()>,
 }
 
 impl Door {
-    /// Opens one if there are plugins in a directory. If it cannot be opened, that is said, and they do not run.
+    /// Opens the listener if the directory has plugins. On failure it prints a note and plugins do not run.
     pub(super) async fn open(engine: &Engine, directory: &str) -> Option<Self> {
         if !engine.instances.want_server(directory).await {
             return None;
         }
         let opened = Self::listen(engine).await;
-        opened.map_err(|error| terminal::note(&format!("plugins are not run: {error}"))).ok()
+        opened
+            .map_err(|error| {
+                terminal::note(&format!("plugins are disabled: cannot open a port for them: {error}"))
+            })
+            .ok()
     }
 
     async fn listen(engine: &Engine) -> io::Result<Self> {

@@ -1,4 +1,4 @@
-//! Follows one turn through a stream of events: what belongs to it, and how it ended.
+//! Follows one turn through a stream of events: selects its events and determines its end.
 
 use std::collections::HashSet;
 
@@ -9,17 +9,17 @@ use protocol::{EndReason, Event, EventBody, Message, MessageError, MessageId, Se
 pub(super) struct Follower {
     session: SessionId,
     prompt: MessageId,
-    /// The session and its children, theirs included.
+    /// The session and all its descendants.
     family: HashSet<SessionId>,
-    /// An idle before the prompt was stored is somebody else's.
+    /// True once the prompt is stored; an earlier idle belongs to another turn.
     accepted: bool,
-    /// How the server says our prompt ended.
+    /// End of our prompt as reported by the server.
     ended: Option<EndReason>,
-    /// Whether the first half of the idle pair has come.
+    /// True after the first event of the idle pair.
     idle: bool,
-    /// The reason that came with it, if one did.
+    /// The reason in that event, if it had one.
     said: Option<EndReason>,
-    /// How the last answer ended, for servers that do not say.
+    /// End of the last answer, for servers that report no reason.
     failed: Option<EndReason>,
 }
 
@@ -33,12 +33,12 @@ impl Follower {
         &self.session
     }
 
-    /// Whether an event is about the session or one of its children.
+    /// True if an event concerns the session or one of its descendants.
     pub(super) fn concerns(&self, event: &Event) -> bool {
         event.body.session_id().is_some_and(|id| self.family.contains(id))
     }
 
-    /// Takes the next event; how the turn ended, once it has.
+    /// Processes the next event. Returns the end of the turn once it has ended.
     pub(super) fn observe(&mut self, event: &Event) -> Option<EndReason> {
         match &event.body {
             EventBody::SessionCreated(it)
@@ -68,12 +68,12 @@ impl Follower {
         None
     }
 
-    /// Whether only the second half of the idle pair is missing.
+    /// True if only the second event of the idle pair is missing.
     pub(super) fn is_idle(&self) -> bool {
         self.idle
     }
 
-    /// The best answer there is to how the turn ended.
+    /// The end of the turn from the most reliable source available.
     pub(super) fn reason(&self) -> EndReason {
         self.ended.or(self.said).or(self.failed).unwrap_or(EndReason::Completed)
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_says_about_our_prompt_counts_first() {
+    fn the_end_reported_for_our_prompt_takes_precedence() {
         let ended = json!({ "type": "prompt.ended", "properties": {
             "sessionID": "ses_a", "messageID": "msg_1", "reason": "blocked",
         } });
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_gives_no_reason_is_read_between_the_lines() {
+    fn without_a_reason_the_end_follows_from_the_last_answer() {
         let error = |name: &str| {
             json!({ "type": "session.error", "properties": {
                 "sessionID": "ses_a", "error": { "name": name, "data": { "message": "m" } },

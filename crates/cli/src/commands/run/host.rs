@@ -1,4 +1,4 @@
-//! Who runs the turn: our own engine, or a server.
+//! Executes the turn in this process's engine or on a server.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -14,10 +14,9 @@ use server::project::Projects;
 
 use crate::{args::Run, exit::Failure};
 
-/// A stream of events.
 pub(super) type Events = BoxStream<'static, Result<Event, Failure>>;
 
-/// Which session to use.
+/// The session to use.
 #[derive(Debug)]
 pub(super) enum Choice {
     New,
@@ -35,7 +34,7 @@ impl Choice {
     }
 }
 
-/// An answer to something the agent asked.
+/// A reply to a request of the agent.
 #[derive(Debug)]
 pub(super) enum Reply {
     Permission(PermissionId, PermissionReply),
@@ -43,7 +42,7 @@ pub(super) enum Reply {
     Dismissed(QuestionId),
 }
 
-/// Who runs the turn.
+/// The executor of the turn: an engine in this process or a server.
 #[derive(Debug, Clone)]
 pub(super) enum Host {
     Local(Sessions),
@@ -51,7 +50,7 @@ pub(super) enum Host {
 }
 
 impl Host {
-    /// The same host, in this directory: servers look things up there.
+    /// Selects the directory, which a server needs with each call.
     pub(super) fn at(self, directory: &str) -> Self {
         match self {
             Self::Remote(client) => Self::Remote(client.in_directory(directory)),
@@ -59,13 +58,13 @@ impl Host {
         }
     }
 
-    /// The session that was chosen; none if it is to be a new one.
+    /// Finds the chosen session; none for a new one.
     pub(super) async fn find(&self, choice: &Choice, here: &str) -> Result<Option<Session>, Failure> {
         match choice {
             Choice::New => Ok(None),
             Choice::Latest => match self.latest(here).await? {
                 Some(session) => Ok(Some(session)),
-                None => Err(Failure::usage("there is no session in this directory to go on with")),
+                None => Err(Failure::usage("there is no session in this directory to continue")),
             },
             Choice::This(id) => {
                 let id = id.parse().map_err(|error| Failure::usage(format!("{error}")))?;
@@ -77,7 +76,6 @@ impl Host {
         }
     }
 
-    /// A new session.
     pub(super) async fn create(&self, directory: &str) -> Result<Session, Failure> {
         let input = SessionInput::default();
         Ok(match self {
@@ -86,6 +84,13 @@ impl Host {
             }
             Self::Remote(client) => client.create_session(&input).await?,
         })
+    }
+
+    pub(super) async fn delete(&self, id: &SessionId) -> Result<(), Failure> {
+        match self {
+            Self::Local(sessions) => sessions.delete(id).await.map_err(Failure::from),
+            Self::Remote(client) => client.delete_session(id).await.map_err(Failure::from),
+        }
     }
 
     async fn latest(&self, here: &str) -> Result<Option<Session>, Failure> {
@@ -100,7 +105,7 @@ impl Host {
         Ok(all.into_iter().find(|session| session.parent_id.is_none() && session.directory == here))
     }
 
-    /// Events of the directory. From when this returns, nothing that happens is missed.
+    /// Subscribes to the directory's events. The stream misses nothing that happens after this returns.
     pub(super) async fn events(&self, directory: &str) -> Result<Events, Failure> {
         match self {
             Self::Local(sessions) => {
@@ -112,7 +117,7 @@ impl Host {
             }
             Self::Remote(client) => {
                 let mut events = client.events(client::Scope::Directory, None);
-                // The first is the server's hello; from there on it tells us everything.
+                // The first event confirms the subscription; the server sends everything that follows.
                 events.next().await.transpose()?;
                 Ok(events.map_ok(|received| received.event).map_err(Failure::from).boxed())
             }
@@ -133,7 +138,7 @@ impl Host {
         }
     }
 
-    /// We go down. Our own engine does, too; a server only loses whoever watched the turn.
+    /// Stops the turn because this program ends. A local engine shuts down; on a server the turn is aborted.
     pub(super) async fn interrupt(&self, id: &SessionId) -> Result<(), Failure> {
         match self {
             Self::Local(sessions) => {
@@ -152,7 +157,7 @@ impl Host {
         Ok(busy.get(id).is_none_or(protocol::SessionStatus::is_idle))
     }
 
-    /// Answers. Somebody else may have been faster, which is fine.
+    /// Sends a reply. A request that another client has already answered is no error.
     pub(super) async fn reply(&self, reply: Reply) -> Result<(), Failure> {
         match self {
             Self::Local(sessions) => {
@@ -181,13 +186,13 @@ impl Host {
     }
 }
 
-/// The events of our own engine.
+/// Event stream of the local engine.
 struct Local {
     sessions: Sessions,
     scope: Scope,
     stream: Stream,
     ready: VecDeque<Arc<engine::bus::Frame>>,
-    /// The last durable event, to go on from.
+    /// Position of the last durable event, for resuming.
     seen: Option<u64>,
 }
 
@@ -198,12 +203,12 @@ impl Local {
                 self.seen = frame.position.or(self.seen);
                 let event = serde_json::from_slice(frame.json());
                 let event =
-                    event.map_err(|error| Failure::error(format!("an event cannot be read: {error}")))?;
+                    event.map_err(|error| Failure::error(format!("cannot decode an event: {error}")))?;
                 return Ok(Some((event, self)));
             }
             match self.stream.next().await? {
                 StreamItem::Frames(frames) => self.ready = frames.into(),
-                // Somebody held up our output for long; the text of open parts comes again.
+                // Our output blocked for too long; after resuming, the text of open parts is sent again.
                 StreamItem::Lagged(_) => {
                     let stream = self.sessions.subscribe(self.scope.clone(), self.seen).await;
                     self.stream = stream?;

@@ -1,9 +1,9 @@
-//! Shows a turn while it happens: words as they come, a line per tool, the diff of an edit, and a spinner while
-//! nothing comes.
+//! Shows a turn while it runs: text as it arrives, a line per tool call, the diff of an edit, and a spinner
+//! while nothing arrives.
 //!
-//! The agent's words go to standard output and everything else to standard error, so that a pipe gets the
-//! answer and nothing but the answer: each text once, when it is final. What a plugin rewrites or a broken
-//! connection takes back can be shown to a person, but not taken back from a pipe.
+//! The agent's text goes to standard output and everything else to standard error, so a pipe receives only the
+//! answer: each text once, when it is final. Text that a plugin rewrites or a broken connection retracts can be
+//! corrected on a terminal, but not in a pipe.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,38 +21,38 @@ use serde_json::Value;
 use super::diff;
 use crate::{args::Format, exit::Failure, terminal};
 
-/// How often the spinner turns.
+/// Interval between frames of the spinner.
 const TURN: Duration = Duration::from_millis(80);
-/// Longest description of what a tool does.
+/// Longest description of a tool call, in characters.
 const MAX_LABEL: usize = 100;
-/// Inputs that describe a call best, in this order.
+/// Input fields that describe a call best, in this order.
 const TELLING: [&str; 6] = ["description", "command", "filePath", "pattern", "path", "url"];
 
-/// What is on the screen.
+/// State of the output.
 #[derive(Debug)]
 pub(super) struct Screen {
     format: Format,
     session: SessionId,
     person: Person,
     spinner: Option<ProgressBar>,
-    /// A person is being asked something, and the line is theirs.
+    /// A question is on the screen and the user types on the current line.
     held: bool,
-    /// The agent's messages: a prompt has text parts, too.
+    /// Ids of the agent's messages. Text parts of other messages belong to prompts and are not shown.
     answers: HashSet<MessageId>,
-    /// What of a part's text is on the screen.
+    /// Text already shown, per part.
     shown: HashMap<PartId, String>,
-    /// The words end in the middle of a line.
+    /// The last output does not end with a newline.
     mid_line: bool,
-    /// Tool calls that have had their line.
+    /// Tool calls whose line is already shown.
     done: HashSet<PartId>,
 }
 
-/// What a person sees while it is written.
+/// Streams that a user reads live on a terminal.
 #[derive(Debug, Clone, Copy)]
 struct Person {
-    /// What is said about the turn.
+    /// Standard error: notes about the turn.
     sees_notes: bool,
-    /// The agent's words: they are shown as they come, not when a text is final.
+    /// Standard output: the agent's text appears as it arrives instead of when it is final.
     sees_words: bool,
 }
 
@@ -74,7 +74,7 @@ impl Screen {
         }
     }
 
-    /// Shows an event of the session or one of its children.
+    /// Shows an event of the session or of one of its children.
     pub(super) fn show(&mut self, event: &Event) -> Result<(), Failure> {
         if self.format == Format::Json {
             let line = serde_json::to_string(event).unwrap_or_default();
@@ -95,7 +95,7 @@ impl Screen {
             }
             EventBody::PartUpdated(it) => self.show_part(&it.part, is_ours)?,
             EventBody::PartRemoved(it) if self.shown.remove(&it.part_id).is_some() => {
-                self.note("the connection to the model broke; what was said so far does not count");
+                self.note("the connection to the model broke; discarding the text above");
             }
             EventBody::SessionStatus(it) if is_ours => self.show_status(&it.status),
             EventBody::ContinuationStarted(it) if is_ours => {
@@ -138,7 +138,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Shows what is new in a text; all of it again if a plugin has changed what is on the screen already.
+    /// Shows the new end of a text, or the whole text again if a plugin changed the part that is on the screen.
     fn show_text(&mut self, id: &PartId, text: &str) -> Result<(), Failure> {
         let shown = self.shown.insert(id.clone(), text.to_owned()).unwrap_or_default();
         match text.strip_prefix(shown.as_str()) {
@@ -146,7 +146,7 @@ impl Screen {
             None if shown.trim_end() == text.trim_end() => Ok(()),
             None => {
                 self.end_line()?;
-                self.note(&"a plugin has changed this to:".dimmed().to_string());
+                self.note(&"a plugin changed this text to:".dimmed().to_string());
                 self.say(text)
             }
         }
@@ -179,13 +179,13 @@ impl Screen {
             SessionStatus::Busy { .. } => self.wait(),
             SessionStatus::Retry { attempt, message, .. } => {
                 self.note(&format!("{} {message}", format!("retry {attempt}:").yellow()));
-                self.spin("waiting to try again");
+                self.spin("waiting to retry");
             }
             SessionStatus::Idle { .. } => self.pause(),
         }
     }
 
-    /// Shows that something is going on.
+    /// Shows the spinner.
     pub(super) fn wait(&mut self) {
         self.spin("working");
     }
@@ -205,7 +205,7 @@ impl Screen {
         spinner.set_message(label.to_owned());
     }
 
-    /// Leaves the line to a person who is being asked something, or takes it back.
+    /// Hides the spinner while the user answers a question, or shows it again.
     pub(super) fn hold(&mut self, held: bool) {
         self.held = held;
         if held {
@@ -221,10 +221,10 @@ impl Screen {
         }
     }
 
-    /// The turn is over.
+    /// Ends the output of the turn.
     pub(super) fn end(&mut self) {
         self.pause();
-        // If it cannot be printed, that was said already.
+        // A write error was already reported.
         let _ = self.end_line();
     }
 
@@ -241,7 +241,7 @@ impl Screen {
         if std::mem::take(&mut self.mid_line) { print("\n") } else { Ok(()) }
     }
 
-    /// A line about what is going on, for whoever looks on.
+    /// Prints a line about the turn, if a user watches.
     fn note(&mut self, line: &str) {
         if self.person.sees_notes {
             self.end();
@@ -249,7 +249,7 @@ impl Screen {
         }
     }
 
-    /// Something is wrong that does not stop the turn.
+    /// Prints a warning about a problem that does not stop the turn.
     pub(super) fn warn(&mut self, sentence: &str) {
         if self.format == Format::Text {
             self.end();
@@ -264,10 +264,10 @@ impl Screen {
 }
 
 fn print(text: &str) -> Result<(), Failure> {
-    terminal::write(text).map_err(|error| Failure::error(format!("the answer cannot be printed: {error}")))
+    terminal::write(text).map_err(|error| Failure::error(format!("cannot print the answer: {error}")))
 }
 
-/// What a call is about, in a few words.
+/// A short description of a tool call.
 fn label(tool: &ToolPart) -> String {
     let title = match &tool.state {
         ToolState::Running(state) => state.title.as_deref(),
@@ -278,7 +278,7 @@ fn label(tool: &ToolPart) -> String {
     cut(title.filter(|title| !title.is_empty()).or_else(input).unwrap_or_default())
 }
 
-/// One line of bounded length.
+/// The first line, cut to the bound.
 fn cut(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     if line.chars().count() <= MAX_LABEL {

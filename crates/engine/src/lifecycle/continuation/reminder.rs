@@ -1,4 +1,4 @@
-//! What an agent is told when its turn goes on for the sake of its todos.
+//! The prompt that continues a turn because of open todos.
 
 use std::fmt::Write as _;
 
@@ -6,12 +6,12 @@ use protocol::Todo;
 
 use super::Count;
 
-/// Todos that are named.
+/// Maximum number of todos that the reminder lists.
 const NAMED: usize = 20;
-/// Characters of one todo.
+/// Maximum number of characters of one listed todo.
 const LENGTH: usize = 200;
 
-/// Asks for the rest of the todo list.
+/// Asks the agent to work on the rest of its todo list.
 pub fn reminder(todos: &[Todo]) -> String {
     let count = Count::of(todos);
     let mut text = format!(
@@ -29,8 +29,8 @@ pub fn reminder(todos: &[Todo]) -> String {
         let _ = writeln!(text, "- and {more} more");
     }
     text.push_str(
-        "\nGo on with the next one without asking for leave. Set each entry to completed as soon as it is done, \
-         and to cancelled if it is no longer needed. If an entry cannot be done without a person, set it to blocked \
+        "\nGo on with the next one without asking for permission. Set each entry to completed as soon as it is done, \
+         and to cancelled if it is no longer needed. If an entry cannot be done without the user, set it to blocked \
          and say what is needed.",
     );
     text

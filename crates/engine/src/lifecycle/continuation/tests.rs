@@ -1,4 +1,4 @@
-//! The decision by table, and that no order of events makes an episode longer than its policy.
+//! Tests the decision with tables, and checks that no order of events exceeds the policy's limit for an episode.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -24,7 +24,7 @@ fn on() -> Policy {
     Policy { todos: true, ..Policy::default() }
 }
 
-/// What follows from a list of todos, when everything else allows to go on.
+/// The decision for a list of todos when nothing else prevents a continuation.
 fn verdict(state: &Continuation, ending: Ending, statuses: &[&str]) -> Verdict {
     let (asked, todos) = (asked(), todos(statuses));
     let facts = Facts { asked: &asked, ending, todos: &todos, waiting: false, tokens: 0, now: 0 };
@@ -36,7 +36,7 @@ fn is_on(verdict: &Verdict) -> bool {
 }
 
 #[test]
-fn only_something_left_to_do_makes_a_turn_go_on() {
+fn only_unfinished_todos_continue_a_turn() {
     let fresh = Continuation::default();
     assert_eq!(verdict(&fresh, GOOD, &[]), Verdict::Rest);
     assert_eq!(verdict(&fresh, GOOD, &["completed", "cancelled", "deleted"]), Verdict::Rest);
@@ -47,7 +47,7 @@ fn only_something_left_to_do_makes_a_turn_go_on() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_named() {
+fn every_obstacle_has_its_stop_reason() {
     let fresh = Continuation::default();
     let stop = |ending, statuses: &[&str]| match verdict(&fresh, ending, statuses) {
         Verdict::Stop(reason) => reason,
@@ -74,7 +74,7 @@ fn a_stop_holds_until_it_is_forgotten() {
     }
 }
 
-/// Plays rounds until it stops: how many there were, and why it stopped.
+/// Plays rounds until the verdict is to stop; returns the number of rounds and the last verdict.
 fn play(
     policy: &Policy,
     mut lists: impl Iterator<Item = Vec<Todo>>,
@@ -112,11 +112,11 @@ fn bounds_end_an_episode() {
 }
 
 #[test]
-fn to_and_fro_is_no_progress() {
+fn reopening_a_todo_is_no_progress() {
     let churn = [["pending", "in_progress"], ["in_progress", "pending"]];
     let churn = churn.iter().cycle().map(|list| todos(list));
     assert_eq!(play(&on(), churn, 0, 0), (3, Verdict::Stop(StopReason::Stagnant)));
-    // One is completed and taken back, again and again.
+    // One todo is completed and reopened, again and again.
     let back = [["completed", "pending"], ["pending", "pending"]];
     let back = back.iter().cycle().map(|list| todos(list));
     assert_eq!(play(&on(), back, 0, 0), (3, Verdict::Stop(StopReason::Stagnant)));
@@ -133,7 +133,7 @@ fn progress_is_given_time() {
     assert_eq!(play(&policy, slow, 0, 0), (16, Verdict::Rest));
 }
 
-/// Everything that can happen to a session's continuation.
+/// Every event that can affect a session's continuation.
 #[derive(Debug, Clone)]
 enum Happening {
     Ended(Vec<&'static str>, bool, u64, Millis),

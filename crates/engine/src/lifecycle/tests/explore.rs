@@ -1,8 +1,8 @@
 //! Breadth-first search over every reachable state of a session with a few prompts, children and continuations.
 //!
-//! States are visited once, so this is not a sample: within these sizes there is no interleaving of prompts,
-//! reports, joins, retries, children, continuations, ends (also late and repeated ones), aborts and shutdowns that breaks a
-//! rule of [`Monitor`], and from every state the session comes to rest when its runner and children end.
+//! Each state is visited once, so this is not a sample: within these sizes, no interleaving of prompts, reports,
+//! joins, retries, children, continuations, ends (also late and repeated ones), aborts and shutdowns breaks a rule
+//! of [`Monitor`], and from every state the session becomes idle when its runner and children end.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::lifecycle::{Input, Lifecycle, Stop};
 
-/// How much of everything there is.
+/// Size of the explored space.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
     prompts: u8,
@@ -22,7 +22,7 @@ pub(super) struct Sizes {
     continuations: u8,
 }
 
-/// A little of everything, in which every planted bug shows.
+/// A small mix of everything, enough to reveal every planted bug.
 pub(super) const USUAL: Sizes = Sizes { prompts: 3, children: 2, continuations: 1 };
 /// More of one thing and less of the others: all of it together would take too long.
 const MANY_PROMPTS: Sizes = Sizes { prompts: 4, children: 1, continuations: 0 };
@@ -38,14 +38,14 @@ pub(super) struct World {
 }
 
 impl Sizes {
-    /// Runs that there may be.
+    /// Maximum number of runs.
     fn runs(self) -> u64 {
         u64::from(self.prompts + self.continuations)
     }
 }
 
 impl World {
-    /// Feeds one input to the machine, lets the planted bug (if any) spoil the effects, and checks the rules.
+    /// Feeds one input to the lifecycle, lets the planted bug (if any) change the effects, and checks the rules.
     pub(super) fn feed(&mut self, input: &TestInput, bug: Option<Bug>) -> Verdict {
         match input {
             Input::Prompt { .. } => self.accepted += 1,
@@ -64,7 +64,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything that could happen next, late and repeated things included.
+    /// Every input that could come next, including late and repeated ones.
     fn inputs(&self, sizes: Sizes) -> Vec<TestInput> {
         let mut inputs = vec![Input::Stop(Stop::Abort), Input::Stop(Stop::Interrupt)];
         if self.accepted < sizes.prompts {
@@ -94,7 +94,7 @@ impl World {
         inputs
     }
 
-    /// Lets the runner and the children end, again and again: the session must come to rest.
+    /// Lets the runner and the children end repeatedly: the session must become idle.
     fn comes_to_rest(mut self, sizes: Sizes, bug: Option<Bug>) -> Verdict {
         for _ in 0..=3 * sizes.runs() {
             if !self.life.is_busy() {
@@ -114,7 +114,7 @@ impl World {
     }
 }
 
-/// Visits every reachable state; the number of states, or the first rule that was broken.
+/// Visits every reachable state. Returns the number of states, or the first rule that was broken.
 pub(super) fn explore(sizes: Sizes, bug: Option<Bug>) -> Result<usize, String> {
     let mut seen = HashSet::from([World::default()]);
     let mut queue = VecDeque::from([World::default()]);

@@ -1,4 +1,4 @@
-//! The rules, as a watcher of inputs and effects that knows nothing of the machine inside.
+//! The rules, checked from inputs and effects alone, without access to the lifecycle's state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ enum Prompt {
     Ended,
 }
 
-/// What an outsider has seen.
+/// The state of a session as reconstructed from its inputs and effects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Monitor {
     busy: bool,
@@ -27,7 +27,7 @@ pub(super) struct Monitor {
     open: Option<Run>,
     children: BTreeSet<u8>,
     prompts: BTreeMap<u8, Prompt>,
-    /// The run after which it was asked whether the turn goes on.
+    /// The run whose consultation is pending.
     consulted: Option<Run>,
     interrupted: bool,
     last_run: Run,
@@ -106,7 +106,7 @@ impl Monitor {
             }
             Effect::Continue { run } => {
                 if self.consulted.is_none() || *run <= self.last_run || self.interrupted {
-                    return Err(format!("run {run} goes on and nobody was asked"));
+                    return Err(format!("run {run} continues without a consultation"));
                 }
                 self.run(*run);
             }
@@ -152,7 +152,7 @@ impl Monitor {
         Ok(())
     }
 
-    /// What must hold between inputs.
+    /// Checks the invariants that hold between inputs.
     fn rest(&self) -> Verdict {
         if self.busy {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The bugs that other servers have, planted on purpose: the checks must catch each one.
+//! Bugs known from other servers, planted on purpose: the checks must catch each one.
 
 use protocol::EndReason;
 
@@ -12,25 +12,25 @@ use crate::lifecycle::{Effect, Input, Stop};
 pub(super) enum Bug {
     /// Idle whenever a message is completed.
     IdlePerMessage,
-    /// Idle first, cleaning up after.
+    /// Idle before cleaning up.
     IdleBeforeCleanup,
     /// Idle when the turn ends, and again when the process exits.
     IdleOnExitToo,
     /// Idle from the error handler, and again from the loop.
     IdleOnErrorToo,
-    /// An abort of an idle session says idle.
+    /// An abort of an idle session publishes idle.
     IdleOnIdleAbort,
-    /// A child's idle is taken for the parent's.
+    /// A child's idle is published as the parent's.
     ChildIdle,
-    /// Busy with every report.
+    /// Busy is published with every report.
     BusyPerStep,
-    /// What waits is dropped by an abort without a word.
+    /// An abort drops waiting prompts without ending them.
     ForgetWaiting,
-    /// What a finished run still says is recorded.
+    /// A report of a finished run is recorded.
     LateReport,
-    /// Idle first, going on after.
+    /// Idle before a continuation.
     IdleBeforeGoingOn,
-    /// Going on after an abort.
+    /// A continuation after an abort.
     GoesOnAfterAbort,
 }
 

@@ -6,7 +6,7 @@ use protocol::{EndReason, prompt::Delivery};
 use super::{explore::World, monitor::TestInput};
 use crate::lifecycle::{Input, Stop};
 
-/// An input, except that prompts and children get their numbers when they are fed.
+/// A random input. Prompts and children get their numbers when the input is fed.
 fn input() -> impl Strategy<Value = TestInput> {
     let run = 1u64..12;
     prop_oneof![

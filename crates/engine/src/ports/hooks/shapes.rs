@@ -1,4 +1,4 @@
-//! What hooks are given and may change. The JSON forms are those of OpenCode's plugins.
+//! Inputs and outputs of hooks. Their JSON has the shapes of OpenCode's plugin interface.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,9 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Input of `chat.message`: where the prompt belongs.
+/// Input of `chat.message`: the session and the choices of the prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatMessage {
-    /// The session.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
     /// The agent, if the prompt names one.
@@ -34,17 +33,15 @@ pub struct ChatMessage {
     pub variant: Option<String>,
 }
 
-/// Output of `chat.message`: what will be stored.
+/// Output of `chat.message`: the prompt that will be stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prompted {
-    /// The user message.
     #[serde(with = "as_message")]
     pub message: UserMessage,
-    /// Its parts.
     pub parts: Vec<Part>,
 }
 
-/// A user message with its role, which the type leaves to [`Message`].
+/// Serialises a user message with its role, which only [`Message`] writes.
 mod as_message {
     use super::{Message, UserMessage};
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -56,36 +53,32 @@ mod as_message {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<UserMessage, D::Error> {
         match Message::deserialize(from)? {
             Message::User(message) => Ok(*message),
-            Message::Assistant(_) => Err(de::Error::custom("a prompt must stay a user message")),
+            Message::Assistant(_) => {
+                Err(de::Error::custom("a hook cannot change a prompt into an assistant message"))
+            }
         }
     }
 }
 
-/// Input of `chat.params` and `chat.headers`: which call it is.
+/// Input of `chat.params` and `chat.headers`: identifies the model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatContext {
-    /// The session.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    /// The agent.
     pub agent: String,
-    /// The model.
     pub model: Model,
-    /// Who serves it.
     pub provider: ProviderContext,
-    /// The prompt that is being answered.
+    /// The prompt that the call answers.
     #[serde(with = "as_message")]
     pub message: UserMessage,
 }
 
-/// A provider, as hooks are shown it. Keys are left out.
+/// A provider as hooks see it, without its keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProviderContext {
-    /// How it came to be known.
     pub source: ProviderSource,
-    /// What is known about it.
     pub info: Provider,
-    /// Its settings.
+    /// Secrets are left out when this is serialised.
     #[serde(default, serialize_with = "secret::serialize")]
     pub options: Extra,
 }
@@ -94,19 +87,15 @@ pub struct ProviderContext {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Params {
-    /// How freely it chooses words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Number>,
-    /// From how much of the probability it chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<Number>,
-    /// From how many words it chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<Number>,
-    /// How long its answer may be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<Number>,
-    /// Whatever else the provider understands.
+    /// Provider-specific parameters.
     #[serde(default)]
     pub options: Extra,
 }
@@ -114,22 +103,19 @@ pub struct Params {
 /// Output of `chat.headers`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Headers {
-    /// The headers.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
 }
 
-/// Input of `permission.ask`: the request, in the shape that OpenCode's plugins were promised.
+/// Input of `permission.ask`: the request, in the shape that OpenCode documents for plugins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PermissionAsk {
-    /// Its id.
     pub id: PermissionId,
-    /// Which permission.
+    /// The permission's name, such as `bash` or `edit`.
     #[serde(rename = "type")]
     pub permission: String,
-    /// What it is about.
+    /// The paths, commands or addresses that the permission is asked for.
     pub pattern: Vec<String>,
-    /// The session that asks.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
     /// The message of the tool call that asks.
@@ -138,23 +124,20 @@ pub struct PermissionAsk {
     /// The tool call that asks.
     #[serde(rename = "callID", skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// For people.
+    /// Display text: the permission and its patterns.
     pub title: String,
-    /// For showing it well.
+    /// Details for display, such as a diff.
     pub metadata: Extra,
-    /// When it was asked.
     pub time: PermissionTime,
 }
 
-/// When a permission was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PermissionTime {
-    /// Asked.
+    /// Time at which the permission was asked.
     pub created: Millis,
 }
 
 impl PermissionAsk {
-    /// A request as hooks see it.
     pub fn new(request: &PermissionRequest, created: Millis) -> Self {
         let title = match request.patterns.as_slice() {
             [] => request.permission.clone(),
@@ -177,35 +160,31 @@ impl PermissionAsk {
 /// Output of `permission.ask`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PermissionStatus {
-    /// Whether a person is asked.
+    /// `ask` leaves the decision to the user.
     pub status: Action,
 }
 
 /// Input of `command.execute.before`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandBefore {
-    /// Its name, without the slash.
+    /// Without the slash.
     pub command: String,
-    /// The session.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    /// What was written after it.
+    /// The text after the command's name.
     pub arguments: String,
 }
 
-/// Output of `command.execute.before`: the prompt it stands for.
+/// Output of `command.execute.before`: the prompt that the command expands to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommandParts {
-    /// What is said.
     pub parts: Vec<PartInput>,
 }
 
 /// Input of `tool.execute.before`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolBefore {
-    /// The tool.
     pub tool: String,
-    /// The session.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
     /// The model's id of the call.
@@ -216,35 +195,31 @@ pub struct ToolBefore {
 /// Output of `tool.execute.before`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolArgs {
-    /// What it is called with.
     pub args: Value,
 }
 
 /// Input of `tool.execute.after`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolAfter {
-    /// The tool.
     pub tool: String,
-    /// The session.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
     /// The model's id of the call.
     #[serde(rename = "callID")]
     pub call_id: String,
-    /// What it was called with.
     pub args: Value,
 }
 
 /// Output of `tool.execute.after`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutcome {
-    /// For people.
+    /// Display text for clients.
     #[serde(default)]
     pub title: String,
-    /// What the model gets to see.
+    /// The result that the model receives.
     #[serde(default)]
     pub output: String,
-    /// Facts, by tool.
+    /// Tool-specific details for clients.
     #[serde(default)]
     pub metadata: Extra,
 }
@@ -252,7 +227,6 @@ pub struct ToolOutcome {
 /// Input of `tool.definition`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolDefinition {
-    /// The tool.
     #[serde(rename = "toolID")]
     pub tool_id: String,
 }
@@ -261,12 +235,11 @@ pub struct ToolDefinition {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Definition {
-    /// What the model is told about it.
     pub description: String,
-    /// What it takes, in whatever form the plugin likes to see it.
+    /// The tool's parameters, in a form of the plugin's choice.
     #[serde(default)]
     pub parameters: Value,
-    /// What it takes, as a JSON Schema.
+    /// The tool's parameters as a JSON Schema.
     #[serde(default)]
     pub json_schema: Value,
 }
@@ -274,20 +247,18 @@ pub struct Definition {
 /// Input of `shell.env`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShellEnv {
-    /// Where the process will run.
     pub cwd: String,
-    /// For which session.
+    /// `None` for a process that belongs to no session, such as a terminal.
     #[serde(rename = "sessionID", skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// For which tool call.
+    /// `None` if no tool call starts the process.
     #[serde(rename = "callID", skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
 }
 
-/// Output of `shell.env`: variables that are added.
+/// Output of `shell.env`: variables to add.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
-    /// By name.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
 }
@@ -306,10 +277,9 @@ pub struct Messages {
 /// Input of `experimental.chat.system.transform`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SystemTransform {
-    /// The session, if it is about one.
+    /// `None` for a system prompt that belongs to no session.
     #[serde(rename = "sessionID", skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// The model.
     pub model: Model,
 }
 
@@ -323,14 +293,14 @@ pub struct System {
 /// Input of `experimental.provider.small_model`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SmallModel {
-    /// The provider whose models are looked at.
+    /// The provider whose models are candidates.
     pub provider: Provider,
 }
 
 /// Output of `experimental.provider.small_model`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SmallModelChoice {
-    /// The model to use.
+    /// `None` leaves the choice to Baton.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
 }
@@ -338,7 +308,6 @@ pub struct SmallModelChoice {
 /// Input of `experimental.session.compacting`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compacting {
-    /// The session.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
 }
@@ -346,10 +315,10 @@ pub struct Compacting {
 /// Output of `experimental.session.compacting`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactionPrompt {
-    /// What the summary should not lose.
+    /// Facts that the summary must keep.
     #[serde(default)]
     pub context: Vec<String>,
-    /// What is asked instead of the usual words.
+    /// Replaces the default summary prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
 }
@@ -357,30 +326,27 @@ pub struct CompactionPrompt {
 /// Input of `experimental.compaction.autocontinue`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Autocontinue {
-    /// Whose conversation was summarised, and who goes on.
+    /// The context of the call that continues the turn.
     #[serde(flatten)]
     pub chat: ChatContext,
-    /// Whether the conversation had become too long for the model.
+    /// True if the conversation was summarised because it exceeded the model's context.
     pub overflow: bool,
 }
 
 /// Output of `experimental.compaction.autocontinue`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AutocontinueChoice {
-    /// Whether the turn goes on.
+    /// True if the turn continues.
     pub enabled: bool,
 }
 
 /// Input of `experimental.text.complete`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextComplete {
-    /// The session.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    /// The assistant message.
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
-    /// The text part.
     #[serde(rename = "partID")]
     pub part_id: PartId,
 }
@@ -388,34 +354,32 @@ pub struct TextComplete {
 /// Output of `experimental.text.complete`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Text {
-    /// The text.
     pub text: String,
 }
 
-/// Input of `turn.end` (Baton's addition): a turn that has said all it had to say.
+/// Input of `turn.end` (Baton's addition): a turn that is about to end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnEnding {
-    /// The session.
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    /// The session that started this one, if one did.
+    /// The parent session, if this session is a child.
     #[serde(rename = "parentID", skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<SessionId>,
-    /// The newest prompt that a person wrote.
+    /// The newest prompt written by the user.
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
     /// The agent that answered.
     pub agent: String,
     /// The model that answered.
     pub model: ModelRef,
-    /// How often the turn went on by itself since that prompt.
+    /// Number of continuations since that prompt.
     pub continued: u32,
 }
 
-/// Output of `turn.end`: what the turn goes on with, if it is to.
+/// Output of `turn.end`: the prompt to continue with, if the turn is to continue.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Next {
-    /// What the agent is told.
+    /// `None` lets the turn end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }

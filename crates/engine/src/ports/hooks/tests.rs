@@ -1,4 +1,4 @@
-//! The shapes against OpenCode's JSON.
+//! Compares the shapes with OpenCode's JSON.
 
 use protocol::{Extra, MessageId, PartId, PermissionId, SessionId, message::ModelRef, request::Action};
 use serde::{Serialize, de::DeserializeOwned};
@@ -22,12 +22,12 @@ fn part() -> PartId {
     PART.parse().unwrap()
 }
 
-/// One line of JSON.
+/// The shape as one line of JSON.
 fn wire(shape: &impl Serialize) -> String {
     serde_json::to_string(shape).unwrap()
 }
 
-/// Reads a shape and writes it again: nothing that OpenCode has in it is lost.
+/// Reads a shape and writes it again: no field of OpenCode's may be lost.
 fn round<T: Serialize + DeserializeOwned>(wire: Value) -> Value {
     serde_json::to_value(serde_json::from_value::<T>(wire).unwrap()).unwrap()
 }
@@ -197,7 +197,7 @@ fn a_prompt_cannot_become_an_answer() {
 }
 
 #[test]
-fn nobody_wants_anything_and_changes_nothing() {
+fn no_hooks_want_nothing_and_change_nothing() {
     assert!(HookPoint::ALL.iter().all(|point| !NoHooks.wants(*point)));
     let text = Text { text: "as it was".into() };
     let input = TextComplete { session_id: session(), message_id: message(), part_id: part() };

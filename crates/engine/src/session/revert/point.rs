@@ -1,4 +1,4 @@
-//! Where in a conversation a revert begins. Pure.
+//! The point in a conversation where a revert begins. Pure.
 
 use protocol::{
     Extra, Message, MessageId, MessageWithParts, Part, PartBody, PartId, part::PatchPart, session::Revert,
@@ -6,7 +6,7 @@ use protocol::{
 
 use crate::{Error, ports::Origins};
 
-/// What a revert needs to know of a message.
+/// The parts of a message that a revert depends on.
 #[derive(Debug, Clone)]
 pub(super) struct Glimpse {
     id: MessageId,
@@ -17,7 +17,7 @@ pub(super) struct Glimpse {
 #[derive(Debug, Clone)]
 struct Piece {
     id: PartId,
-    /// Whether somebody would miss it.
+    /// True for text and tool calls, which make a partial answer worth keeping.
     counts: bool,
     patch: Option<PatchPart>,
 }
@@ -37,18 +37,18 @@ impl Glimpse {
     }
 }
 
-/// The first message, and perhaps the first part of it, that is taken back.
+/// The first message, and perhaps the first part of it, that a revert hides.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Point {
-    /// The message and the part, counted from the beginning.
+    /// Indices of the message and of the part.
     place: (usize, usize),
-    /// How a session says so.
+    /// The mark that the session stores.
     pub(super) mark: Revert,
 }
 
 impl Point {
-    /// Where somebody wants to go back to. An answer is taken back with its prompt; one whose first parts are kept
-    /// is not.
+    /// The point for a revert to a message or part. An answer is reverted together with its prompt, unless a part
+    /// before the given one is worth keeping.
     pub(super) fn find(
         glimpses: &[Glimpse],
         message: &MessageId,
@@ -68,7 +68,7 @@ impl Point {
         Self::at(glimpses, prompt.unwrap_or(place), None).ok_or_else(missing)
     }
 
-    /// Where a mark is; nothing if what it marks was removed.
+    /// The point of a stored mark; `None` if the marked message was removed.
     pub(super) fn marked(glimpses: &[Glimpse], mark: &Revert) -> Option<Self> {
         let message = glimpses.iter().position(|glimpse| glimpse.id == mark.message_id)?;
         let parts = &glimpses.get(message)?.parts;
@@ -89,18 +89,18 @@ impl Point {
         Some(Self { place: (message, part.unwrap_or(0)), mark })
     }
 
-    /// Files that were changed from here on, as they were before.
+    /// Files that were changed from here on, with their state before that.
     pub(super) fn origins_after(&self, glimpses: &[Glimpse]) -> Origins {
         origins(glimpses, |place| place >= self.place)
     }
 
-    /// Files that were changed up to here, as they were before that.
+    /// Files that were changed before this point, with their original state.
     pub(super) fn origins_before(&self, glimpses: &[Glimpse]) -> Origins {
         origins(glimpses, |place| place < self.place)
     }
 }
 
-/// All files that were changed, as they were before.
+/// All changed files, with their original state.
 pub(super) fn all_origins(glimpses: &[Glimpse]) -> Origins {
     origins(glimpses, |_| true)
 }
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// A prompt with two answers, twice; `a` is changed by both, `b` by the first and `c` by the second.
+    /// Two prompts with two answers each; both change `a`, only the first changes `b` and only the second `c`.
     fn conversation() -> Vec<Glimpse> {
         vec![
             glimpse("1", true, &[("10", true, &[])]),

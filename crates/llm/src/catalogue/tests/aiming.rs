@@ -1,4 +1,4 @@
-//! Where calls go, and what they are told to bring.
+//! Addresses, dialects and settings of calls.
 
 use serde_json::json;
 
@@ -49,7 +49,7 @@ fn each_provider_is_called_in_its_dialect_at_its_address() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_settings_are_named() {
     let error = provider("anthropic").aim(&request("claude-haiku-4-5")).unwrap_err();
     assert_eq!(
         error,
@@ -79,13 +79,13 @@ fn unknown_models_and_dialects_are_refused() {
 }
 
 #[test]
-fn local_servers_need_no_key_and_have_whatever_is_installed() {
+fn local_servers_need_no_key_and_accept_any_model() {
     let ollama = Provider::ollama();
     assert!(ollama.is_usable() && ollama.is_local() && ollama.knows("qwen3:8b"));
     let aim = ollama.aim(&request("qwen3:8b")).unwrap();
     assert_eq!((aim.dialect, aim.endpoint.url.as_str()), (Dialect::Chat, "http://127.0.0.1:11434/v1"));
     assert!(aim.endpoint.key.is_none());
-    assert!(provider("lmstudio").is_usable(), "its list has a variable, but it is on this machine");
+    assert!(provider("lmstudio").is_usable(), "it runs on this machine, although the list has a variable");
     let moved = configured(provider("openai"), &json!({ "options": { "baseURL": "http://localhost:9/v1" } }));
     assert!(moved.is_usable() && moved.knows("anything"));
     let closed = configured(moved, &json!({ "whitelist": ["gpt-5.1"] }));
@@ -93,7 +93,7 @@ fn local_servers_need_no_key_and_have_whatever_is_installed() {
 }
 
 #[test]
-fn a_header_can_stand_for_the_key() {
+fn a_header_can_replace_the_key() {
     let proxied = configured(
         provider("anthropic"),
         &json!({ "options": { "headers": { "Authorization": "Bearer x" }, "baseURL": "https://gate.test" } }),
@@ -105,7 +105,7 @@ fn a_header_can_stand_for_the_key() {
 }
 
 #[test]
-fn a_model_may_have_a_dialect_and_an_address_of_its_own() {
+fn a_model_may_have_its_own_dialect_and_address() {
     let azure = provider("azure").with_environment(&everything);
     let claude =
         azure.models.values().find(|model| model.npm.as_deref() == Some("@ai-sdk/anthropic")).unwrap();
@@ -115,7 +115,7 @@ fn a_model_may_have_a_dialect_and_an_address_of_its_own() {
 }
 
 #[test]
-fn settings_lie_over_each_other() {
+fn settings_override_each_other_in_order() {
     let openai = configured(
         provider("openai").with_key(key()),
         &json!({ "models": { "gpt-5.1": {
@@ -125,8 +125,8 @@ fn settings_lie_over_each_other() {
     request.cache_key = Some("ses_1".into());
     let settings = |request: &Request| Value::Object(openai.aim(request).unwrap().target.options);
     let plain = settings(&request);
-    assert_eq!(plain["reasoningEffort"], "medium", "what suits the model");
-    assert_eq!(plain["textVerbosity"], "high", "what was configured");
+    assert_eq!(plain["reasoningEffort"], "medium", "default of the model");
+    assert_eq!(plain["textVerbosity"], "high", "configured value");
     assert_eq!(plain["promptCacheKey"], "ses_1");
     request.variant = Some("high".into());
     let high = settings(&request);
@@ -139,7 +139,7 @@ fn settings_lie_over_each_other() {
 }
 
 #[test]
-fn the_older_dialect_can_be_asked_for() {
+fn the_older_dialect_can_be_configured() {
     let azure = configured(
         provider("azure").with_environment(&everything),
         &json!({ "options": { "useCompletionUrls": true } }),
@@ -150,7 +150,7 @@ fn the_older_dialect_can_be_asked_for() {
 }
 
 #[test]
-fn servers_that_differ_are_known() {
+fn quirks_of_servers_are_detected() {
     let quirks =
         |id: &str, model: &str| provider(id).with_key(key()).aim(&request(model)).unwrap().target.quirks;
     let mistral = quirks("mistral", "mistral-large-latest");

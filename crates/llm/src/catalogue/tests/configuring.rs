@@ -1,4 +1,4 @@
-//! What a person says about providers and models.
+//! Configuration of providers and models.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::catalogue::Status;
 use crate::{Deadlines, Secret};
 
 #[test]
-fn a_provider_nobody_knows_can_be_configured() {
+fn an_unlisted_provider_can_be_configured() {
     let acme = configured(
         Provider::named("acme"),
         &json!({
@@ -54,7 +54,7 @@ fn a_provider_nobody_knows_can_be_configured() {
 }
 
 #[test]
-fn a_known_provider_keeps_what_is_not_mentioned() {
+fn a_known_provider_keeps_unmentioned_values() {
     let before = provider("anthropic");
     let after = configured(
         before.clone(),
@@ -77,7 +77,7 @@ fn a_known_provider_keeps_what_is_not_mentioned() {
 }
 
 #[test]
-fn lists_decide_which_models_there_are() {
+fn whitelist_and_blacklist_select_the_models() {
     let only =
         configured(provider("anthropic"), &json!({ "whitelist": ["claude-haiku-4-5", "claude-opus-5"] }));
     assert_eq!(only.models.len(), 2);
@@ -87,7 +87,7 @@ fn lists_decide_which_models_there_are() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn invalid_keys_are_named() {
     let mistake = |entry: Value| ProviderConfig::read(&entry).unwrap_err().to_string();
     assert_eq!(mistake(json!(7)), "`` should be an object");
     assert_eq!(mistake(json!({ "env": "KEY" })), "`env` should be a list of texts");
@@ -107,7 +107,7 @@ fn mistakes_are_named() {
 }
 
 #[test]
-fn keys_come_from_the_environment_unless_they_are_there() {
+fn keys_come_from_the_environment_unless_configured() {
     let only = |wanted: &'static str| move |name: &str| (name == wanted).then(|| " k-123 ".to_owned());
     let google = provider("google");
     assert!(!google.is_usable());
@@ -117,14 +117,14 @@ fn keys_come_from_the_environment_unless_they_are_there() {
     let kept = google.with_key(Secret::new("mine")).with_environment(&only("GEMINI_API_KEY"));
     assert_eq!(kept.key, Some(Secret::new("mine")));
     let azure = provider("azure").with_environment(&only("AZURE_RESOURCE_NAME"));
-    assert_eq!(azure.key, None, "a name is no key");
+    assert_eq!(azure.key, None, "a name is not a key");
     let bedrock = provider("amazon-bedrock").with_environment(&only("AWS_ACCESS_KEY_ID"));
-    assert_eq!(bedrock.key, None, "half a key is none");
+    assert_eq!(bedrock.key, None, "half a key is not a key");
     assert_eq!(provider("anthropic").with_environment(&|_| Some("  ".to_owned())).key, None);
 }
 
 #[test]
-fn no_secret_shows() {
+fn debug_output_shows_no_secret() {
     let entry = json!({ "options": {
         "apiKey": "sk-secret-1", "authToken": "sk-secret-2", "baseURL": "https://u:sk-secret-3@x.test",
         "headers": { "authorization": "sk-secret-4" } } });

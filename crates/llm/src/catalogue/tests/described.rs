@@ -1,4 +1,4 @@
-//! Models as somebody else lists them.
+//! Models listed by a plugin.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::catalogue::{Price, Status};
 
 #[test]
-fn the_list_is_the_whole_list_and_what_is_not_said_stays() {
+fn the_list_replaces_all_models_and_unmentioned_values_stay() {
     let before = provider("anthropic");
     let (id, known) = before.models.iter().next().map(|(id, model)| (id.clone(), model.clone())).unwrap();
     let listed = json!({
@@ -38,7 +38,7 @@ fn the_list_is_the_whole_list_and_what_is_not_said_stays() {
 }
 
 #[test]
-fn what_clients_are_shown_of_no_variants_means_none() {
+fn an_empty_list_of_variants_means_none() {
     let before = provider("anthropic");
     let id =
         before.models.keys().find(|id| !before.variants(&before.models[*id]).is_empty()).unwrap().clone();
@@ -47,7 +47,7 @@ fn what_clients_are_shown_of_no_variants_means_none() {
 }
 
 #[test]
-fn prices_change_for_models_that_are_there() {
+fn prices_change_for_existing_models() {
     let before = provider("anthropic");
     let id = before.models.keys().next().unwrap().clone();
     let after = before.priced(&json!({ id.clone(): { "input": 7 }, "nobody": { "input": 1 } })).unwrap();
@@ -56,7 +56,7 @@ fn prices_change_for_models_that_are_there() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn invalid_values_are_named() {
     let wrong = |models| provider("anthropic").listing(&models).unwrap_err().to_string();
     assert_eq!(
         wrong(json!({ "a": { "limit": { "context": "many" } } })),
@@ -66,7 +66,7 @@ fn what_does_not_fit_is_named() {
 }
 
 #[test]
-fn whoever_is_vouched_for_needs_no_key() {
+fn a_vouched_provider_needs_no_key() {
     let mut anthropic = provider("anthropic");
     assert!(!anthropic.is_usable());
     anthropic.vouched = true;

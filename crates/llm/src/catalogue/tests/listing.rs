@@ -1,11 +1,11 @@
-//! The list itself. These tests say what a refreshed list brings that is not understood yet.
+//! The list itself. These tests report parts of a refreshed list that are not supported yet.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::*;
 use crate::dialect::Dialect;
 
-/// Packages whose dialect is not spoken here, and why.
+/// Unsupported packages, with the reason.
 const FOREIGN: [&str; 9] = [
     "@ai-sdk/amazon-bedrock",                 // signatures and binary frames of its own
     "@ai-sdk/google-vertex/anthropic",        // accounts of Google's cloud
@@ -58,7 +58,7 @@ fn every_package_is_known_or_known_to_be_foreign() {
 }
 
 #[test]
-fn every_model_that_is_spoken_to_has_an_address() {
+fn every_supported_model_has_an_address() {
     for entry in Catalogue::built_in().unwrap().entries() {
         let provider =
             entry.unpack().unwrap().with_environment(&everything).with_key(crate::Secret::new("k"));
@@ -71,7 +71,7 @@ fn every_model_that_is_spoken_to_has_an_address() {
                     model.id,
                     aim.endpoint.url
                 ),
-                // Cloudflare's gateway has one address for each of its customers.
+                // Cloudflare's gateway has a separate address for each customer.
                 Err(error) => assert_eq!(provider.id, "cloudflare-ai-gateway", "{error}"),
             }
         }
@@ -79,7 +79,7 @@ fn every_model_that_is_spoken_to_has_an_address() {
 }
 
 #[test]
-fn what_is_listed_of_a_model_is_kept() {
+fn listed_properties_of_a_model_are_read() {
     let anthropic = provider("anthropic");
     assert_eq!(
         (anthropic.name.as_str(), anthropic.env.as_slice()),
@@ -103,13 +103,13 @@ fn what_is_listed_of_a_model_is_kept() {
 fn a_step_of_a_real_model_has_its_price() {
     let model = &provider("302ai").models["claude-opus-4-7"];
     let usage = |input| crate::Usage { input, output: 1_000, cache_read: 100_000, ..crate::Usage::default() };
-    // 50,000 at 5, 100,000 cached at 0.5, 1,000 at 25, for a million each.
+    // 50,000 at 5, 100,000 cached at 0.5, 1,000 at 25, per million each.
     assert_eq!(model.prices.cost(&usage(150_000)).to_string(), "0.325");
-    // The same and 100,000 more, at the prices of long prompts.
+    // The same plus 100,000, at the prices of long prompts.
     assert_eq!(model.prices.cost(&usage(250_000)).to_string(), "1.6375");
 }
 
 #[test]
-fn somebody_unknown_is_nobody() {
-    assert_eq!(Catalogue::built_in().unwrap().provider("nobody").unwrap(), None);
+fn an_unknown_provider_is_not_found() {
+    assert_eq!(Catalogue::built_in().unwrap().provider("unknown").unwrap(), None);
 }

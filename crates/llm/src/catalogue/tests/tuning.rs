@@ -1,9 +1,9 @@
-//! What suits which model.
+//! Default settings and efforts of models.
 
 use super::*;
 use crate::{Purpose, Sampling, Secret};
 
-/// A line for each model: what is asked of it, and what it can be told.
+/// One line per model: its default settings and its variants.
 fn tuned(id: &str, models: &[&str]) -> String {
     let provider = provider(id).with_environment(&everything).with_key(Secret::new("k"));
     let line = |model: &&str| {
@@ -55,7 +55,7 @@ fn models_are_tuned_by_what_they_are() {
 }
 
 #[test]
-fn sampling_suits_the_model_unless_it_was_asked_for() {
+fn sampling_follows_the_model_unless_requested() {
     let google = provider("google").with_key(Secret::new("k"));
     let mut request = request("gemini-2.5-pro");
     let suited = Sampling { temperature: Some(1.0), top_p: Some(0.95), top_k: None };
@@ -65,7 +65,7 @@ fn sampling_suits_the_model_unless_it_was_asked_for() {
 }
 
 #[test]
-fn small_jobs_get_little_thought_only_where_it_is_known_how() {
+fn side_calls_get_low_effort_only_where_supported() {
     for (id, model) in [("anthropic", "claude-haiku-4-5"), ("deepseek", "deepseek-v4-flash")] {
         let provider = provider(id).with_key(Secret::new("k"));
         let mut request = request(model);

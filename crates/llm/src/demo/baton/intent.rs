@@ -1,6 +1,6 @@
-//! What a prompt asks the demo for. A handful of words, no cleverness: it has to be predictable.
+//! Derives the demo's action from the prompt, by a handful of fixed words so that it is predictable.
 
-/// What to do.
+/// Action of the demo.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Intent {
     Help,
@@ -10,7 +10,7 @@ pub(super) enum Intent {
     Think,
     Plan,
     Subagent,
-    /// Anything else.
+    /// Any other prompt.
     Look,
 }
 
@@ -39,7 +39,7 @@ impl Intent {
     }
 }
 
-/// What follows one of the openings, if anything does.
+/// The text after one of the openings, if there is any.
 fn after<'a>(prompt: &'a str, openings: &[&str]) -> Option<&'a str> {
     let line = prompt.lines().next()?;
     openings.iter().find_map(|opening| {
@@ -48,7 +48,7 @@ fn after<'a>(prompt: &'a str, openings: &[&str]) -> Option<&'a str> {
     })
 }
 
-/// Without the quotes people put around names and commands.
+/// Removes the quotes that users put around names and commands.
 fn bare(text: &str) -> String {
     let text = text.trim();
     let quoted = ['`', '"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
@@ -60,7 +60,7 @@ mod tests {
     use super::Intent;
 
     #[test]
-    fn prompts_are_told_apart() {
+    fn prompts_are_distinguished() {
         for (prompt, intent) in [
             ("hello there", Intent::Look),
             ("Help!", Intent::Help),

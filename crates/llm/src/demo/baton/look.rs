@@ -1,14 +1,14 @@
-//! The default tour: list the project, read one file, keep a todo list, say what was seen.
+//! The default tour: lists the project, reads one file, keeps a todo list and reports.
 
 use serde_json::{Value, json};
 
 use super::{Action, PROVIDER_HINT, Turn, call, go_on, say, stop};
 
-/// Files worth reading first, best first, in lower case.
+/// Names of files worth reading, best first, in lower case.
 const TELLING: [&str; 7] =
     ["readme.md", "readme", "readme.txt", "cargo.toml", "package.json", "pyproject.toml", "go.mod"];
 
-/// How many names the answer mentions.
+/// Most names mentioned in the answer.
 const MENTIONED: usize = 6;
 
 /// Longest quotation from a file, in characters.
@@ -41,9 +41,9 @@ pub(super) fn around(turn: &Turn<'_>) -> Vec<Action> {
     }
 }
 
-/// The last step: once the list is ticked off, the answer.
+/// The last step: completes the todo list, then answers.
 fn conclude(turn: &Turn<'_>, names: &[String]) -> Vec<Action> {
-    // The first list write opened the plan in step 0; the next one is the step right after looking.
+    // Step 0 wrote the first list; the next write is the step right after reading.
     let looked = if turn.result("read").is_some() { 2 } else { 1 };
     if turn.step == looked {
         let ticks: Vec<Action> = todos(turn, ["completed", "completed"]).into_iter().collect();
@@ -87,14 +87,14 @@ fn telling(names: &[String]) -> Option<&String> {
         .or_else(|| names.iter().find(|name| name.to_lowercase().ends_with(".md")))
 }
 
-/// The lines between two tags of a tool's output; all of them when the tags are missing.
+/// Text between two tags of a tool's output; all of it when the tags are missing.
 fn section<'a>(output: &'a str, tag: &str) -> &'a str {
     let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
     let inner = output.split_once(&open).map_or(output, |(_, rest)| rest);
     inner.rsplit_once(&close).map_or(inner, |(inner, _)| inner).trim_matches('\n')
 }
 
-/// The names in the output of `list`; remarks in parentheses are left out.
+/// Names in the output of `list`, without remarks in parentheses.
 fn entries(output: &str) -> Vec<String> {
     section(output, "entries")
         .lines()
@@ -104,7 +104,7 @@ fn entries(output: &str) -> Vec<String> {
         .collect()
 }
 
-/// The numbered lines in the output of `read`, without their numbers.
+/// Numbered lines in the output of `read`, without their numbers.
 fn content(output: &str) -> impl Iterator<Item = &str> {
     section(output, "content").lines().filter_map(|line| {
         let (number, text) = line.split_once(':')?;
@@ -112,12 +112,12 @@ fn content(output: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// How many lines `read` showed.
+/// Number of lines that `read` showed.
 pub(super) fn lines(output: &str) -> usize {
     content(output).count()
 }
 
-/// A sentence that quotes how a file begins.
+/// A sentence that quotes the beginning of a file.
 pub(super) fn opening(file: &str, output: &str) -> String {
     let first = content(output).map(|line| line.trim_start_matches(['#', ' '])).find(|line| !line.is_empty());
     first.map_or_else(
@@ -130,7 +130,7 @@ pub(super) fn opening(file: &str, output: &str) -> String {
     )
 }
 
-/// What a child session said, without the wrapping around it.
+/// The report of a child session without the tags around it.
 pub(super) fn task_report(output: &str) -> String {
     section(output, "task_result").lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! From Anthropic's events to ours. Blocks have an index, and say themselves where they begin and end.
+//! Decodes Anthropic's events. Blocks have an index and explicit starts and ends.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::complaint::Complaint;
 use crate::dialect::{decoder, input};
 use crate::{Error, Finish, ModelEvent, Usage, json};
 
-/// The state of one answer.
+/// State of one response.
 #[derive(Debug, Default)]
 pub(in crate::dialect) struct Decode {
-    /// The blocks that are open, by index.
+    /// Open blocks by index.
     open: BTreeMap<u64, Block>,
     usage: Usage,
     reason: Option<Finish>,
@@ -31,7 +31,7 @@ enum Block {
         json: String,
         given: Value,
     },
-    /// Something the provider does by itself.
+    /// A server-side action of the provider.
     Other,
 }
 
@@ -58,14 +58,14 @@ impl decoder::Decode for Decode {
             _ if payload.get("error").is_some_and(|error| !error.is_null()) => {
                 return Err(Complaint::read(payload).in_stream(payload));
             }
-            // Pings, and events of the future.
+            // Ignores pings and unknown events.
             _ => {}
         }
         Ok(())
     }
 
     fn end(&mut self, _marked: bool, out: &mut Vec<ModelEvent>) {
-        // The reason is as good as the mark that follows it.
+        // A stop reason is as good as the end mark that follows it.
         if self.reason.is_some() {
             self.finish(out);
         }
@@ -102,7 +102,7 @@ impl Decode {
             _ => Block::Other,
         };
         self.open.insert(index, opened);
-        // Imitators send short blocks whole.
+        // Compatible servers send short blocks whole.
         self.text(index, json::text(block, "text"), out);
         self.thinking(index, json::text(block, "thinking"), out);
     }
@@ -131,12 +131,12 @@ impl Decode {
                     out.push(ModelEvent::ToolInputDelta { id: id.clone(), json: piece.to_owned() });
                 }
             }
-            // Citations, and deltas of the future.
+            // Ignores citations and unknown deltas.
             _ => {}
         }
     }
 
-    /// Opens a block that an imitator forgot to announce.
+    /// Opens a block that a compatible server did not announce.
     fn expect(&mut self, index: u64, kind: &str, out: &mut Vec<ModelEvent>) {
         if !self.open.contains_key(&index) {
             self.start(index, &json!({ "type": kind }), out);
@@ -172,12 +172,12 @@ impl Decode {
         }
     }
 
-    /// Takes what is counted here. Totals come later and replace the first estimates; a zero means that somebody
-    /// did not count again.
+    /// Updates the counts. Later totals replace the first estimates; a zero means that the server did not count
+    /// again.
     fn count(&mut self, usage: &Value) {
         let take = |key: &str, old: u64| json::count(usage, key).filter(|new| *new > 0).unwrap_or(old);
         let Usage { input, cache_read: read, cache_write: write, .. } = self.usage;
-        // Ours is the sum; the wire has the three apart.
+        // Our input is the sum of three separate numbers.
         let plain = take("input_tokens", input.saturating_sub(read.saturating_add(write)));
         let read = take("cache_read_input_tokens", read);
         let write = take("cache_creation_input_tokens", write);
@@ -189,7 +189,7 @@ impl Decode {
         self.usage.reasoning = json::count(details, "thinking_tokens").unwrap_or(self.usage.reasoning);
     }
 
-    /// An answer of a server that does not stream.
+    /// A complete response from a server that does not stream.
     fn whole(&mut self, message: &Value, out: &mut Vec<ModelEvent>) {
         self.count(json::at(message, &["usage"]));
         for (index, block) in (0..).zip(json::list(message, "content")) {
@@ -215,7 +215,7 @@ fn finish(reason: &str) -> Finish {
         "tool_use" => Finish::ToolCalls,
         "max_tokens" | "model_context_window_exceeded" => Finish::Length,
         "refusal" => Finish::ContentFilter,
-        // `pause_turn` wants to be continued, which is what an unknown reason leads to.
+        // `pause_turn` asks for a continuation, which is the effect of an unknown reason.
         _ => Finish::Unknown,
     }
 }

@@ -1,4 +1,4 @@
-//! From a request to Anthropic's body, with marks where its cache should end.
+//! Encodes requests for Anthropic, with cache marks.
 
 use serde_json::{Map, Value, json};
 
@@ -9,15 +9,15 @@ use crate::{AssistantContent, Choice, Message, Request, ToolResult, json};
 
 const VERSION: &str = "2023-06-01";
 
-/// What Claude is asked for on top: thinking between calls, and arguments as they are written. Without the
-/// latter a long argument arrives in one piece after minutes of silence.
+/// Beta features: thinking between tool calls, and streamed arguments. Without the latter a long argument
+/// arrives in one piece after minutes of silence.
 const BETAS: [&str; 2] = ["interleaved-thinking-2025-05-14", "fine-grained-tool-streaming-2025-05-14"];
 
-/// The output limit when neither the request nor the model has one; the API insists on one.
+/// Output limit when neither the request nor the model has one; the API requires it.
 const DEFAULT_OUTPUT: u64 = 32_000;
 
-/// How many of the last messages end a cached stretch. The API takes four marks; the system prompt and the
-/// tools have the other two.
+/// Number of last messages with a cache mark. The API allows four marks; the system prompt and the tools use
+/// the other two.
 const MARKED_MESSAGES: usize = 2;
 
 /// The call for a request.
@@ -31,7 +31,7 @@ pub(in crate::dialect) fn encode(request: &Request, target: &Target) -> HttpCall
     let mut settings = options::snake(settings);
     let must_call = request.choice == Choice::Required && !request.tools.is_empty();
     if must_call {
-        // The API refuses to think before a call it is made to make.
+        // The API rejects thinking together with a forced tool call.
         settings.shift_remove("thinking");
     }
     let thinks = matches!(
@@ -56,7 +56,7 @@ pub(in crate::dialect) fn encode(request: &Request, target: &Target) -> HttpCall
         body.insert("tool_choice".into(), choice);
     }
     if target.abilities.temperature && !thinks {
-        // Newer models take one of the two.
+        // Newer models accept only one of the two.
         if let Some(temperature) = request.sampling.temperature {
             body.insert("temperature".into(), temperature.into());
         } else if let Some(top_p) = request.sampling.top_p {
@@ -83,15 +83,15 @@ pub(in crate::dialect) fn encode(request: &Request, target: &Target) -> HttpCall
     HttpCall { path: "/messages".to_owned(), headers, body: Value::Object(body) }
 }
 
-/// The limit on thinking and text together. What is asked for is meant for the text, so a budget for thinking
-/// comes on top, as far as the model goes.
+/// Limit on thinking and text together. The requested limit is meant for the text, so a thinking budget is
+/// added, up to the model's limit.
 fn max_tokens(request: &Request, target: &Target, settings: &Map<String, Value>) -> u64 {
     let text = output_limit(request, target).unwrap_or(DEFAULT_OUTPUT);
     let thinking = settings.get("thinking").unwrap_or(&Value::Null);
     match json::count(thinking, "budget_tokens") {
         Some(budget) if json::text(thinking, "type") == "enabled" => {
             let most = target.output_limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX);
-            // The budget has to be smaller than the limit.
+            // The budget must be smaller than the limit.
             text.saturating_add(budget).min(most).max(budget.saturating_add(1))
         }
         _ => text,
@@ -115,7 +115,8 @@ fn tools(request: &Request) -> Vec<Value> {
     tools
 }
 
-/// The conversation: user and assistant in turn, since neither may speak twice in a row or say nothing.
+/// The conversation with alternating user and assistant messages, because the API rejects repeated roles and
+/// empty messages.
 fn messages(request: &Request, target: &Target, reasoning: bool) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in &request.messages {
@@ -140,7 +141,7 @@ fn messages(request: &Request, target: &Target, reasoning: bool) -> Vec<Value> {
             _ => turns.push((role, blocks)),
         }
     }
-    // An answer to be continued may not end in white space.
+    // An assistant message to be continued may not end in whitespace.
     if let Some(("assistant", blocks)) = turns.last_mut()
         && let Some(Value::Object(last)) = blocks.last_mut()
         && let Some(Value::String(text)) = last.get_mut("text")
@@ -165,7 +166,7 @@ fn assistant(content: &AssistantContent) -> Option<Value> {
             if let Some(data) = json::maybe(own, "redactedData") {
                 return Some(json!({ "type": "redacted_thinking", "data": data }));
             }
-            // Thinking without a signature is refused.
+            // The API rejects thinking without a signature.
             let signature = json::maybe(own, "signature")?;
             Some(json!({ "type": "thinking", "thinking": text, "signature": signature }))
         }
@@ -190,7 +191,7 @@ fn answer(result: &ToolResult, target: &Target) -> Value {
     answer
 }
 
-/// Text; an empty one is refused.
+/// A text block; `None` for an empty text, which the API rejects.
 fn words(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text }))
 }
@@ -216,7 +217,7 @@ fn block(media: Media) -> Option<Value> {
     })
 }
 
-/// Marks the end of a stretch that should be cached.
+/// Adds a cache mark.
 fn marked(mut block: Value) -> Value {
     if let Value::Object(block) = &mut block {
         block.insert("cache_control".into(), json!({ "type": "ephemeral" }));
@@ -224,7 +225,7 @@ fn marked(mut block: Value) -> Value {
     block
 }
 
-/// Marks the last block that may be marked: thinking may not.
+/// Adds a cache mark to the last block that may have one; thinking may not.
 fn mark_last(blocks: &mut [Value]) {
     let thinking = |block: &Value| json::text(block, "type").ends_with("thinking");
     if let Some(block) = blocks.iter_mut().rev().find(|block| !thinking(block)) {

@@ -1,15 +1,16 @@
-//! Tool calls in pieces. Servers disagree on what identifies one: the index, the id, both or neither.
+//! Assembles tool calls from pieces. Servers disagree on what identifies a call: the index, the id, both or
+//! neither.
 
 use serde_json::Value;
 
 use crate::dialect::input;
 use crate::{ModelEvent, json};
 
-/// The calls of one answer.
+/// Tool calls of one response.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
-    /// How many have been completed, for made-up ids.
+    /// Number of completed calls, for generated ids.
     completed: usize,
 }
 
@@ -17,7 +18,7 @@ pub(super) struct Calls {
 struct Call {
     index: Option<u64>,
     id: String,
-    /// Whether the id is the server's.
+    /// True if the server gave the id.
     own_id: bool,
     name: String,
     json: String,
@@ -25,7 +26,7 @@ struct Call {
 }
 
 impl Calls {
-    /// Takes a piece of a call.
+    /// Adds a piece of a call.
     pub(super) fn push(&mut self, piece: &Value, step: usize, out: &mut Vec<ModelEvent>) {
         let function = json::at(piece, &["function"]);
         let (id, name) = (json::maybe(piece, "id"), json::maybe(function, "name"));
@@ -66,7 +67,7 @@ impl Calls {
     fn find(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
         let same_index = |call: &Call| index.is_none() || call.index == index;
         self.calls.iter().rposition(|call| match id {
-            // Another id with another name under an index in use is another call.
+            // Another id with another name under a used index is another call.
             Some(id) => {
                 call.id == id || (same_index(call) && index.is_some() && (!call.own_id || name.is_none()))
             }
@@ -76,12 +77,12 @@ impl Calls {
         })
     }
 
-    /// Whether there are any.
+    /// Returns true if no call is open.
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// Completes them, in the order they began.
+    /// Completes the calls in the order they began.
     pub(super) fn complete(&mut self, out: &mut Vec<ModelEvent>) {
         self.completed += self.calls.len();
         for mut call in self.calls.drain(..) {
@@ -93,7 +94,7 @@ impl Calls {
 }
 
 impl Call {
-    /// Passes on a piece, once there is a name to announce the call by.
+    /// Passes on a piece once the call has a name to announce.
     fn tell(&mut self, piece: String, out: &mut Vec<ModelEvent>) {
         if self.announced {
             if !piece.is_empty() {

@@ -1,4 +1,4 @@
-//! From Chat Completions' chunks to our events.
+//! Decodes chunks of Chat Completions.
 
 use serde_json::{Map, Value};
 
@@ -9,19 +9,19 @@ use crate::dialect::blocks::Blocks;
 use crate::dialect::decoder;
 use crate::{Error, Finish, ModelEvent, Usage, json};
 
-/// Where servers put reasoning.
+/// Fields in which servers send reasoning.
 const REASONING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
-/// A reason to stop that is a failure in disguise.
+/// A finish reason that is actually an error.
 const OUT_OF_RESOURCES: &str = "insufficient_system_resource";
 
-/// The state of one answer.
+/// State of one response.
 #[derive(Debug)]
 pub(in crate::dialect) struct Decode {
     step: usize,
     blocks: Blocks,
     calls: Calls,
-    /// The field the open reasoning came in.
+    /// The field of the open reasoning.
     field: Option<&'static str>,
     /// A router's reasoning that belongs to no block yet.
     details: Vec<Value>,
@@ -84,7 +84,7 @@ impl Decode {
         }
     }
 
-    /// Mistral's content is a list in which thinking has a list of its own.
+    /// Mistral's content is a list in which thinking is a nested list.
     fn part(&mut self, part: &Value, out: &mut Vec<ModelEvent>) {
         match json::text(part, "type") {
             "thinking" => {
@@ -95,7 +95,7 @@ impl Decode {
         }
     }
 
-    /// Ends open reasoning, with what has to come back.
+    /// Ends open reasoning, with the metadata to send back.
     fn end_reasoning(&mut self, out: &mut Vec<ModelEvent>) {
         if !self.blocks.is_reasoning() {
             return;
@@ -123,7 +123,7 @@ impl Decode {
         self.end_reasoning(out);
         self.blocks.close(out);
         if !self.details.is_empty() {
-            // They came after the words they belong to; an empty block carries them.
+            // The details came after their text, so an empty block carries them.
             let metadata = self.metadata();
             self.blocks.sign(Value::Object(metadata), out);
             self.blocks.close(out);
@@ -175,7 +175,7 @@ impl decoder::Decode for Decode {
     }
 }
 
-/// Adds a piece of a router's list: pieces of one entry follow each other and are one again.
+/// Adds a piece of a router's list; consecutive pieces of one entry are joined.
 fn collect(details: &mut Vec<Value>, piece: &Value) {
     let same = |last: &Value| {
         ["type", "index"].iter().all(|key| last.get(key) == piece.get(key))

@@ -1,4 +1,4 @@
-//! From a request to Chat Completions' body.
+//! Encodes requests for Chat Completions.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::dialect::media::{self, Kind, Media};
 use crate::dialect::{HttpCall, Target, headers, input, options, output_limit, settings};
 use crate::{AssistantContent, Choice, Message, Request, ToolResult, json};
 
-/// Where OpenCode's settings go.
+/// Paths of OpenCode's settings in the body.
 const PLACES: [(&str, &[&str]); 9] = [
     ("reasoningEffort", &["reasoning_effort"]),
     ("textVerbosity", &["verbosity"]),
@@ -20,10 +20,10 @@ const PLACES: [(&str, &[&str]); 9] = [
     ("veniceParameters", &["venice_parameters"]),
 ];
 
-/// What the assistant says where one server wants it to say something.
+/// Text of the assistant where Mistral requires an assistant message.
 const FILLER: &str = "Done.";
 
-/// How many of the last messages end a cached stretch, for models that want to be told.
+/// Number of last messages with a cache mark, for models that need one.
 const MARKED_MESSAGES: usize = 2;
 
 /// The call for a request.
@@ -66,7 +66,7 @@ pub(in crate::dialect) fn encode(request: &Request, target: &Target) -> HttpCall
         if let Some(top_p) = request.sampling.top_p {
             body.insert("top_p".into(), top_p.into());
         }
-        // Only those who understand it are ever asked for it: nothing here sets it by itself.
+        // Only set where a caller asks for it explicitly, because not all servers understand it.
         if let Some(top_k) = request.sampling.top_k {
             body.insert("top_k".into(), top_k.into());
         }
@@ -109,7 +109,7 @@ fn user(content: Vec<Media>, target: &Target, messages: &mut Vec<Value>) {
     messages.push(json!({ "role": "user", "content": content }));
 }
 
-/// What a person said. Words alone are one text, because some servers take no list.
+/// Content of a user message. Text alone is a string, because some servers accept no list.
 fn said(content: Vec<Media>) -> Option<Value> {
     let words = |media: &Media| match media {
         Media::Text(text) => Some(text.clone()),
@@ -176,7 +176,7 @@ fn assistant(content: &[AssistantContent], target: &Target) -> Option<Value> {
     Some(message)
 }
 
-/// Puts reasoning back where it came from.
+/// Puts reasoning back into its original field.
 fn reasoning(content: &[AssistantContent], target: &Target, message: &mut Map<String, Value>) {
     let mut details = Vec::new();
     let mut texts: Vec<(&str, String)> = Vec::new();
@@ -192,7 +192,7 @@ fn reasoning(content: &[AssistantContent], target: &Target, message: &mut Map<St
         }
     }
     if target.quirks.router && !details.is_empty() {
-        // The list says it all, with what the text leaves out.
+        // The list contains everything, including what the text omits.
         message.insert(DETAILS.into(), details.into());
         return;
     }
@@ -207,7 +207,7 @@ fn answer(result: &ToolResult, target: &Target) -> Value {
     json!({ "role": "tool", "tool_call_id": call_id(&result.id, target), "content": result.output })
 }
 
-/// A call's id as the server takes it: Mistral wants nine letters or digits.
+/// A call id in the server's format: Mistral requires nine letters or digits.
 fn call_id(id: &str, target: &Target) -> String {
     if !target.quirks.mistral {
         return id.to_owned();
@@ -216,7 +216,7 @@ fn call_id(id: &str, target: &Target) -> String {
     format!("{short:0<9}")
 }
 
-/// Marks where the cache should end: after the system prompt and after the last messages.
+/// Adds cache marks after the system prompt and after the last messages.
 fn mark(messages: &mut [Value]) {
     let last = messages.len().saturating_sub(MARKED_MESSAGES);
     for (number, message) in messages.iter_mut().enumerate() {

@@ -1,10 +1,10 @@
-//! What an answer used, under the names of a dozen servers.
+//! Parses usage under the names of a dozen servers.
 
 use serde_json::Value;
 
 use crate::{Usage, json};
 
-/// The numbers in a payload, if it has any.
+/// Usage in a payload, if it has any.
 pub(super) fn find(payload: &Value) -> Option<Usage> {
     let choice = payload.get("choices").and_then(|choices| choices.get(0)).unwrap_or(&Value::Null);
     [
@@ -28,7 +28,7 @@ fn read(usage: &Value) -> Usage {
     let mut output = first(&[(usage, "completion_tokens"), (usage, "output_tokens")]);
     let reasoning = first(&[(completion, "reasoning_tokens"), (usage, "reasoning_tokens")]);
     let total = json::count(usage, "total_tokens");
-    // xAI counts reasoning beside the output, everybody else within it; the total tells.
+    // xAI counts reasoning beside the output, all others within it; the total shows which.
     if reasoning > 0 && total == Some(input.saturating_add(output).saturating_add(reasoning)) {
         output = output.saturating_add(reasoning);
     }

@@ -1,4 +1,4 @@
-//! From Gemini's chunks to our events. Parts are whole or pieces of text; calls come in one piece.
+//! Decodes Gemini's chunks. Text arrives in pieces, calls arrive whole.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::dialect::blocks::Blocks;
 use crate::dialect::{decoder, input};
 use crate::{Error, Finish, ModelEvent, Usage, json};
 
-/// The state of one answer.
+/// State of one response.
 #[derive(Debug)]
 pub(in crate::dialect) struct Decode {
     step: usize,
@@ -109,7 +109,7 @@ fn read(usage: &Value) -> Usage {
 
 fn finish(reason: &str, called: bool) -> Finish {
     match reason {
-        // It has no reason of its own for calls.
+        // Gemini has no separate reason for calls.
         "STOP" if called => Finish::ToolCalls,
         "STOP" => Finish::Stop,
         "MAX_TOKENS" => Finish::Length,

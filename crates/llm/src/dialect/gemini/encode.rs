@@ -1,4 +1,4 @@
-//! From a request to Gemini's body.
+//! Encodes requests for Gemini.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::dialect::media::{self, Media, Source};
 use crate::dialect::{HttpCall, Target, headers, input, options, output_limit, settings};
 use crate::{AssistantContent, Choice, Message, Request, ToolResult, json};
 
-/// Where OpenCode's settings go. Some of its variants have the last two at the top.
+/// Paths of OpenCode's settings in the body. Some of its variants have the last two at the top level.
 const PLACES: [(&str, &[&str]); 7] = [
     ("thinkingConfig", &["generationConfig", "thinkingConfig"]),
     ("responseModalities", &["generationConfig", "responseModalities"]),
@@ -18,7 +18,7 @@ const PLACES: [(&str, &[&str]); 7] = [
     ("thinkingLevel", &["generationConfig", "thinkingConfig", "thinkingLevel"]),
 ];
 
-/// What Google documents in place of a signature that is not there, as after a change of model.
+/// Documented replacement for a missing signature, for instance after a change of model.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The call for a request.
@@ -27,7 +27,7 @@ pub(in crate::dialect) fn encode(request: &Request, target: &Target) -> HttpCall
     options::place(&mut settings, &PLACES);
     options::forget(&mut settings, &["structuredOutputs", "threshold", "promptCacheKey"]);
 
-    // Gemma has no system prompt; it is told the same in the first message.
+    // Gemma has no system prompt, so it becomes part of the first message.
     let gemma = target.model.contains("gemma");
     let system = Some(request.system.as_str()).filter(|system| !system.trim().is_empty());
     let mut body = Map::new();
@@ -73,7 +73,7 @@ pub(in crate::dialect) fn encode(request: &Request, target: &Target) -> HttpCall
     }
 }
 
-/// The conversation: user and model in turn.
+/// The conversation with alternating user and model messages.
 fn contents(request: &Request, target: &Target, preface: Option<&str>) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     if let Some(preface) = preface {
@@ -101,9 +101,9 @@ fn contents(request: &Request, target: &Target, preface: Option<&str>) -> Vec<Va
 
 fn assistant(content: &[AssistantContent], target: &Target) -> Vec<Value> {
     let mut parts = Vec::new();
-    // For the next call.
+    // Signature for the next call.
     let mut signature: Option<String> = None;
-    // Of calls made at once only the first is signed.
+    // Of parallel calls only the first is signed.
     let mut signed = false;
     for content in content {
         match content {

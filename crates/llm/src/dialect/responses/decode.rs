@@ -1,5 +1,5 @@
-//! From Responses' events to ours. The output is a list of items; events name them by their place in it. (They
-//! name them by id as well, but one large imitator sends another id with every event.)
+//! Decodes events of the Responses API. The output is a list of items; events refer to them by index. (They
+//! also carry an id, but one large compatible server sends another id with every event.)
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use crate::complaint::Complaint;
 use crate::dialect::{decoder, input};
 use crate::{Error, Finish, ModelEvent, Usage, json};
 
-/// Between the paragraphs of a summary, which arrive as parts of their own.
+/// Separator of a summary's paragraphs, which arrive as separate parts.
 const PARAGRAPH: &str = "\n\n";
 
-/// The state of one answer.
+/// State of one response.
 #[derive(Debug, Default)]
 pub(in crate::dialect) struct Decode {
-    /// The items that are open, by place.
+    /// Open items by index.
     open: BTreeMap<u64, Item>,
-    /// Whether any item has been seen.
+    /// True once any item has been seen.
     said: bool,
     called: bool,
 }
 
 #[derive(Debug)]
 enum Item {
-    /// An answer; the block opens with its first word.
+    /// An answer; its block opens with the first text.
     Message {
         opened: bool,
     },
@@ -38,7 +38,7 @@ enum Item {
         name: String,
         json: String,
     },
-    /// Something the provider does by itself.
+    /// A server-side action of the provider.
     Other,
 }
 
@@ -67,14 +67,14 @@ impl decoder::Decode for Decode {
                 return Err(Complaint::read(payload).in_stream(payload));
             }
             "" if json::text(payload, "object") == "response" => self.finish(payload, out),
-            // Formalities, tools of the provider's own, and events of the future.
+            // Ignores formal events, the provider's own tools and unknown events.
             _ => {}
         }
         Ok(())
     }
 
     fn end(&mut self, _marked: bool, _out: &mut Vec<ModelEvent>) {
-        // Only the provider's last event says how it ended.
+        // Only the provider's last event contains the reason.
     }
 
     fn is_settled(&self) -> bool {
@@ -143,7 +143,7 @@ impl Decode {
         }
     }
 
-    /// Ends an item. What it says now is complete; what was not streamed of it is caught up on.
+    /// Ends an item, and emits the parts of it that were not streamed.
     fn done(&mut self, place: u64, item: &Value, out: &mut Vec<ModelEvent>) {
         if !self.open.contains_key(&place) {
             self.add(place, item, out);
@@ -188,7 +188,7 @@ impl Decode {
 
     fn finish(&mut self, response: &Value, out: &mut Vec<ModelEvent>) {
         if !self.said {
-            // A server that does not stream, or streams nothing but the end.
+            // A server that does not stream, or streams only the final event.
             for (place, item) in (0..).zip(json::list(response, "output")) {
                 self.done(place, item, out);
             }
@@ -209,7 +209,7 @@ impl Decode {
     }
 }
 
-/// What results refer to. An imitator that has only one kind of id means both by it.
+/// The id that results refer to. A compatible server with only one kind of id uses it for both.
 fn call_id(item: &Value) -> String {
     json::maybe(item, "call_id").unwrap_or_else(|| json::text(item, "id")).to_owned()
 }

@@ -1,4 +1,4 @@
-//! From a request to Responses' body.
+//! Encodes requests for the Responses API.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::dialect::media::{self, Kind, Media, Source};
 use crate::dialect::{HttpCall, Target, headers, input, options, output_limit, settings};
 use crate::{AssistantContent, Choice, Message, Request, ToolResult, json};
 
-/// Where OpenCode's settings go.
+/// Paths of OpenCode's settings in the body.
 const PLACES: [(&str, &[&str]); 12] = [
     ("reasoningEffort", &["reasoning", "effort"]),
     ("reasoningSummary", &["reasoning", "summary"]),
@@ -81,7 +81,7 @@ fn items(message: &Message, target: &Target) -> Vec<Value> {
 
 fn assistant(content: &[AssistantContent]) -> Vec<Value> {
     let mut items: Vec<Value> = content.iter().filter_map(item).collect();
-    // Reasoning that led to nothing is refused.
+    // The API rejects reasoning without a following item.
     while items.last().is_some_and(|item| json::text(item, "type") == "reasoning") {
         items.pop();
     }
@@ -98,7 +98,7 @@ fn item(content: &AssistantContent) -> Option<Value> {
         }),
         AssistantContent::Reasoning { text, metadata } => {
             let own = json::at(metadata.as_ref()?, &[NAME]);
-            // Without its content it could only be looked up, and nothing is stored.
+            // Without its content the API would look it up, but nothing is stored there.
             let encrypted = json::maybe(own, ENCRYPTED)?;
             let summary: Vec<Value> = if text.is_empty() {
                 Vec::new()

@@ -1,18 +1,18 @@
-//! Recordings in, events out, in whatever pieces they arrive.
+//! Recordings to events, in any pieces.
 
 use serde_json::json;
 
 use super::*;
 
 #[test]
-fn recordings_are_understood() {
+fn recordings_match_their_snapshots() {
     for (name, dialect, stream) in RECORDINGS {
         insta::assert_snapshot!(format!("heard_{name}"), lines(&hear(dialect, [stream.as_bytes()])));
     }
 }
 
 #[test]
-fn it_does_not_matter_where_a_stream_is_cut() {
+fn events_do_not_depend_on_chunk_boundaries() {
     for (name, dialect, stream) in RECORDINGS {
         let bytes = stream.as_bytes();
         let whole = hear(dialect, [bytes]);
@@ -25,14 +25,14 @@ fn it_does_not_matter_where_a_stream_is_cut() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_is_lost_wherever_it_does() {
+fn a_truncated_stream_is_dropped_at_any_position() {
     for (name, dialect, stream) in RECORDINGS {
         let whole = hear(dialect, [stream.as_bytes()]);
         for end in 0..stream.len() {
             let heard = hear(dialect, [&stream.as_bytes()[..end]]);
             match heard.last() {
                 Some(Err(Error::Dropped)) => assert_eq!(heard[..heard.len() - 1], whole[..heard.len() - 1]),
-                // The reason to stop was there; what is missing is numbers at most.
+                // The finish reason arrived; only usage can be missing.
                 Some(Ok(ModelEvent::Finish { .. })) => {
                     assert_eq!(heard.len(), whole.len(), "{name} at {end}");
                 }
@@ -60,7 +60,7 @@ fn nothing_follows_the_end() {
 }
 
 #[test]
-fn keep_alives_say_nothing() {
+fn keep_alives_produce_no_events() {
     let frames = [
         Frame { event: Some("ping".into()), data: "{\"type\": \"ping\"}".into(), ..Frame::default() },
         Frame { event: Some("ping".into()), data: "2026-11-15".into(), ..Frame::default() },
@@ -77,7 +77,7 @@ fn keep_alives_say_nothing() {
 }
 
 #[test]
-fn what_is_not_json_ends_the_stream() {
+fn invalid_json_ends_the_stream() {
     for dialect in ALL {
         let mut decoder = dialect.decoder(0);
         let heard = decoder.push(&Frame { data: "<html>".into(), ..Frame::default() });
@@ -87,7 +87,7 @@ fn what_is_not_json_ends_the_stream() {
 }
 
 #[test]
-fn a_server_that_does_not_stream_is_understood() {
+fn a_response_without_streaming_is_decoded() {
     let whole = [
         (
             Dialect::Anthropic,
@@ -169,7 +169,7 @@ fn call(id: &str, name: &str, input: Value) -> (String, String, Value) {
 }
 
 #[test]
-fn imitators_of_chat_disagree_on_what_a_call_is_and_are_all_understood() {
+fn calls_of_all_chat_compatible_servers_are_decoded() {
     let function = |name: &str, arguments: Value| json!({ "name": name, "arguments": arguments });
     // No index: another id is another call.
     assert_eq!(
@@ -222,7 +222,7 @@ fn imitators_of_chat_disagree_on_what_a_call_is_and_are_all_understood() {
 }
 
 #[test]
-fn mistral_thinks_in_a_list() {
+fn mistrals_nested_thinking_is_decoded() {
     let chunk = |content: Value| json!({ "choices": [{ "index": 0, "delta": { "content": content } }] });
     let heard = hear_payloads(
         Dialect::Chat,
@@ -240,7 +240,7 @@ fn mistral_thinks_in_a_list() {
 }
 
 #[test]
-fn the_field_of_reasoning_is_remembered() {
+fn the_field_of_reasoning_is_kept_in_metadata() {
     for field in ["reasoning_content", "reasoning"] {
         let heard = hear_payloads(
             Dialect::Chat,

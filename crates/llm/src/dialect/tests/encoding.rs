@@ -1,4 +1,4 @@
-//! Requests in, bodies out.
+//! Requests to bodies.
 
 use serde_json::{Map, json};
 
@@ -25,7 +25,7 @@ fn options(value: Value) -> Map<String, Value> {
     options
 }
 
-/// A conversation with everything in it.
+/// A conversation with every kind of content.
 fn everything() -> Request {
     let mut request = request();
     request.messages = vec![
@@ -80,7 +80,7 @@ fn everything() -> Request {
 }
 
 #[test]
-fn a_whole_conversation_is_told_in_every_dialect() {
+fn a_whole_conversation_is_encoded_in_every_dialect() {
     for (dialect, model) in [
         (Dialect::Anthropic, "claude-sonnet-4-5"),
         (Dialect::Responses, "gpt-4.1"),
@@ -100,7 +100,7 @@ fn a_whole_conversation_is_told_in_every_dialect() {
 }
 
 #[test]
-fn mistral_wants_short_ids_and_a_word_of_the_assistant() {
+fn mistral_gets_short_ids_and_an_assistant_message() {
     let mut target = target("mistral-large");
     target.quirks.mistral = true;
     target.quirks.strict = true;
@@ -110,7 +110,7 @@ fn mistral_wants_short_ids_and_a_word_of_the_assistant() {
 }
 
 #[test]
-fn a_router_is_told_where_claudes_cache_ends() {
+fn a_router_gets_cache_marks_for_claude() {
     let mut target = target("anthropic/claude-sonnet-4.5");
     target.quirks.router = true;
     let messages = Dialect::Chat.encode(&everything(), &target).body["messages"].clone();
@@ -124,7 +124,7 @@ fn a_router_is_told_where_claudes_cache_ends() {
 }
 
 #[test]
-fn claudes_cache_has_four_marks_and_none_on_a_thought() {
+fn claude_gets_four_cache_marks_and_none_on_thinking() {
     let mut request = everything();
     let metadata = Some(json!({ "anthropic": { "signature": "s" } }));
     request.messages.push(Message::User(vec![text("And?")]));
@@ -140,7 +140,7 @@ fn claudes_cache_has_four_marks_and_none_on_a_thought() {
 }
 
 #[test]
-fn what_a_model_cannot_take_is_not_sent() {
+fn unsupported_files_are_not_sent() {
     let mut target = target("small");
     target.abilities.temperature = false;
     target.abilities.input.image = false;
@@ -154,7 +154,7 @@ fn what_a_model_cannot_take_is_not_sent() {
 }
 
 #[test]
-fn a_model_can_be_made_to_call_a_tool() {
+fn a_tool_call_can_be_required() {
     let mut request = request();
     request.choice = Choice::Required;
     let body = |dialect: Dialect| dialect.encode(&request, &target("m")).body;
@@ -165,7 +165,7 @@ fn a_model_can_be_made_to_call_a_tool() {
 }
 
 #[test]
-fn claude_does_not_think_before_a_call_it_is_made_to_make() {
+fn claude_does_not_think_before_a_required_call() {
     let mut target = target("claude-x");
     target.options = options(json!({ "thinking": { "type": "enabled", "budgetTokens": 1000 } }));
     let mut request = request();
@@ -175,7 +175,7 @@ fn claude_does_not_think_before_a_call_it_is_made_to_make() {
 }
 
 #[test]
-fn without_tools_nothing_is_said_about_them() {
+fn without_tools_the_body_omits_tool_fields() {
     let mut request = request();
     request.tools.clear();
     request.choice = Choice::Required;
@@ -186,7 +186,7 @@ fn without_tools_nothing_is_said_about_them() {
 }
 
 #[test]
-fn settings_of_opencode_find_their_place_and_others_pass() {
+fn opencodes_settings_are_moved_and_others_pass_through() {
     let given = json!({
         "reasoningEffort": "high", "reasoningSummary": "auto", "textVerbosity": "low", "promptCacheKey": "ses_1",
         "include": ["reasoning.encrypted_content"], "store": true, "custom": { "a": 1 },
@@ -259,7 +259,7 @@ fn the_output_limit_is_the_smaller_one_and_a_budget_comes_on_top() {
     target.output_limit = Some(40_000);
     assert_eq!(limit(&request, &target), 40_000);
     target.output_limit = Some(8_000);
-    assert_eq!(limit(&request, &target), 16_001, "a budget has to fit");
+    assert_eq!(limit(&request, &target), 16_001, "the limit must exceed the budget");
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn the_new_name_of_the_limit_is_used_where_it_is_known() {
 }
 
 #[test]
-fn gemma_is_told_the_system_prompt_as_a_message() {
+fn gemma_gets_the_system_prompt_as_a_message() {
     let body = Dialect::Gemini.encode(&request(), &target("gemma-4-31b-it")).body;
     assert_eq!(body.get("systemInstruction"), None);
     assert_eq!(body["contents"][0]["parts"].as_array().unwrap().len(), 2);

@@ -1,4 +1,4 @@
-//! Why models stop, and how streams fail.
+//! Finish reasons and failures of streams.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn reason(dialect: Dialect, payloads: &[Value]) -> Finish {
 }
 
 #[test]
-fn every_reason_to_stop_has_its_name() {
+fn every_finish_reason_is_mapped() {
     let anthropic = |reason: &str| json!({ "type": "message_delta", "delta": { "stop_reason": reason } });
     for (said, meant) in [
         ("end_turn", Finish::Stop),
@@ -81,7 +81,7 @@ fn every_reason_to_stop_has_its_name() {
 }
 
 #[test]
-fn a_mark_without_a_reason_is_an_unknown_reason() {
+fn an_end_mark_without_a_reason_is_unknown() {
     let mut decoder = Dialect::Chat.decoder(0);
     let said = json!({ "choices": [{ "index": 0, "delta": { "content": "Hi" } }] }).to_string();
     decoder.push(&Frame { data: said, ..Frame::default() });
@@ -93,7 +93,7 @@ fn a_mark_without_a_reason_is_an_unknown_reason() {
 }
 
 #[test]
-fn only_numbers_can_follow_a_reason() {
+fn only_usage_can_follow_a_reason() {
     let chunks = [
         (Dialect::Chat, json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] })),
         (Dialect::Gemini, json!({ "candidates": [{ "finishReason": "STOP" }] })),
@@ -115,7 +115,7 @@ fn failure(dialect: Dialect, payload: Value) -> Error {
 }
 
 #[test]
-fn failures_inside_a_stream_keep_their_code_and_words() {
+fn failures_inside_a_stream_keep_code_and_message() {
     let said =
         |code: &str, message: &str| Error::InStream { code: Some(code.into()), message: message.into() };
     let cases = [
@@ -196,7 +196,7 @@ fn failures_inside_a_stream_keep_their_code_and_words() {
 }
 
 #[test]
-fn a_stream_may_say_that_the_conversation_is_too_long() {
+fn an_overflow_inside_a_stream_is_detected() {
     let cases = [
         (
             Dialect::Responses,
@@ -219,7 +219,7 @@ fn a_stream_may_say_that_the_conversation_is_too_long() {
 }
 
 #[test]
-fn a_failure_leaves_what_was_said_before_it() {
+fn a_failure_keeps_earlier_events() {
     let heard = hear_payloads(
         Dialect::Anthropic,
         &[
@@ -234,7 +234,7 @@ fn a_failure_leaves_what_was_said_before_it() {
 }
 
 #[test]
-fn what_is_open_at_the_end_is_closed() {
+fn open_blocks_are_closed_at_the_end() {
     let heard = hear_payloads(
         Dialect::Anthropic,
         &[

@@ -1,4 +1,4 @@
-//! Whatever a server sends: no panic, one end, and blocks that open before they speak and close once.
+//! Arbitrary input: no panic, exactly one end, and blocks that open before their deltas and close once.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Words that mean something somewhere.
+/// Keys that have a meaning in some dialect.
 const KEYS: [&str; 44] = [
     "type",
     "index",
@@ -114,7 +114,7 @@ fn arbitrary_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Payloads of the right outline with anything in them, which get further than arbitrary ones.
+/// Payloads of the right outline with arbitrary values, which get further than fully arbitrary ones.
 fn plausible() -> impl Strategy<Value = Value> {
     prop_oneof![
         arbitrary_json(),
@@ -129,7 +129,7 @@ fn plausible() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Holds for every stream.
+/// Invariants of every stream.
 fn check(dialect: Dialect, heard: &Heard) -> Result<(), TestCaseError> {
     let ends = heard.iter().filter(|event| matches!(event, Err(_) | Ok(ModelEvent::Finish { .. }))).count();
     prop_assert_eq!(ends, 1, "{:?} {}", dialect, lines(heard));
@@ -162,13 +162,13 @@ fn check(dialect: Dialect, heard: &Heard) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The payloads of a recording.
+/// Payloads of a recording.
 fn payloads(stream: &str) -> Vec<Value> {
     let lines = stream.lines().filter_map(|line| line.strip_prefix("data: "));
     lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// The same with one of its values gone or replaced.
+/// Removes or replaces one value.
 fn spoil(value: &mut Value, path: u64, with: &Value) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
@@ -189,14 +189,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn arbitrary_payloads_do_no_harm(payloads in vec(plausible(), 0..12)) {
+    fn arbitrary_payloads_keep_the_invariants(payloads in vec(plausible(), 0..12)) {
         for dialect in ALL {
             check(dialect, &hear_payloads(dialect, &payloads))?;
         }
     }
 
     #[test]
-    fn recordings_in_any_order_do_no_harm(
+    fn recordings_in_any_order_keep_the_invariants(
         which in 0..RECORDINGS.len(),
         order in vec(any::<proptest::sample::Index>(), 0..30),
         spoilt in vec((any::<proptest::sample::Index>(), any::<u64>(), arbitrary_json()), 0..3),
@@ -212,14 +212,14 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_do_no_harm(pieces in vec(vec(any::<u8>(), 0..60), 0..8)) {
+    fn arbitrary_bytes_keep_the_invariants(pieces in vec(vec(any::<u8>(), 0..60), 0..8)) {
         for dialect in ALL {
             check(dialect, &hear(dialect, pieces.iter().map(Vec::as_slice)))?;
         }
     }
 
     #[test]
-    fn damaged_recordings_do_no_harm(
+    fn damaged_recordings_keep_the_invariants(
         which in 0..RECORDINGS.len(),
         damage in vec((any::<proptest::sample::Index>(), any::<u8>()), 1..6),
         lost in any::<(proptest::sample::Index, u8)>(),

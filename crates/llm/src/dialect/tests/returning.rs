@@ -1,9 +1,10 @@
-//! What a provider wants back: the answer of one step, told to it in the next, holds every signature unchanged.
+//! Metadata round trips: the response of one step, encoded in the next request, contains every signature
+//! unchanged.
 
 use super::*;
 use crate::ToolResult;
 
-/// The body of the request after the recording's answer.
+/// Body of the request after the recorded response.
 fn returned(name: &str, target: &Target) -> Value {
     let (dialect, stream) = recording(name);
     let said = told(&hear(dialect, [stream.as_bytes()]));
@@ -37,7 +38,7 @@ fn holds(body: &Value, signatures: &[&str]) {
 }
 
 #[test]
-fn claude_gets_its_thoughts_back() {
+fn claude_gets_its_thinking_back() {
     let body = returned("anthropic", &target("claude-sonnet-4-5"));
     holds(&body, &["EqoBCkgIARABGAIi/+sig==", "EmwKAhgBEgy3va3p"]);
     insta::assert_json_snapshot!("returned_anthropic", body["messages"]);
@@ -51,7 +52,7 @@ fn gpt_gets_its_reasoning_back() {
 }
 
 #[test]
-fn an_imitator_gets_its_reasoning_back_in_the_field_it_came_in() {
+fn a_compatible_server_gets_its_reasoning_back_in_the_same_field() {
     let body = returned("chat", &target("deepseek-v4"));
     holds(&body, &["Erst überlegen 🙂, then act."]);
     insta::assert_json_snapshot!("returned_chat", body["messages"]);
@@ -95,7 +96,7 @@ fn another_providers_signatures_are_not_sent() {
 }
 
 #[test]
-fn a_call_of_gemini_3_without_a_signature_says_so() {
+fn a_gemini_3_call_without_a_signature_uses_the_documented_replacement() {
     let mut request = request();
     let call =
         |id: &str| AssistantContent::ToolCall { id: id.into(), name: "read".into(), input: Value::Null };

@@ -1,4 +1,4 @@
-//! Silences of every kind, on a clock that does not take any time.
+//! All kinds of silence, on a paused clock.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::{Finish, Retry};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a server does: waits and sends, in this order, and then ends, breaks or never says anything again.
+/// Behaviour of a server: waits and sends, in this order, then closes, breaks or hangs.
 #[derive(Clone)]
 struct Script {
     pieces: Vec<(Duration, Bytes)>,
@@ -72,7 +72,7 @@ fn stop() -> String {
     format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] }))
 }
 
-/// What is heard, and how long it takes.
+/// Events and elapsed time.
 async fn hear(script: Script, shape: Shape) -> (Vec<Result<ModelEvent, Error>>, Duration) {
     let started = Instant::now();
     let heard = listen(script.body(), answer(shape)).collect().await;
@@ -91,7 +91,7 @@ fn finish(heard: &[Result<ModelEvent, Error>]) -> Option<Finish> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keep_alives_do_not_count_as_a_first_word() {
+async fn keep_alives_do_not_count_as_a_first_event() {
     let role =
         format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": { "role": "assistant" } }] }));
     let mut pieces = vec![(1, ": PROCESSING\n\n"), (1, role.as_str())];
@@ -102,7 +102,7 @@ async fn keep_alives_do_not_count_as_a_first_word() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keep_alives_do_not_count_as_a_next_word() {
+async fn keep_alives_do_not_count_as_a_next_event() {
     let first = word("Hello");
     let mut pieces = vec![(50, first.as_str()), (20, first.as_str())];
     pieces.extend([(10, ": keep-alive\n\n"), (5, "event: ping\ndata: {\"type\":\"ping\"}\n\n")].repeat(9));
@@ -113,7 +113,7 @@ async fn keep_alives_do_not_count_as_a_next_word() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_without_end_ends() {
+async fn an_endless_response_times_out() {
     let more = word("more ");
     let pieces = [(10, more.as_str())].repeat(100);
     let (heard, took) = hear(script(&pieces, End::Hangs), Shape::Events).await;
@@ -123,7 +123,7 @@ async fn an_answer_without_end_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_forgets_to_end_is_not_waited_for() {
+async fn a_stream_that_is_not_closed_ends_after_its_finish_reason() {
     let (said, stopped) = (word("Hello"), stop());
     let pieces = [(1, said.as_str()), (1, stopped.as_str())];
     let (heard, took) = hear(script(&pieces, End::Hangs), Shape::Events).await;
@@ -132,7 +132,7 @@ async fn a_server_that_forgets_to_end_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_may_follow_a_reason_even_if_nothing_was_said() {
+async fn usage_may_follow_a_reason_without_content() {
     let numbers = format!("data: {}\n\n", json!({ "choices": [], "usage": { "prompt_tokens": 7 } }));
     let pieces = [(40, stop()), (3, numbers)];
     let pieces: Vec<(u64, &str)> = pieces.iter().map(|(wait, text)| (*wait, text.as_str())).collect();
@@ -142,7 +142,7 @@ async fn numbers_may_follow_a_reason_even_if_nothing_was_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_is_lost_unless_the_end_was_said() {
+async fn a_broken_connection_is_an_error_unless_the_response_is_complete() {
     let (said, stopped) = (word("Hello"), stop());
     let (heard, _) = hear(script(&[(1, &said)], End::Breaks), Shape::Events).await;
     assert_eq!(heard.last(), Some(&Err(Error::Dropped)));
@@ -155,7 +155,7 @@ async fn a_connection_that_breaks_is_lost_unless_the_end_was_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_takes_its_time_is_no_silence() {
+async fn a_slow_caller_is_not_silence() {
     let (said, stopped) = (word("Hello"), stop());
     let pieces = [(1, said.as_str()), (1, said.as_str()), (1, stopped.as_str())];
     let mut events = Box::pin(listen(script(&pieces, End::Closes).body(), answer(Shape::Events)));
@@ -190,7 +190,7 @@ async fn dropping_the_events_drops_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_too_long_is_cut() {
+async fn a_response_that_is_too_long_is_an_error() {
     let more = word(&"x".repeat(900));
     let pieces = [(0, more.as_str())].repeat(20);
     let (heard, _) = hear(script(&pieces, End::Closes), Shape::Events).await;
@@ -207,11 +207,11 @@ async fn a_last_frame_may_lack_its_end() {
     assert_eq!(finish(&heard), Some(Finish::Stop));
     let cut = &stopped[..stopped.len() - 9];
     let (heard, _) = hear(script(&[(1, &said), (1, cut)], End::Closes), Shape::Events).await;
-    assert_eq!(heard.last(), Some(&Err(Error::Dropped)), "half a frame is none");
+    assert_eq!(heard.last(), Some(&Err(Error::Dropped)), "an incomplete frame is ignored");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_letter_tells_what_an_answer_is() {
+async fn the_first_character_determines_the_format() {
     let whole =
         json!({ "choices": [{ "index": 0, "finish_reason": "stop", "message": { "content": "Hello" } }] });
     let whole = format!("\n {whole}");

@@ -19,7 +19,7 @@ impl Observer for Nobody {
     fn committed(&self, _: Vec<Logged>) {}
 }
 
-/// A worktree, a log, and what was reported.
+/// A worktree, a log, and the reports.
 struct Place {
     directory: TempDir,
     memory: Arc<Memory>,
@@ -91,7 +91,7 @@ impl Place {
         self.append(id, vec![created]).await;
     }
 
-    /// A prompt that a turn has taken up, and a step that has changed these files.
+    /// A prompt of a turn, and a step that has changed these files.
     async fn step(&self, session: &str, prompt: &str, text: &str, files: &[&str]) {
         let files: Vec<PathBuf> = files.iter().map(|file| self.top().join(file)).collect();
         let user = json!({
@@ -156,7 +156,7 @@ impl Place {
 }
 
 #[tokio::test]
-async fn a_turn_is_committed_once_with_its_prompt_and_without_what_others_did() {
+async fn a_turn_is_committed_once_with_its_prompt_and_without_foreign_changes() {
     let place = Place::new().await;
     place.session("ses_1").await;
     place
@@ -170,7 +170,7 @@ async fn a_turn_is_committed_once_with_its_prompt_and_without_what_others_did() 
         "Say two\n\n> Say two\n> in a.txt\n\nSession: Tidy up\n\nBaton-Turn: ses_1/msg_1\n\n\na.txt\n"
     );
     assert_eq!(place.shell("git status --porcelain").await, " M b.txt\nA  staged.txt\n");
-    // A second end, or the same one after a restart: what has changed since is somebody else's.
+    // A second end, or the same one after a restart: changes since then belong to another turn.
     place.shell("echo three > a.txt").await;
     place.end("ses_1", "msg_1").await;
     assert_eq!(place.commits().await, 2);
@@ -219,7 +219,7 @@ async fn a_directory_that_is_no_repository_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_hook_of_the_repository_that_refuses_is_told_of() {
+async fn a_refusing_git_hook_is_reported() {
     let place = Place::new().await;
     place.session("ses_1").await;
     let hook = "printf '#!/bin/sh\\necho not today >&2\\nexit 1\\n' > .git/hooks/pre-commit";

@@ -1,4 +1,4 @@
-// The process that OpenCode's plugins run in. It is told what to load and what to call, and answers what came of it.
+// The process in which OpenCode's plugins run. Baton tells it which plugins to load and which hooks to call.
 import { register } from "node:module"
 
 import { authorize, complete, methods } from "./logins.mjs"
@@ -8,12 +8,12 @@ import { shell } from "./shell.mjs"
 import { definition, execute } from "./tools.mjs"
 import { Wire, describe } from "./wire.mjs"
 
-/** Handlers of events that a plugin may have running. What comes while it has more is not told to it. */
+/** Limit of event handlers that a plugin may have running. It misses events that come while it has more. */
 const MAX_EVENTS = 1000
 
-/** The plugins, by number: the hooks of everything they export. */
+/** The plugins by number, with the hooks of all their exports. */
 const plugins = new Map()
-/** Handlers of events that run, and how long they are waited for at the end. */
+/** Running event handlers, and the time for which `dispose` waits for them. */
 const handlers = new Set()
 const LAST_EVENTS_MS = 300
 const tools = new Map()
@@ -32,9 +32,9 @@ const wire = new Wire({
 })
 
 if (!globalThis.Bun) register("./modules.mjs", import.meta.url)
-// A promise that nobody waits for says nothing about the others.
-process.on("unhandledRejection", (error) => report("somewhere", error))
-process.on("uncaughtException", (error) => report("somewhere", error))
+// A failure in one plugin's background task must not end the process of all plugins.
+process.on("unhandledRejection", (error) => report("a background task", error))
+process.on("uncaughtException", (error) => report("a background task", error))
 
 await wire.listen()
 await Promise.race([dispose(), new Promise((resolve) => setTimeout(resolve, 1000))])
@@ -44,10 +44,10 @@ function report(where, error, plugin) {
   wire.notify("report", { plugin, where, message: describe(error) })
 }
 
-/** Says what plugins are told about where they are. */
+/** Sets the input that every plugin receives. */
 async function start({ directory, worktree, project, serverUrl, authorization, version }) {
   const headers = authorization ? { authorization } : {}
-  // Only now: a runtime takes orders from files in the directory it is started in.
+  // Not earlier: a runtime executes files of the directory in which it is started.
   process.chdir(directory)
   input = {
     client: await client({ baseUrl: serverUrl, directory, headers }),
@@ -87,19 +87,19 @@ function hooksOf(plugin) {
   return plugins.get(plugin)?.hooks ?? []
 }
 
-/** Lets a plugin change the configuration. */
+/** Calls a plugin's `config` hooks. */
 async function config({ plugin, config }) {
   for (const unit of hooksOf(plugin)) await unit.config?.(config)
   return config
 }
 
-/** Lets a plugin change something. */
+/** Calls a plugin's hooks of one kind, which change the output. */
 async function hook({ plugin, name, input, output }) {
   for (const unit of hooksOf(plugin)) await unit[name]?.(input, output)
   return output
 }
 
-/** Tells everybody what happened, in order, and waits for nobody. */
+/** Passes an event to all plugins, without waiting for their handlers. */
 function event(event) {
   for (const [number, plugin] of plugins) {
     for (const unit of plugin.hooks) if (typeof unit.event === "function") follow(tell(number, plugin, unit, event))
@@ -113,7 +113,7 @@ function follow(handler) {
 
 async function tell(number, plugin, unit, event) {
   if (plugin.running >= MAX_EVENTS) {
-    if (!plugin.isBehind) report("event", new Error("it does not keep up with events, and misses some"), number)
+    if (!plugin.isBehind) report("event", new Error("it handles events too slowly and misses some"), number)
     plugin.isBehind = true
     return
   }
@@ -128,14 +128,13 @@ async function tell(number, plugin, unit, event) {
   }
 }
 
-/** Calls a tool. */
 async function tool({ plugin, id, ...call }, number) {
   const tool = tools.get(`${plugin}/${id}`)
   if (!tool) throw new Error(`there is no tool ${id}`)
   return abortable(number, (abort) => execute(tool, call, wire, abort.signal))
 }
 
-/** Does something that is stopped when nobody waits for it any more. */
+/** Runs a call that `cancel` can abort. */
 async function abortable(number, act) {
   const abort = new AbortController()
   calls.set(number, abort)
@@ -146,12 +145,12 @@ async function abortable(number, act) {
   }
 }
 
-/** Nobody waits for a call any more. */
+/** Aborts a call that Baton no longer waits for. */
 function cancel({ id }) {
   calls.get(id)?.abort()
 }
 
-/** Lets handlers of events come to their end, if they are quick, then says goodbye. */
+/** Waits briefly for running event handlers, then disposes all plugins. */
 async function dispose() {
   await Promise.race([Promise.allSettled(handlers), new Promise((resolve) => setTimeout(resolve, LAST_EVENTS_MS))])
   for (const { hooks } of plugins.values()) for (const unit of hooks) await Promise.resolve(unit.dispose?.()).catch(() => {})

@@ -1,15 +1,15 @@
-// Logins that plugins bring along: the ways there are, one that is begun, and one that is completed.
+// Logins with methods from plugins: lists the methods, starts a login, and completes it.
 import { hide, hideLogin } from "./wire.mjs"
 
-/** How long a login may take that somebody has begun. */
+/** Time in which a started login must be completed. */
 const LOGIN_MS = 15 * 60 * 1000
-/** The most ways to log in to one provider, and the most things to ask before. */
+/** Limit of login methods per provider, and of inputs per method. */
 const MAX_METHODS = 32
 
-/** Logins that are begun and not completed, by provider. There is one for each at most. */
+/** Started logins that are not completed, at most one per provider. */
 const begun = new Map()
 
-/** The ways to log in that a plugin brings along, by provider, as clients are told them. */
+/** A plugin's login methods by provider, as clients see them. */
 export function methods(hooks) {
   const ways = {}
   for (const { auth } of hooks) {
@@ -31,11 +31,11 @@ function asked({ type, key, message, placeholder, options, when }) {
   return { type: "select", ...question, options: choices }
 }
 
-/** Begins a login: where people have to go, or what is wrong with what they have said. */
+/** Starts a login. Returns the address to open, or the input that is invalid. */
 export async function authorize(hooks, { provider, method, inputs }) {
   const way = hooks.findLast((unit) => unit.auth?.provider === provider)?.auth.methods?.[method]
-  if (!way) throw new Error("there is no such way to log in")
-  // Whoever has a key keeps it with PUT /auth.
+  if (!way) throw new Error("there is no such login method")
+  // A key is stored with PUT /auth instead.
   if (way.type !== "oauth") return {}
   hide(...Object.values(inputs ?? {}))
   for (const { type, key, validate } of inputs ? (way.prompts ?? []) : []) {
@@ -43,7 +43,7 @@ export async function authorize(hooks, { provider, method, inputs }) {
     if (wrong) return { invalid: { field: String(key), message: String(wrong) } }
   }
   const login = await way.authorize(inputs)
-  if (typeof login?.callback !== "function") throw new TypeError("what it began cannot be completed")
+  if (typeof login?.callback !== "function") throw new TypeError("its login has no function `callback`, so it cannot be completed")
   keep(provider, login)
   const goal = { url: String(login.url ?? ""), method: login.method === "code" ? "code" : "auto", instructions: String(login.instructions ?? "") }
   return { begun: goal }
@@ -61,7 +61,7 @@ function forget(provider) {
   begun.delete(provider)
 }
 
-/** Completes the login of a provider: what came of it, and what lets people in from now on. */
+/** Completes the login of a provider. Returns its state, and the credentials on success. */
 export async function complete({ provider, code }) {
   const { login } = begun.get(provider) ?? {}
   if (!login) return { state: "missing" }
@@ -74,7 +74,7 @@ export async function complete({ provider, code }) {
   return { state: "success", login: kept(result) }
 }
 
-/** What is kept of a login that worked. A plugin may have kept it by itself. */
+/** The credentials to store. There are none if the plugin has stored them itself. */
 function kept({ key, metadata, refresh, access, expires, accountId, enterpriseUrl }) {
   if (refresh !== undefined) return { type: "oauth", refresh, access, expires: Math.round(expires), accountId, enterpriseUrl }
   return key === undefined ? undefined : { type: "api", key, metadata }

@@ -1,11 +1,11 @@
-// What Node lacks to load plugins that were written for Bun: types are taken out of TypeScript, endings may be left out,
-// a `.js` file is a module if it looks like one, and packages that nobody installed beside a plugin come from here.
+// Lets Node load plugins that were written for Bun: it removes types from TypeScript, adds missing file extensions, loads
+// a `.js` file as a module if it looks like one, and resolves packages that are not installed beside a plugin from here.
 import { existsSync, readFileSync, statSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 
 const TYPESCRIPT = /\.[mc]?ts$/
 const ENDINGS = [".ts", ".js", ".mts", ".mjs", ".cts", ".cjs", "/index.ts", "/index.js"]
-/** Bun's name for where a module is. */
+/** Bun's names for the directory and the path of a module. */
 const PRELUDE = "import.meta.dir ??= import.meta.dirname; import.meta.path ??= import.meta.filename; "
 
 export async function resolve(specifier, context, next) {
@@ -18,14 +18,14 @@ export async function resolve(specifier, context, next) {
   return TYPESCRIPT.test(resolved.url) ? { ...resolved, format: "module" } : resolved
 }
 
-/** A package that this host brings along, if the plugin's own directories do not have it. */
+/** Resolves a package of this host, if the plugin's own directories do not have it. */
 function borrowed(specifier, context, next, error) {
   return next(specifier, { ...context, parentURL: import.meta.url }).catch(() => {
     throw error
   })
 }
 
-/** A path whose ending was left out, or names what it is compiled to. */
+/** Completes a path without a file extension, or with the extension of the compiled file. */
 function completed(specifier, parent) {
   const url = new URL(specifier, parent)
   const path = url.pathname

@@ -1,4 +1,4 @@
-// Loads plugins: finds a module's file, tells the two forms of modules apart and calls what they export.
+// Loads plugins: finds the entry file of a module, distinguishes the two forms of modules and calls their exports.
 import { existsSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath, pathToFileURL } from "node:url"
@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from "node:url"
 const CONDITIONS = ["bun", "import", "node", "module", "default"]
 const INDEXES = ["index.ts", "index.js", "index.mjs", "index.cjs"]
 
-/** The hooks of everything that a plugin's module exports, in order. */
+/** The hooks of all exports of a plugin's module, in order. */
 export async function load({ url, isFile, options }, input) {
   const module = await import(entry(url))
   const units = servers(module, isFile)
@@ -15,7 +15,7 @@ export async function load({ url, isFile, options }, input) {
   return all
 }
 
-/** The file to begin with: itself, or what a package names. */
+/** The entry file: the file itself, or the one that a package names. */
 function entry(url) {
   const path = fileURLToPath(url)
   if (!existsSync(path) || !statSync(path).isDirectory()) return url
@@ -24,7 +24,7 @@ function entry(url) {
   const named = [choose(about.exports?.["./server"]), about.main, choose(about.exports?.["."] ?? about.exports), ...INDEXES]
   const files = named.filter((name) => typeof name === "string").map((name) => join(path, name))
   const found = files.find((file) => existsSync(file) && statSync(file).isFile())
-  if (!found) throw new Error(`${path} has no file to begin with: its package.json names none`)
+  if (!found) throw new Error(`${path} has no entry file: its package.json names none that exists`)
   return pathToFileURL(found).href
 }
 
@@ -34,7 +34,7 @@ function choose(target) {
   return condition && choose(target[condition])
 }
 
-/** The functions that make a plugin: the `server` of a default export, or every export there is. */
+/** The functions that create a plugin: the `server` of a default export, or every export. */
 function servers(module, isFile) {
   const main = module.default
   if (main !== null && typeof main === "object" && ("server" in main || "tui" in main)) {
@@ -45,7 +45,7 @@ function servers(module, isFile) {
   const found = new Set()
   for (const [name, value] of Object.entries(module)) {
     const server = typeof value === "function" ? value : value?.server
-    if (typeof server !== "function") throw new TypeError(`the export \`${name}\` is no function`)
+    if (typeof server !== "function") throw new TypeError(`the export \`${name}\` is not a function`)
     found.add(server)
   }
   if (found.size === 0) throw new TypeError("the module exports nothing")

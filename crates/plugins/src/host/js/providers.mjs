@@ -1,19 +1,19 @@
-// What plugins have to say about providers: which models there are, how a login is used, and how calls are made.
+// Provider hooks of plugins: lists of models, the use of logins, and calls to providers.
 import { describe, hide, hideLogin } from "./wire.mjs"
 
-/** The most bytes of an answer that are handed over at once. */
+/** Maximum size of a piece of an answer, in bytes. */
 const MAX_PIECE = 256 * 1024
-/** Headers that say how an answer was packed; by now it is unpacked. */
+/** Headers about the encoding of an answer, which `fetch` has already decoded. */
 const PACKING = new Set(["content-encoding", "content-length", "transfer-encoding"])
-/** What connections that fail are called, by Node and by Bun. */
+/** Messages and codes of network failures in Node and Bun. */
 const NETWORK = /^(fetch failed|failed to fetch|unable to connect|network|socket|the socket|connection)|ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EPIPE/i
 
-/** Functions that somebody holds to make calls with, and answers that are being read. */
+/** Functions for calls that Baton holds, and answers that it is reading. */
 const fetches = new Map()
 const answers = new Map()
 let next = 1
 
-/** The providers that a plugin lists models of, and those whose logins it knows how to use. */
+/** The providers whose models a plugin lists, and those whose logins it uses. */
 export function shaped(hooks) {
   const ids = (found) => [...new Set(found.filter((id) => typeof id === "string"))]
   return {
@@ -22,19 +22,19 @@ export function shaped(hooks) {
   }
 }
 
-/** Lets a plugin list the models of a provider. */
+/** Calls a plugin's hooks that list the models of a provider. */
 export async function models(hooks, { provider, login }) {
   hideLogin(login)
   let listed = provider.models
   for (const unit of hooks) {
     if (unit.provider?.id !== provider.id || typeof unit.provider.models !== "function") continue
     listed = await unit.provider.models(structuredClone({ ...provider, models: listed }), { auth: login ?? undefined })
-    if (listed === null || typeof listed !== "object") throw new TypeError("it lists no models")
+    if (listed === null || typeof listed !== "object") throw new TypeError("its list of models is not an object")
   }
   return listed
 }
 
-/** Lets a plugin say how a login is used: with which options, at which prices, and calling in which way. */
+/** Calls a plugin's loaders of a login, which return options, prices and a function for calls. */
 export async function load(hooks, { provider }, wire) {
   const auth = async () => {
     const login = await wire.request("auth.get", { provider: provider.id })
@@ -54,7 +54,7 @@ export async function load(hooks, { provider }, wire) {
   return loaded
 }
 
-/** What models cost that have another price than before. */
+/** The costs of models whose price has changed. */
 function changed(before, after) {
   const costs = Object.entries(after ?? {}).map(([id, model]) => [id, model?.cost])
   return Object.fromEntries(costs.filter(([id, cost]) => cost && JSON.stringify(cost) !== JSON.stringify(before?.[id]?.cost)))
@@ -66,26 +66,26 @@ function hold(fetch, instead) {
   return next++
 }
 
-/** Nobody makes calls with a function any more. */
+/** Releases a function for calls. */
 export function release({ fetch }) {
   fetches.delete(fetch)
 }
 
-/** Makes a call in the plugin's way, up to the headers of its answer. */
+/** Makes a call with a plugin's function. Returns the status and the headers of the answer. */
 export async function call({ fetch, url, headers, body }, abort) {
   const made = fetches.get(fetch)
-  if (!made) throw new Error("the function that calls are made with is gone")
+  if (!made) throw new Error("the plugin's function for calls was released")
   let response
   try {
     response = await made(url, { method: "POST", headers, body, signal: abort.signal })
-    if (typeof response?.status !== "number" || !response.headers?.[Symbol.iterator]) throw new TypeError("its `fetch` answered with something that is no response")
+    if (typeof response?.status !== "number" || !response.headers?.[Symbol.iterator]) throw new TypeError("its `fetch` did not return a response")
   } catch (error) {
     return { failed: describe(error), isNetwork: isNetwork(error) }
   }
   const reader = response.body?.getReader()
   if (abort.signal.aborted) {
     reader?.cancel().catch(() => {})
-    return { failed: "it was stopped", isNetwork: false }
+    return { failed: "the call was aborted", isNetwork: false }
   }
   answers.set(next, { reader, abort, rest: Buffer.alloc(0) })
   const told = [...response.headers].filter(([name]) => !PACKING.has(name.toLowerCase()))
@@ -97,10 +97,10 @@ function isNetwork(error) {
   return causes.some(({ code, message }) => NETWORK.test(code ?? "") || NETWORK.test(message ?? ""))
 }
 
-/** The next piece of an answer; nothing at its end. */
+/** The next piece of an answer; `undefined` at its end. */
 export async function read({ answer }) {
   const open = answers.get(answer)
-  if (!open) throw new Error("the answer is over")
+  if (!open) throw new Error("the answer has already ended")
   try {
     while (open.rest.length === 0) {
       const { done, value } = (await open.reader?.read()) ?? { done: true }
@@ -121,7 +121,7 @@ function bytes(value) {
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
 }
 
-/** Nobody reads an answer any more. */
+/** Aborts an answer that Baton no longer reads. */
 export function close({ answer }) {
   const open = answers.get(answer)
   answers.delete(answer)

@@ -1,13 +1,13 @@
-// A stand-in for Bun's `$` where there is no Bun: a tagged template that runs a command line in the system's shell.
-// What is put in is quoted; `{ raw }` is not; lists become several words.
+// Replaces Bun's `$` under Node: a tagged template that runs a command line in the system's shell.
+// Inserted values are quoted, except `{ raw }`; a list becomes several words.
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 
 const SHELL = existsSync("/bin/bash") ? "/bin/bash" : "/bin/sh"
-/** Most output that a command may produce. */
+/** Maximum output of a command in bytes. */
 const MAX_OUTPUT = 64 * 1024 * 1024
 
-/** What came of a command. */
+/** The result of a command. */
 class ShellOutput {
   constructor(stdout, stderr, exitCode) {
     Object.assign(this, { stdout, stderr, exitCode })
@@ -29,7 +29,6 @@ class ShellOutput {
   }
 }
 
-/** A command that failed. */
 export class ShellError extends Error {
   constructor(output) {
     super(`Failed with exit code ${output.exitCode}`)
@@ -43,7 +42,7 @@ export class ShellError extends Error {
   }
 }
 
-/** A command that is started when somebody wants to know what came of it. */
+/** A command that starts when its result is first requested. */
 class ShellPromise {
   #line
   #options
@@ -138,7 +137,7 @@ class ShellPromise {
   }
 }
 
-/** A word, quoted so that the shell takes it as it is. */
+/** Quotes a word for the shell. */
 function quote(text) {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }
@@ -147,7 +146,7 @@ function word(value) {
   if (Array.isArray(value)) return value.map(word).join(" ")
   if (value !== null && typeof value === "object" && typeof value.raw === "string") return value.raw
   if (value instanceof ReadableStream || value instanceof Uint8Array) {
-    throw new TypeError("redirecting from or to an object needs Bun; Node's `$` knows texts only")
+    throw new TypeError("redirecting from or to an object needs Bun; Node's `$` accepts text only")
   }
   return quote(String(value))
 }

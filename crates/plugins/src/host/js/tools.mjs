@@ -1,12 +1,12 @@
-// The tools that plugins bring along: what a model is told about them, and calling them.
+// Tools that plugins provide: their definitions for the model, and their calls.
 import { describe } from "./wire.mjs"
 
-/** What a model is told about a tool. */
+/** The definition of a tool for the model. */
 export async function definition(id, tool) {
   return { id, description: tool.description ?? "", parameters: await schema(tool.args ?? {}) }
 }
 
-/** The arguments as JSON Schema. A plugin may have brought another copy of zod, or one that cannot be asked. */
+/** The arguments as JSON Schema. Falls back to their names if the plugin uses a version of zod that does not fit. */
 async function schema(args) {
   const names = Object.keys(args)
   const bare = { type: "object", properties: Object.fromEntries(names.map((name) => [name, {}])) }
@@ -28,7 +28,7 @@ async function schema(args) {
   }
 }
 
-/** Calls a tool with what a model has said. */
+/** Calls a tool with the model's arguments. */
 export async function execute(tool, { args, context }, wire, abort) {
   const title = (input) => wire.notify("tool.metadata", { call: context.callID, ...plain(input) })
   const ask = (input) => wire.request("tool.ask", { call: context.callID, ...plain(input) })
@@ -38,7 +38,7 @@ export async function execute(tool, { args, context }, wire, abort) {
   return plain(result)
 }
 
-/** The arguments as the tool wants them: with defaults, and none that do not fit. */
+/** The parsed arguments with their defaults. Throws if one is not valid. */
 function checked(args, given) {
   const fitting = {}
   const wrong = []

@@ -1,13 +1,13 @@
-// JSON-RPC over two pipes of its own, one message per line. Whatever a plugin prints goes elsewhere: standard output is
-// standard error by the time this runs, and the pipes have numbers that no program writes to by accident.
+// JSON-RPC over two separate pipes, one message per line. A plugin's output cannot get into them: standard output is
+// redirected to standard error, and programs do not write to descriptors 3 and 4 by accident.
 import { createReadStream, writeSync } from "node:fs"
 import { Socket } from "node:net"
 
 const INPUT = 3
 const OUTPUT = 4
-/** Longest line that is sent. Something longer is an error of whoever wanted to say it. */
+/** Maximum length of a line. A longer message is an error of its sender. */
 const MAX_LINE = 32 * 1024 * 1024
-/** The codes of errors: what was called threw, or it was not called, or what it left behind cannot be sent. */
+/** Error codes: the method threw, the method does not exist, or its result cannot be sent. */
 const THROWN = -32000
 const UNKNOWN = -32601
 const UNSENDABLE = -32603
@@ -18,23 +18,23 @@ export class Wire {
   #methods
   #buffered = []
 
-  /** @param methods what the other side may call, by name */
+  /** @param methods the methods that the other side may call, by name */
   constructor(methods) {
     this.#methods = methods
   }
 
-  /** Reads until the other side hangs up. */
+  /** Reads until the other side closes its pipe. */
   async listen() {
     const input = globalThis.Bun ? createReadStream("", { fd: INPUT }) : new Socket({ fd: INPUT, readable: true, writable: false })
     for await (const chunk of input) this.#take(chunk)
   }
 
-  /** Tells something and expects nothing. */
+  /** Sends a notification. */
   notify(method, params) {
     this.#send({ jsonrpc: "2.0", method, params })
   }
 
-  /** Asks something. */
+  /** Sends a request and waits for its answer. */
   request(method, params) {
     const id = this.#next++
     return new Promise((resolve, reject) => {
@@ -93,13 +93,13 @@ export class Wire {
   }
 }
 
-/** Texts that let people in and are not told to anybody; the oldest are forgotten. */
+/** Secrets that must not appear in errors; the oldest are dropped. */
 const secrets = new Set()
 const MAX_SECRETS = 200
-/** Shorter texts are no keys, and would blot out ordinary words. */
+/** Shorter texts are not keys, and hiding them would hide ordinary words. */
 const SHORTEST_SECRET = 8
 
-/** Sees to it that none of these texts is told when something goes wrong. */
+/** Hides these texts in errors from now on. */
 export function hide(...texts) {
   for (const text of texts) {
     if (typeof text !== "string" || text.length < SHORTEST_SECRET) continue
@@ -109,13 +109,13 @@ export function hide(...texts) {
   }
 }
 
-/** The same for what lets somebody in. */
+/** Hides the secrets of a login. */
 export function hideLogin(login) {
   const { key, token, access, refresh, metadata } = login ?? {}
   hide(key, token, access, refresh, ...Object.values(metadata ?? {}))
 }
 
-/** What went wrong, in at most a few lines: what was thrown says it, as in OpenCode without the kind of error it is. */
+/** The message of an error, shortened and without secrets. As in OpenCode, it does not name the error's type. */
 export function describe(error) {
   let text = error instanceof Error ? error.message || error.name : String(error)
   for (const secret of secrets) text = text.replaceAll(secret, "[hidden]")

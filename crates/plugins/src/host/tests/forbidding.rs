@@ -1,11 +1,11 @@
-//! What is thrown before a tool is called forbids the call; whatever else goes wrong there does not. In the real host,
-//! because it is the host that tells the one from the other.
+//! An exception before a tool call forbids the call; other failures do not. These tests use the real host, because
+//! the host tells the two apart.
 
 use engine::ports::hooks::{ToolArgs, ToolBefore};
 
 use super::*;
 
-/// Protects a file, and does what no plugin should when it is asked about others.
+/// Protects a file, and misbehaves when it is called for others.
 const PLUGIN: &str = r#"
 export const Protect = async () => ({
   "tool.execute.before": async (input, output) => {
@@ -21,13 +21,13 @@ export const Protect = async () => ({
 })
 "#;
 
-/// What the program runs in that a user of this machine would get, if there is one.
+/// The installed runtime, if there is one.
 #[expect(clippy::disallowed_methods, reason = "the test looks where a user's shell would")]
 fn runtime() -> Option<Runtime> {
     Runtime::find(&std::env::var_os("PATH")?)
 }
 
-/// A host with the plugin; nothing where no runtime is installed, as the end-to-end tests need one in any case.
+/// A host with the plugin; `None` where no runtime is installed, which the end-to-end tests require anyway.
 async fn protected(world: &World) -> Option<Host> {
     let file = world.place.path().join("protect.js");
     std::fs::write(&file, PLUGIN).unwrap();
@@ -47,26 +47,26 @@ async fn read(host: &Host, path: &str) -> Result<Value, String> {
 }
 
 #[tokio::test]
-async fn what_is_thrown_forbids_the_call_and_is_no_failure() {
+async fn a_thrown_error_forbids_the_call_and_is_not_a_failure() {
     let world = World::new("");
     let Some(host) = protected(&world).await else { return };
     for _ in 0..2 {
         assert_eq!(read(&host, "a/.env").await, Err("Do not read .env files".to_owned()));
     }
     assert_eq!(read(&host, "a.txt").await, Ok(json!({ "filePath": "a.txt", "seen": true })));
-    // A mistake in a plugin looks no different, and must not let through what the plugin was to stop.
+    // A programming error in a plugin looks the same, and must not allow a call that the plugin should stop.
     let mistake = read(&host, "typo").await.unwrap_err();
     assert!(mistake.contains("undefined"), "{mistake}");
     assert_eq!(world.reports(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn whatever_else_goes_wrong_lets_the_call_through_and_is_told_once() {
+async fn any_other_failure_allows_the_call_and_is_reported_once() {
     for (path, why) in [
         ("circle", "circular"),
-        ("shape", "what it left behind has the wrong shape"),
+        ("shape", "its result has the wrong shape"),
         ("hangs", "it takes longer than 2 s"),
-        ("exits", "it ended the plugin host"),
+        ("exits", "the plugin host exited"),
     ] {
         let world = World::new("");
         let Some(host) = protected(&world).await else { return };
@@ -79,10 +79,10 @@ async fn whatever_else_goes_wrong_lets_the_call_through_and_is_told_once() {
         };
         assert!(report.contains(why), "{report}");
         if path == "exits" {
-            world.reported("died and is started again").await;
+            world.reported("exited and is restarted").await;
             again(&host).await;
         }
-        // One that is overdue is not asked before it is back.
+        // An overdue plugin is not called before it has answered.
         assert_eq!(read(&host, "a/.env").await.is_err(), path != "hangs", "{path}");
     }
 }

@@ -1,4 +1,4 @@
-//! What plugins say about providers, how they call them, and how people log in.
+//! Provider hooks of plugins, calls through them, and logins.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ async fn called(fetch: &Fetch) -> Result<Answer, Unmade> {
     timeout(PATIENCE, fetch.call("https://acme.test/v1", &headers, "{}")).await.unwrap()
 }
 
-/// Waits for this process, counted from the first.
+/// Waits for the process with this number, counted from 1.
 async fn reborn(host: &Host, life: u64) {
     let mut state = host.0.shared.state.subscribe();
     let born = state.wait_for(|state| matches!(state, State::Running(running) if running.life == life));
@@ -60,7 +60,7 @@ async fn models_go_through_every_plugin_that_lists_them() {
 }
 
 #[tokio::test]
-async fn a_login_is_read_at_the_moment_it_is_asked_for() {
+async fn a_login_is_read_when_it_is_requested() {
     let world = peer(
         r#"auth.loader:*) held=$id; say '{"id":9,"method":"auth.get","params":{"provider":"acme"}}';;
            *) case "$line" in
@@ -75,10 +75,10 @@ async fn a_login_is_read_at_the_moment_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn what_throws_hangs_or_leaves_nonsense_says_nothing_and_is_told_once() {
+async fn a_provider_hook_that_fails_has_no_effect_and_is_reported_once() {
     for (cases, why) in [
         ("auth.loader:*) fail 'no way';;", "no way"),
-        ("auth.loader:*) answer 7;;", "what it left behind has the wrong shape"),
+        ("auth.loader:*) answer 7;;", "its result has the wrong shape"),
         ("auth.loader:*) ;;", "it takes longer than 0.3 s"),
     ] {
         let world = peer(cases);
@@ -95,7 +95,7 @@ async fn what_throws_hangs_or_leaves_nonsense_says_nothing_and_is_told_once() {
 }
 
 #[tokio::test]
-async fn who_ends_the_process_twice_is_not_asked_a_third_time() {
+async fn a_hook_that_ends_the_process_twice_is_not_called_again() {
     let world = peer("auth.loader:*) exit 3;;");
     let host = world.started(world.settings(1)).await;
     for life in 1..3 {
@@ -131,7 +131,7 @@ async fn a_call_is_made_by_the_plugin_and_its_answer_comes_in_pieces() {
 }
 
 #[tokio::test]
-async fn whoever_stops_reading_or_calling_tells_the_plugin() {
+async fn a_dropped_answer_or_call_aborts_it_in_the_plugin() {
     let told = |method: &str| {
         format!(
             r#"{method}:*) say '{{"method":"report","params":{{"where":"{method}","message":"heard"}}}}';;"#
@@ -154,7 +154,7 @@ async fn whoever_stops_reading_or_calling_tells_the_plugin() {
 }
 
 #[tokio::test]
-async fn failures_of_the_plugin_and_of_the_network_are_told_apart() {
+async fn failures_of_the_plugin_and_of_the_network_differ() {
     for (failed, expected) in [
         (r#"{"failed":"fetch failed","isNetwork":true}"#, Unmade::Network("fetch failed".to_owned())),
         (r#"{"failed":"no token","isNetwork":false}"#, Unmade::Refused("no token".to_owned())),
@@ -214,7 +214,7 @@ async fn a_login_is_begun_and_completed() {
 }
 
 #[tokio::test]
-async fn a_login_that_fails_in_any_way_is_an_answer_and_no_wait() {
+async fn every_failure_of_a_login_is_an_immediate_answer() {
     for (cases, why) in [
         ("auth.authorize:*) fail 'nobody home';; auth.callback:*) fail 'nobody home';;", "nobody home"),
         ("auth.authorize:*) ;; auth.callback:*) ;;", "0"),

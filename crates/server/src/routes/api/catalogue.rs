@@ -6,8 +6,8 @@ use axum::{Json, extract::State};
 use protocol::{
     Rest,
     config::{LocalReference, Reference, Skill},
-    next::{NextAgent, NextCommand, NextModelInfo, NextPermission, NextProvider},
     request::QuestionRequest,
+    v2,
     wire_error::{TaggedError, WireError},
 };
 use schemars::JsonSchema;
@@ -58,25 +58,25 @@ async fn agents(
     State(app): State<App>,
     directory: Directory,
     Here(instance): Here,
-) -> Json<Located<Vec<NextAgent>>> {
-    located(&app, &directory, instance.agents.iter().cloned().map(NextAgent::from).collect()).await
+) -> Json<Located<Vec<v2::Agent>>> {
+    located(&app, &directory, instance.agents.iter().cloned().map(v2::Agent::from).collect()).await
 }
 
 async fn models(
     State(app): State<App>,
     directory: Directory,
     Here(instance): Here,
-) -> Json<Located<Vec<NextModelInfo>>> {
+) -> Json<Located<Vec<v2::ModelInfo>>> {
     let models = instance.providers.iter().flat_map(|provider| provider.models.values());
-    located(&app, &directory, models.map(NextModelInfo::from).collect()).await
+    located(&app, &directory, models.map(v2::ModelInfo::from).collect()).await
 }
 
 async fn providers(
     State(app): State<App>,
     directory: Directory,
     Here(instance): Here,
-) -> Json<Located<Vec<NextProvider>>> {
-    located(&app, &directory, instance.providers.iter().map(NextProvider::from).collect()).await
+) -> Json<Located<Vec<v2::Provider>>> {
+    located(&app, &directory, instance.providers.iter().map(v2::Provider::from).collect()).await
 }
 
 async fn provider(
@@ -84,21 +84,21 @@ async fn provider(
     directory: Directory,
     Here(instance): Here,
     Params(provider_id): Params<String>,
-) -> Result<Json<Located<NextProvider>>, Error> {
+) -> Result<Json<Located<v2::Provider>>, Error> {
     let Some(provider) = instance.providers.iter().find(|provider| provider.id == provider_id) else {
         let message = format!("There is no available provider {provider_id:?} in this directory.");
         let body = TaggedError::ProviderNotFound { provider_id, message, extra: Rest::NONE };
         return Err(Error::new(Fault::NotFound, WireError::Tagged(body)));
     };
-    Ok(located(&app, &directory, NextProvider::from(provider)).await)
+    Ok(located(&app, &directory, v2::Provider::from(provider)).await)
 }
 
 async fn commands(
     State(app): State<App>,
     directory: Directory,
     Here(instance): Here,
-) -> Json<Located<Vec<NextCommand>>> {
-    located(&app, &directory, instance.commands.iter().cloned().map(NextCommand::from).collect()).await
+) -> Json<Located<Vec<v2::Command>>> {
+    located(&app, &directory, instance.commands.iter().cloned().map(v2::Command::from).collect()).await
 }
 
 async fn skills(
@@ -180,9 +180,9 @@ fn is_path(text: &str) -> bool {
 async fn permissions(
     State(app): State<App>,
     directory: Directory,
-) -> Result<Json<Located<Vec<NextPermission>>>, Error> {
+) -> Result<Json<Located<Vec<v2::Permission>>>, Error> {
     let waiting = app.sessions.permissions(Some(&directory.path)).await?;
-    Ok(located(&app, &directory, waiting.into_iter().map(NextPermission::from).collect()).await)
+    Ok(located(&app, &directory, waiting.into_iter().map(v2::Permission::from).collect()).await)
 }
 
 async fn questions(

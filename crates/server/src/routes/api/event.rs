@@ -21,7 +21,7 @@ use futures::stream;
 use protocol::{
     Event, EventBody, Extra, PartBody, PartId,
     event::PartDelta,
-    next::{AnyEvent, Location, Moment, NextBody, NextEvent, OlderEvent},
+    v2::{self, AnyEvent, Location, Moment, OlderEvent},
 };
 use serde::Serialize;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
@@ -103,11 +103,11 @@ impl Feed {
         let location = location(frame);
         for body in self.translate(&event).await {
             let (id, location) = (event.id.clone(), location.clone());
-            self.ready.push_back(write(&NextEvent { id, body, durable: None, location }));
+            self.ready.push_back(write(&v2::Event { id, body, durable: None, location }));
         }
     }
 
-    async fn translate(&mut self, event: &Event) -> Vec<NextBody> {
+    async fn translate(&mut self, event: &Event) -> Vec<v2::Body> {
         let now = SystemClock.now();
         if let EventBody::PartDelta(delta) = &event.body {
             let moment = Moment { timestamp: event.id.made(now), session_id: delta.session_id.clone() };
@@ -161,13 +161,13 @@ impl Open {
         self.0.insert(it.part.id.clone(), kind);
     }
 
-    fn delta(&self, moment: Moment, it: &PartDelta) -> Option<NextBody> {
+    fn delta(&self, moment: Moment, it: &PartDelta) -> Option<v2::Body> {
         let assistant_message_id = it.message_id.clone();
         let (part, delta) = (it.part_id.clone(), it.delta.clone());
         Some(match self.0.get(&it.part_id)? {
-            Kind::Text => NextBody::TextDelta { moment, assistant_message_id, text_id: part, delta },
+            Kind::Text => v2::Body::TextDelta { moment, assistant_message_id, text_id: part, delta },
             Kind::Reasoning => {
-                NextBody::ReasoningDelta { moment, assistant_message_id, reasoning_id: part, delta }
+                v2::Body::ReasoningDelta { moment, assistant_message_id, reasoning_id: part, delta }
             }
         })
     }

@@ -16,7 +16,7 @@ use engine::{Sessions, Stream, StreamItem, bus::Scope};
 use futures::stream;
 use protocol::{
     Event, Millis, Session, SessionId,
-    next::{Location, Mark, NextBody, NextEvent, Reason},
+    v2::{self, Location, Mark, Reason},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/api/session/{sessionID}/event", "v2.session.events", follow)
             .summary("Follow the events of a session, from any position in its history")
             .faults(missing)
-            .streams::<NextEvent>(),
+            .streams::<v2::Event>(),
     ]
 }
 
@@ -71,7 +71,7 @@ struct HistoryQuery {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct History {
-    data: Vec<NextEvent>,
+    data: Vec<v2::Event>,
     /// True if there are more events after this page.
     has_more: bool,
 }
@@ -135,7 +135,7 @@ impl Reader {
     }
 
     /// Returns the next events, or `None` at the end of the log.
-    async fn read(&mut self) -> Result<Option<Vec<NextEvent>>, engine::Error> {
+    async fn read(&mut self) -> Result<Option<Vec<v2::Event>>, engine::Error> {
         let events = self.sessions.events(&self.session.id, self.read, READ).await?;
         let Some((last, _)) = events.last() else { return Ok(None) };
         self.read = *last;
@@ -155,20 +155,20 @@ impl Reader {
         self.sessions.subscribe(Scope { directory: Some(directory) }, None).await
     }
 
-    fn mark(&self, event: &Event, seq: u64, body: NextBody) -> NextEvent {
+    fn mark(&self, event: &Event, seq: u64, body: v2::Body) -> v2::Event {
         let aggregate_id = self.session.id.clone();
         let durable = Some(Mark { aggregate_id, seq, version: body.version() });
         let location = Location {
             directory: self.session.directory.clone(),
             workspace_id: self.session.workspace_id.clone(),
         };
-        NextEvent { id: event.id.clone(), body, durable, location: Some(location) }
+        v2::Event { id: event.id.clone(), body, durable, location: Some(location) }
     }
 }
 
 /// Translates an event to the newer interface. `near` is a time within a year of the event.
-pub(super) async fn translated(sessions: &Sessions, event: &Event, near: Millis) -> Vec<NextBody> {
-    let message = match (NextBody::needs(event), event.body.session_id()) {
+pub(super) async fn translated(sessions: &Sessions, event: &Event, near: Millis) -> Vec<v2::Body> {
+    let message = match (v2::Body::needs(event), event.body.session_id()) {
         // A message that was removed since is translated without its text.
         (Some(id), Some(session)) => sessions.message(session, id).await.ok(),
         _ => None,
@@ -177,7 +177,7 @@ pub(super) async fn translated(sessions: &Sessions, event: &Event, near: Millis)
         Some(message) => wanted_by(sessions, message).await,
         None => Reason::Auto,
     };
-    NextBody::of(event, event.id.made(near), message.as_ref(), reason)
+    v2::Body::of(event, event.id.made(near), message.as_ref(), reason)
 }
 
 /// The event stream of one client. The bus only signals new events and the log provides them, so a slow client
@@ -185,7 +185,7 @@ pub(super) async fn translated(sessions: &Sessions, event: &Event, near: Millis)
 struct Feed {
     reader: Reader,
     bell: Stream,
-    ready: VecDeque<NextEvent>,
+    ready: VecDeque<v2::Event>,
 }
 
 impl Feed {
@@ -211,7 +211,7 @@ impl Feed {
     }
 }
 
-fn frame(event: &NextEvent) -> Bytes {
+fn frame(event: &v2::Event) -> Bytes {
     let json = serde_json::to_string(event).unwrap_or_default();
     let place = event.durable.as_ref().map_or(0, |mark| mark.seq);
     format!("id: {place}\ndata: {json}\n\n").into()

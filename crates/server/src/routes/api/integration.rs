@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use protocol::{
     config::{Secret, Variables},
     login::Login,
-    next::Integration,
+    v2::Integration,
     wire_error::BadRequestKind,
 };
 use schemars::JsonSchema;

@@ -13,7 +13,7 @@ use engine::{
 };
 use protocol::{
     Message, MessageId, MessageWithParts, Millis, PartBody, SessionId,
-    next::{Cursors, Data, NextMessage, Page, Reason},
+    v2::{self, Cursors, Data, Page, Reason},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ async fn list(
     State(app): State<App>,
     Params(id): Params<SessionId>,
     Query(query): Query<ListQuery>,
-) -> Result<Json<Page<NextMessage>>, Error> {
+) -> Result<Json<Page<v2::Message>>, Error> {
     let size = page_size(query.limit, PAGE, MAX_PAGE)?;
     let place = query.cursor.as_deref().map(read_cursor::<Place>).transpose()?;
     let place = place.map(|place| Cursor { created: place.time, id: place.id });
@@ -104,9 +104,9 @@ async fn list(
 async fn get(
     State(app): State<App>,
     Params((id, message)): Params<(SessionId, MessageId)>,
-) -> Result<Json<Data<NextMessage>>, Error> {
+) -> Result<Json<Data<v2::Message>>, Error> {
     let found = app.sessions.message(&id, &message).await?;
-    let data = NextMessage::of(&found, wanted_by(&app.sessions, &found).await);
+    let data = v2::Message::of(&found, wanted_by(&app.sessions, &found).await);
     let data = data.ok_or_else(|| engine::Error::NotFound { kind: "Message", id: message.to_string() })?;
     Ok(Json(Data { data }))
 }
@@ -153,12 +153,12 @@ impl IntoResponse for Context {
 
 impl Gives for Context {
     fn describe(operation: &mut Operation) {
-        operation.gives::<Data<Vec<NextMessage>>>(&[]);
+        operation.gives::<Data<Vec<v2::Message>>>(&[]);
     }
 }
 
 /// Translates a message. `wanted` keeps the trigger of each requested summary until the summary follows.
-fn shown(message: &MessageWithParts, wanted: &mut HashMap<MessageId, Reason>) -> Option<NextMessage> {
+fn shown(message: &MessageWithParts, wanted: &mut HashMap<MessageId, Reason>) -> Option<v2::Message> {
     if let Some(reason) = reason(message) {
         wanted.insert(message.info.id().clone(), reason);
     }
@@ -166,7 +166,7 @@ fn shown(message: &MessageWithParts, wanted: &mut HashMap<MessageId, Reason>) ->
         Message::Assistant(step) => wanted.get(&step.parent_id),
         Message::User(_) => None,
     };
-    NextMessage::of(message, request.copied().unwrap_or(Reason::Auto))
+    v2::Message::of(message, request.copied().unwrap_or(Reason::Auto))
 }
 
 fn reason(message: &MessageWithParts) -> Option<Reason> {

@@ -5,8 +5,8 @@ use axum::{Json, extract::State};
 use engine::Sessions;
 use protocol::{
     Event, EventBody, MessageId, Rest, SessionId,
-    next::{Admitted, Data, Prompt, PromptRequest},
     prompt::PromptInput,
+    v2::{Admitted, Data, Prompt, PromptRequest},
     wire_error::{TaggedError, WireError},
 };
 

@@ -3,8 +3,8 @@
 use axum::{Json, extract::State};
 use protocol::{
     PermissionId, QuestionId, SessionId,
-    next::{Data, NextPermission},
     request::{PermissionReplyInput, QuestionReplyInput, QuestionRequest},
+    v2::{self, Data},
 };
 
 use super::Done;
@@ -61,20 +61,20 @@ pub(super) fn routes() -> Vec<Route> {
 async fn permissions(
     State(app): State<App>,
     Params(id): Params<SessionId>,
-) -> Result<Json<Data<Vec<NextPermission>>>, Error> {
+) -> Result<Json<Data<Vec<v2::Permission>>>, Error> {
     Ok(Json(Data { data: asked_by(&app, &id).await? }))
 }
 
-async fn asked_by(app: &App, session: &SessionId) -> Result<Vec<NextPermission>, Error> {
+async fn asked_by(app: &App, session: &SessionId) -> Result<Vec<v2::Permission>, Error> {
     app.sessions.get(session).await?;
     let waiting = app.sessions.permissions(None).await?.into_iter();
-    Ok(waiting.filter(|request| request.session_id == *session).map(NextPermission::from).collect())
+    Ok(waiting.filter(|request| request.session_id == *session).map(v2::Permission::from).collect())
 }
 
 async fn permission(
     State(app): State<App>,
     Params((session, id)): Params<(SessionId, PermissionId)>,
-) -> Result<Json<Data<NextPermission>>, Error> {
+) -> Result<Json<Data<v2::Permission>>, Error> {
     let found = asked_by(&app, &session).await?.into_iter().find(|request| request.id == id);
     found.map(|data| Json(Data { data })).ok_or_else(|| Error::permission_gone(&id))
 }

@@ -6,8 +6,8 @@ use axum::{Json, extract::State};
 use engine::ports::Listing;
 use protocol::{
     MessageId, SessionId,
-    next::{Active, Cursors, Data, NextModel, NextRevert, NextSession, NextSessionInput, Page},
     prompt::{PromptInput, SessionInput, SessionPatch},
+    v2::{self, Active, Cursors, Data, Page},
     wire_error::BadRequestKind,
 };
 use schemars::JsonSchema;
@@ -102,7 +102,7 @@ struct Offset {
 async fn list(
     State(app): State<App>,
     Query(query): Query<ListQuery>,
-) -> Result<Json<Page<NextSession>>, Error> {
+) -> Result<Json<Page<v2::Session>>, Error> {
     let size = page_size(query.limit, PAGE, MAX_PAGE)?;
     let cursor = query.cursor.as_deref().map(read_cursor::<Offset>).transpose()?;
     let offset = cursor.map_or(0, |cursor| cursor.offset);
@@ -131,16 +131,16 @@ async fn list(
         previous: (offset > 0).then(|| at(offset.saturating_sub(size))),
         next: (sessions.len() > offset.saturating_add(size)).then(|| at(offset.saturating_add(size))),
     };
-    let data = sessions.into_iter().skip(offset).take(size).map(NextSession::from).collect();
+    let data = sessions.into_iter().skip(offset).take(size).map(v2::Session::from).collect();
     Ok(Json(Page { data, cursor }))
 }
 
 async fn create(
     State(app): State<App>,
     directory: Directory,
-    OptionalBody(input): OptionalBody<NextSessionInput>,
-) -> Result<Json<Data<NextSession>>, Error> {
-    let NextSessionInput { id, agent, model, location, .. } = input;
+    OptionalBody(input): OptionalBody<v2::SessionInput>,
+) -> Result<Json<Data<v2::Session>>, Error> {
+    let v2::SessionInput { id, agent, model, location, .. } = input;
     let (directory, workspace_id) = match location {
         Some(location) => (Directory::named(location.directory, &app).await?.path, location.workspace_id),
         None => (directory.path, None),
@@ -161,7 +161,7 @@ async fn active(State(app): State<App>) -> Result<Json<Data<BTreeMap<String, Act
 async fn get(
     State(app): State<App>,
     Params(id): Params<SessionId>,
-) -> Result<Json<Data<NextSession>>, Error> {
+) -> Result<Json<Data<v2::Session>>, Error> {
     Ok(Json(Data { data: app.sessions.get(&id).await?.into() }))
 }
 
@@ -184,7 +184,7 @@ async fn switch_agent(
 /// Body that selects a model for the next prompts.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ModelChoice {
-    model: NextModel,
+    model: v2::Model,
 }
 
 async fn switch_model(
@@ -227,13 +227,13 @@ async fn stage(
     State(app): State<App>,
     Params(id): Params<SessionId>,
     Body(input): Body<StageInput>,
-) -> Result<Json<Data<NextRevert>>, Error> {
+) -> Result<Json<Data<v2::Revert>>, Error> {
     if input.files == Some(false) {
         let message = "files: reverting messages without their files is not supported";
         return Err(Error::bad_request(BadRequestKind::Payload, message));
     }
     let session = app.sessions.revert(&id, input.message_id, None).await?;
-    let staged = session.revert.map(NextRevert::from);
+    let staged = session.revert.map(v2::Revert::from);
     let staged = staged.ok_or_else(|| Error::broken(&"the reverted session has no revert mark"))?;
     Ok(Json(Data { data: staged }))
 }

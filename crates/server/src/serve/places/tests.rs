@@ -1,4 +1,4 @@
-//! Sharing places, without sockets and on a paused clock.
+//! Sharing of places, without sockets and on a paused clock.
 
 use tokio::time::advance;
 
@@ -12,7 +12,7 @@ fn places(connections: usize) -> Arc<Places> {
 }
 
 #[test]
-fn few_files_make_few_connections_and_leave_some_for_the_rest() {
+fn few_files_allow_few_connections_and_some_files_stay_reserved() {
     let connections = |limit| Capacity::of_files(limit).connections();
     assert_eq!(connections(None), MAX_CONNECTIONS);
     assert_eq!(connections(Some(8_192)), MAX_CONNECTIONS);
@@ -27,7 +27,7 @@ fn few_files_make_few_connections_and_leave_some_for_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_idle_connection_of_the_greediest_makes_room() {
+async fn the_longest_idle_connection_of_the_largest_source_is_closed() {
     let places = places(8);
     let mut taken = Vec::new();
     for source in [OTHER, OTHER, OWNER, OWNER, OWNER, OWNER, OWNER, OTHER] {
@@ -79,7 +79,7 @@ async fn streams_leave_room_for_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_was_asked_to_leave_is_not_asked_twice_and_few_linger() {
+async fn a_connection_is_asked_to_close_only_once_and_few_remain() {
     let places = places(16);
     let mut taken = Vec::new();
     for source in [OTHER, OWNER] {
@@ -97,11 +97,11 @@ async fn a_connection_that_was_asked_to_leave_is_not_asked_twice_and_few_linger(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_newcomer_waits_for_a_connection_that_is_leaving_but_not_for_ever() {
+async fn a_new_connection_waits_for_a_closing_one_within_a_deadline() {
     let places = places(4);
     let mut taken: Vec<_> = (0..3).map(|_| places.try_take(OWNER).unwrap()).collect();
     advance(FRESH).await;
-    // Each asks one of the first three to leave, which these do not do yet.
+    // Each asks one of the first three to close, which these do not do yet.
     taken.extend((0..3).map(|_| places.try_take(OWNER).unwrap()));
     advance(FRESH).await;
     let start = Instant::now();
@@ -113,7 +113,7 @@ async fn a_newcomer_waits_for_a_connection_that_is_leaving_but_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_socket_that_speaks_another_protocol_stays_a_stream_until_it_closes() {
+async fn a_connection_that_switched_protocols_is_a_stream_until_it_closes() {
     let places = places(16);
     let place = places.try_take(OWNER).unwrap();
     place.occupy().keep();

@@ -1,4 +1,4 @@
-//! One made-up call.
+//! One generated call.
 
 use axum::{body::Body, http::Request};
 use http::header;
@@ -9,12 +9,12 @@ use testkit::dice::Dice;
 use super::values::{self, pick};
 use crate::schema::Schemas;
 
-/// Things that exist on the server.
+/// Items that exist on the server.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// Idle.
+    /// An idle session.
     pub(crate) session: String,
-    /// Waits for an answer to the permission.
+    /// The session that waits for an answer to the permission.
     pub(crate) asking: String,
     /// The session that waits for the question.
     pub(crate) posing: String,
@@ -22,14 +22,14 @@ pub(crate) struct Known {
     pub(crate) part: Value,
     pub(crate) permission: String,
     pub(crate) question: String,
-    /// Empty if the operation is about none.
+    /// Empty unless the operation needs one.
     pub(crate) terminal: String,
-    /// Empty if the operation is about none.
+    /// Empty unless the operation needs one.
     pub(crate) worktree: String,
     pub(crate) directory: String,
 }
 
-/// A call, before it is sent.
+/// A generated call before it is sent.
 pub(crate) struct Call {
     method: String,
     uri: String,
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Call {
     }
 }
 
-/// Path pieces that are no id of anything.
+/// Path segments that are no id of any item.
 const JUNK: [&str; 12] = [
     "x",
     "..",
@@ -62,7 +62,7 @@ const JUNK: [&str; 12] = [
     "-1",
 ];
 
-/// Directories that are none.
+/// Paths that are not directories.
 const PLACES: [&str; 9] = [
     "relative",
     "../../../etc",
@@ -76,7 +76,7 @@ const PLACES: [&str; 9] = [
 ];
 
 impl Call {
-    /// Makes up a call of an operation: most pieces right, some wrong.
+    /// Generates a call of an operation: most pieces valid, some invalid.
     pub(crate) fn invent(
         dice: &mut Dice,
         schemas: &Schemas<'_>,
@@ -92,7 +92,7 @@ impl Call {
             let name = parameter["name"].as_str().unwrap();
             match parameter["in"].as_str().unwrap() {
                 "path" => uri = uri.replace(&format!("{{{name}}}"), &id(dice, known, path, name)),
-                // What has to be there is left out now and then.
+                // Required parameters are omitted now and then.
                 "query" if (dice.roll(4) == 0) != (parameter["required"] == true) => {
                     let value = query_value(dice, schemas, known, name, &parameter["schema"]);
                     query.push(format!("{name}={value}"));
@@ -175,12 +175,12 @@ fn place(dice: &mut Dice, known: &Known) -> String {
     if dice.roll(2) == 0 { known.directory.clone() } else { pick(dice, &PLACES).to_string() }
 }
 
-/// Escaped, so that it arrives as it is.
+/// A query value, escaped so that it arrives unchanged.
 fn query_value(dice: &mut Dice, schemas: &Schemas<'_>, known: &Known, name: &str, schema: &Value) -> String {
     if name == "directory" {
         return place(dice, known);
     }
-    // One is the directory itself, the other a file in it.
+    // The first is the directory itself, the second a file in it.
     if name == "path" && dice.roll(2) == 0 {
         return pick(dice, &["", "hello"]).to_string();
     }
@@ -199,11 +199,11 @@ fn query_value(dice: &mut Dice, schemas: &Schemas<'_>, known: &Known, name: &str
 
 fn body(dice: &mut Dice, schemas: &Schemas<'_>, known: &Known, schema: &Value) -> Vec<u8> {
     let mut value = values::fitting(dice, schemas, schema, 0);
-    // A part that is to be replaced has to be the one of the path.
+    // A replaced part must be the one in the path.
     if value.get("sessionID").is_some() && dice.roll(2) == 0 {
         value = known.part.clone();
     }
-    // A model has to be one that there is.
+    // The model must exist.
     if value.get("modelID").is_some() && dice.roll(2) == 0 {
         value["providerID"] = json!("demo");
         value["modelID"] = json!("demo");
@@ -211,9 +211,9 @@ fn body(dice: &mut Dice, schemas: &Schemas<'_>, known: &Known, schema: &Value) -
     if value.pointer("/model/id").is_some() && dice.roll(2) == 0 {
         value["model"] = json!({ "providerID": "demo", "id": "demo" });
     }
-    // A command of the interface has to be one that it knows, and a patch one that git understands.
+    // A command of the terminal interface must be known, and a patch valid for git.
     let names: Vec<_> = value.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect();
-    // What is undone begins with a message that there is.
+    // An undo must begin with an existing message.
     if !names.is_empty()
         && names.iter().all(|name| ["messageID", "partID", "files"].contains(&name.as_str()))
         && dice.roll(2) == 0

@@ -1,18 +1,18 @@
-//! Values that fit a schema, and values that fit nothing.
+//! Generated values that match a schema, and values that match none.
 
 use serde_json::{Map, Value, json};
 use testkit::dice::Dice;
 
 use crate::schema::{Schemas, prefix};
 
-/// How deep values are made.
+/// Deepest nesting of generated values.
 const DEPTH: usize = 6;
 
 pub(crate) fn pick<'a, T>(dice: &mut Dice, list: &'a [T]) -> &'a T {
     &list[usize::try_from(dice.roll(list.len() as u64)).unwrap()]
 }
 
-/// Anything.
+/// An arbitrary value.
 pub(crate) fn junk(dice: &mut Dice) -> Value {
     let all = [
         json!(null),
@@ -35,7 +35,7 @@ pub(crate) fn junk(dice: &mut Dice) -> Value {
     pick(dice, &all).clone()
 }
 
-/// Breaks one place of a value.
+/// Breaks a value in one place.
 pub(crate) fn spoil(dice: &mut Dice, value: &mut Value) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
@@ -56,7 +56,7 @@ pub(crate) fn spoil(dice: &mut Dice, value: &mut Value) {
     }
 }
 
-/// A value that fits.
+/// A value that matches the schema.
 pub(crate) fn fitting(dice: &mut Dice, schemas: &Schemas<'_>, schema: &Value, depth: usize) -> Value {
     if let Some(reference) = schema.get("$ref") {
         let base = fitting(dice, schemas, schemas.follow(reference), depth);
@@ -96,7 +96,7 @@ pub(crate) fn fitting(dice: &mut Dice, schemas: &Schemas<'_>, schema: &Value, de
 fn text(dice: &mut Dice, schema: &Value) -> Value {
     match schema.get("pattern") {
         Some(pattern) => json!(format!("{}_{}", prefix(pattern), dice.roll(1_000_000))),
-        // Names that the scripted runner knows, among others.
+        // Among others, names that the scripted runner knows.
         None => json!(*pick(dice, &["build", "demo", "hello", "plan", "", "https://example.com/ä?b=c"])),
     }
 }

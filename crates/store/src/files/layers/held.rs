@@ -1,4 +1,4 @@
-//! Taking parts that need trust out of a project's layers.
+//! Withholds the parts of a project's layers that need trust.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -12,8 +12,8 @@ use crate::files::{
 };
 
 impl Loader<'_> {
-    /// Takes commands with shell lines, and rules of agents that allow, out of a project's entries, unless their files
-    /// are trusted.
+    /// Removes commands with shell lines, and agents' rules that allow something, from a project's entries unless
+    /// their files are trusted.
     pub(super) fn hold_back_entries(&mut self, entries: &mut entries::Entries) {
         for ((key, name), file) in &entries.origins {
             let Some(reason) = self.refusal(file) else { continue };
@@ -30,7 +30,8 @@ impl Loader<'_> {
         }
     }
 
-    /// Why parts of a file that need trust do not count; nothing if they do, as in all files of the user.
+    /// The reason why parts of a file that need trust do not count; `None` if they count, as in all files of the
+    /// user.
     pub(super) fn refusal(&self, path: &Path) -> Option<WithheldReason> {
         self.in_project.then(|| self.guard.refusal(path)).flatten()
     }
@@ -40,7 +41,7 @@ impl Loader<'_> {
         self.loaded.withheld.push(Withheld { file, key: part.key, kind: part.kind, reason });
     }
 
-    /// Takes everything out of a layer that needs trust. `held` are the keys of values with placeholders.
+    /// Removes everything from a layer that needs trust. `held` are the keys of values with placeholders.
     pub(super) fn split(
         &mut self,
         layer: &mut Map<String, Value>,
@@ -51,15 +52,15 @@ impl Loader<'_> {
         let own = self.own_providers.get_or_init(|| own_providers(self.environment, self.site, self.guard));
         let mut parts = withhold::withhold(layer, &held, self.guard, own);
         withhold::complete(layer, &held);
-        let told = |key: &String| parts.iter().any(|part| withhold::is_within(key, &part.key));
-        let held: Vec<String> = held.into_iter().filter(|key| !told(key)).collect();
+        let is_listed = |key: &String| parts.iter().any(|part| withhold::is_within(key, &part.key));
+        let held: Vec<String> = held.into_iter().filter(|key| !is_listed(key)).collect();
         parts.extend(held.into_iter().map(|key| Part { key, kind: WithheldKind::Placeholder }));
         for part in parts {
             self.hold_back(file, reason, part);
         }
     }
 
-    /// Takes plugins out of a trusted layer whose own files are not trusted.
+    /// Removes plugins from a trusted layer if the plugins' own files are not trusted.
     pub(super) fn hold_back_plugins(&mut self, layer: &mut Map<String, Value>) {
         let Some(Value::Array(plugins)) = layer.get_mut("plugin") else { return };
         plugins.retain(|entry| {
@@ -72,8 +73,8 @@ impl Loader<'_> {
     }
 }
 
-/// The providers that the user's own layers configure, also those that come after the project's. Whatever is wrong with
-/// these layers is told when they are read together with the project's.
+/// The providers that the user's own layers configure, including layers that come after the project's. Errors in
+/// these layers are reported when they are read together with the project's.
 fn own_providers(environment: &Environment, site: &Site, guard: &Guard) -> BTreeSet<String> {
     let mut loader = Loader::new(environment, site, guard, None);
     loader.skips_project = true;

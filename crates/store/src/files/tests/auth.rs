@@ -1,4 +1,4 @@
-//! Keys and logins: where they are read, how they are written, and who may see them.
+//! Keys and logins: where they are read, how they are written, and who may read them.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -28,7 +28,7 @@ fn close(path: &Path) {
 const OPENCODES: &str = "me/.local/share/opencode/auth.json";
 
 #[test]
-fn what_is_set_is_read_again_and_only_the_owner_can_read_it() {
+fn logins_are_read_back_and_only_the_owner_can_read_the_file() {
     let world = World::new();
     let file = file(&world);
     assert_eq!(file.read().unwrap().source, None);
@@ -74,12 +74,12 @@ fn opencodes_file_is_read_as_long_as_there_is_no_other_and_never_written() {
     assert_eq!(
         world.told(&auth.warnings),
         format!(
-            "@/{OPENCODES}: others can read this file (its mode is 644); it is OpenCode's, so it is left so\n\
-             @/{OPENCODES}: the entry of `new` is not understood, so it is passed by"
+            "@/{OPENCODES}: other users can read this file (its mode is 644); it belongs to OpenCode, so Baton does not change it\n\
+             @/{OPENCODES}: the entry of `new` is not a valid login; ignoring it"
         )
     );
     assert_eq!(mode(&world.at(OPENCODES)), 0o644);
-    // A change takes over what was there, also what is not understood.
+    // A change copies all entries, also those that are not valid.
     file.set("other", &Login::api("sk-2")).unwrap();
     assert_eq!(fs::read_to_string(world.at(OPENCODES)).unwrap(), text);
     let own: Value = serde_json::from_str(&fs::read_to_string(file.path()).unwrap()).unwrap();
@@ -95,7 +95,7 @@ fn a_file_that_others_can_read_is_closed() {
     fs::set_permissions(file.path(), fs::Permissions::from_mode(0o640)).unwrap();
     assert_eq!(
         world.told(&file.read().unwrap().warnings),
-        "@/data/auth.json: others could read this file (its mode was 640); now only its owner can"
+        "@/data/auth.json: other users could read this file (its mode was 640); now only its owner can"
     );
     assert_eq!(mode(file.path()), 0o600);
     assert_eq!(file.read().unwrap().warnings, []);
@@ -113,14 +113,11 @@ fn the_environment_goes_before_the_files() {
     let world = world.set(&[("OPENCODE_AUTH_CONTENT", "sk-3")]);
     let auth = file(&world).read().unwrap();
     assert_eq!(auth.entries["acme"], Login::api("sk-1"));
-    assert_eq!(
-        world.told(&auth.warnings),
-        "OPENCODE_AUTH_CONTENT: the text is not a JSON map, so it is passed by"
-    );
+    assert_eq!(world.told(&auth.warnings), "OPENCODE_AUTH_CONTENT: the text is not a JSON map; ignoring it");
 }
 
 #[test]
-fn a_broken_file_is_told_and_left_as_it_is() {
+fn a_broken_file_is_an_error_and_stays_unchanged() {
     let world = World::new().with(&[("data/auth.json", "{ \"acme\": \"sk-1\",\n oops }")]);
     let file = file(&world);
     for error in [file.read().unwrap_err(), file.set("acme", &Login::api("sk-2")).unwrap_err()] {
@@ -130,14 +127,12 @@ fn a_broken_file_is_told_and_left_as_it_is() {
 }
 
 #[test]
-fn somebody_elses_broken_file_is_only_told() {
+fn a_broken_file_of_opencode_is_only_a_warning() {
     let world = World::new().with(&[(OPENCODES, "sk-1")]);
     let file = file(&world);
     assert_eq!(
         world.told(&file.read().unwrap().warnings),
-        format!(
-            "@/{OPENCODES}: OpenCode's keys are passed by: @/{OPENCODES}:1:1: the text is not a JSON map"
-        )
+        format!("@/{OPENCODES}: ignoring OpenCode's keys: @/{OPENCODES}:1:1: the text is not a JSON map")
     );
     file.set("acme", &Login::api("sk-2")).unwrap();
     assert_eq!(file.read().unwrap().warnings, []);
@@ -156,7 +151,7 @@ fn a_crash_while_writing_leaves_the_old_file() {
 }
 
 #[test]
-fn two_do_not_write_at_once() {
+fn two_processes_do_not_write_at_once() {
     let world = World::new();
     let file = file(&world);
     file.set("a", &Login::api("1")).unwrap();

@@ -8,7 +8,7 @@ use super::*;
 use crate::files::{Unchanged, change, load_user};
 
 impl World {
-    /// Changes the configuration of the place of work, or the user's.
+    /// Changes the project's configuration, or the user's.
     fn change(&self, of_user: bool, body: &Value) -> Result<Value, Unchanged> {
         let site = (!of_user).then(|| self.site());
         let guard = Guard::trusting();

@@ -82,7 +82,7 @@ fn plugins_and_tools_are_found() {
 }
 
 #[test]
-fn plugins_of_the_project_are_told_from_those_of_the_user() {
+fn plugins_of_the_project_are_distinguished_from_the_users() {
     let world = World::new()
         .with(&[
             ("me/.config/opencode/opencode.json", r#"{ "plugin": ["one@1", ["two", { "a": 1 }]] }"#),

@@ -1,4 +1,4 @@
-//! What is said about files that cannot be used.
+//! Error messages about files that cannot be used.
 
 use std::fs;
 
@@ -68,14 +68,14 @@ fn values_are_never_repeated() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_told() {
+fn files_that_cannot_be_read_are_reported() {
     let world = World::new().with(&[("project/opencode.json", "x")]);
     fs::write(world.at("project/opencode.json"), [b'{', 0xff, b'}']).unwrap();
     fs::create_dir(world.at("project/baton.json")).unwrap();
     fs::write(world.at("project/sub/opencode.json"), vec![b' '; 1024 * 1024 + 1]).unwrap();
     assert_eq!(
         world.told(&world.load().unwrap_err().problems),
-        "@/project/opencode.json: the file cannot be read: it is not text in UTF-8\n\
+        "@/project/opencode.json: the file cannot be read: it is not valid UTF-8\n\
          @/project/baton.json: the file cannot be read: it is not a file\n\
          @/project/sub/opencode.json: the file cannot be read: it has more than 1048576 bytes"
     );
@@ -118,7 +118,7 @@ fn deep_nesting_is_survived_or_refused() {
     }
 }
 
-/// Texts that look like configurations, or like nothing.
+/// Texts that resemble configurations, or nothing.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("{"),
@@ -159,7 +159,7 @@ fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
-/// Any JSON map with names that mean something.
+/// JSON maps with known key names.
 fn document() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),
@@ -225,7 +225,7 @@ proptest! {
             .set(&[("OPENCODE_CONFIG_CONTENT", &above.to_string())]);
         if let Err(invalid) = world.load() {
             prop_assert!(!invalid.problems.is_empty());
-            // Checked layers amount to something that the types take.
+            // Validated layers merge to something that the types accept.
             let told = world.told(&invalid.problems);
             prop_assert!(!told.contains("the merged configuration"), "{}", told);
         }

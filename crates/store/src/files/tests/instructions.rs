@@ -1,4 +1,4 @@
-//! Which instructions are found, and how much of them is used.
+//! The search for instructions, and its limits.
 
 use std::path::PathBuf;
 
@@ -162,9 +162,9 @@ fn closed_files_are_neither_put_in_nor_shown_to_models() {
     world.environment = world.environment.guarded(move |path| path.starts_with(&closed));
     let found = instructions::find(&world.environment, &world.site(), &world.load().unwrap().config);
     assert_eq!(found.files.iter().map(|file| file.text.as_str()).collect::<Vec<_>>(), ["notes"]);
-    assert!(found.warnings.iter().any(|problem| problem.to_string().contains("stay inside Baton")));
+    assert!(found.warnings.iter().any(|problem| problem.to_string().contains("private data of Baton")));
     let world =
         world.with(&[("project/sub/opencode.json", "{ \"username\": \"{file:../../me/data/auth.json}\" }")]);
     let invalid = world.load().unwrap_err().to_string();
-    assert!(invalid.contains("stay inside Baton") && !invalid.contains("canary"), "{invalid}");
+    assert!(invalid.contains("private data of Baton") && !invalid.contains("canary"), "{invalid}");
 }

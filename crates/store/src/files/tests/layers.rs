@@ -1,10 +1,10 @@
-//! The order of layers, and what they amount to.
+//! The order and the result of merging layers.
 
 use serde_json::{Value, json};
 
 use super::World;
 
-/// Every place a configuration can be in, the weakest first, and what is set there.
+/// Every place of a configuration, the weakest first, and the value that is set there.
 const LADDER: [&str; 19] = [
     "me/.config/opencode/config.json",
     "me/.config/opencode/opencode.json",
@@ -48,13 +48,13 @@ fn each_layer_goes_on_top_of_those_before_it() {
         let rungs = &LADDER[..top];
         let config = ladder(rungs).config();
         assert_eq!(config["model"], format!("m/{}", rungs[top - 1]));
-        // Nothing of the others is lost.
+        // Nothing of the other layers is lost.
         assert_eq!(config["agent"].as_object().unwrap().len(), top);
     }
 }
 
 #[test]
-fn what_was_read_is_told_in_order() {
+fn files_that_were_read_are_listed_in_order() {
     let world = ladder(&LADDER);
     let loaded = world.load().unwrap();
     let files: Vec<&str> = LADDER.into_iter().filter(|rung| !rung.starts_with("OPENCODE")).collect();
@@ -112,7 +112,7 @@ fn the_users_directory_can_be_elsewhere() {
 }
 
 #[test]
-fn a_chosen_file_that_is_missing_is_told() {
+fn a_missing_chosen_file_causes_a_warning() {
     let world = World::new().set(&[("OPENCODE_CONFIG", "no.json")]);
     assert_eq!(
         world.told(&world.load().unwrap().warnings),
@@ -169,7 +169,7 @@ fn permissions_of_the_environment_go_on_top() {
 }
 
 #[test]
-fn switches_of_the_environment_are_heard() {
+fn switches_of_the_environment_are_applied() {
     let world = World::new()
         .with(&[("project/opencode.json", r#"{ "compaction": { "auto": true, "tail_turns": 2 } }"#)])
         .set(&[("OPENCODE_DISABLE_AUTOCOMPACT", "true"), ("OPENCODE_DISABLE_PRUNE", "1"), ("USER", "ada")]);
@@ -208,7 +208,7 @@ fn variables_and_files_are_put_in_where_they_are_asked_for() {
     assert_eq!(world.relative(&loaded.read), ["project/opencode.json", "project/prompts/a.txt", "me/b.txt"]);
     assert_eq!(
         world.told(&loaded.warnings),
-        "@/project/opencode.json:5:34: the variable NOBODY is not set, so nothing is put in for it"
+        "@/project/opencode.json:5:34: the variable NOBODY is not set; it is replaced by an empty text"
     );
 }
 
@@ -232,7 +232,7 @@ fn keys_of_our_own_are_known_everywhere_but_belong_into_our_file() {
     let world = World::new().with(&[("project/opencode.json", r#"{ "sandbox": "off" }"#)]);
     assert_eq!(
         world.told(&world.load().unwrap().warnings),
-        "@/project/opencode.json:1:3: `sandbox` belongs into baton.json: OpenCode refuses a file that has it"
+        "@/project/opencode.json:1:3: move `sandbox` to baton.json: OpenCode refuses a file that contains it"
     );
 }
 
@@ -242,7 +242,7 @@ fn no_file_of_a_project_loosens_what_others_set() {
     let project = r#"{ "sandbox": { "mode": "off", "network": true }, "webfetch": { "private_addresses": true },
         "permission_final": "allow" }"#;
     let expected = serde_json::from_str::<Value>(user).unwrap();
-    // Whether the user's value is read before the project's or after it makes no difference.
+    // The order of the user's and the project's layers makes no difference.
     for set in ["me/.config/opencode/baton.json", "me/.opencode/baton.json", "etc/baton.json"] {
         for loosens in ["project/baton.json", "project/sub/baton.jsonc", "project/.opencode/opencode.json"] {
             let world = World::new().with(&[(set, user), (loosens, project)]);
@@ -295,7 +295,7 @@ fn an_mcp_server_can_change_its_kind_between_layers() {
 }
 
 #[test]
-fn secrets_are_there_for_whoever_asks() {
+fn secrets_can_be_revealed_explicitly() {
     let world = World::new()
         .with(&[(
             "project/opencode.json",
@@ -309,7 +309,7 @@ fn secrets_are_there_for_whoever_asks() {
 }
 
 #[test]
-fn whatever_comes_or_changes_makes_a_configuration_stale() {
+fn a_created_or_changed_file_makes_a_configuration_stale() {
     let more = [
         "project/.opencode/agent/deep/er/a.md",
         "project/.opencode/commands/c.md",
@@ -327,7 +327,7 @@ fn whatever_comes_or_changes_makes_a_configuration_stale() {
     for file in more.into_iter().chain(layers) {
         let trace = world.load().unwrap().trace;
         assert!(!trace.is_stale(), "before {file}");
-        // A comment is nothing in JSON, and as good as any other text elsewhere.
+        // A comment is empty in JSON, and as good as any other text elsewhere.
         world = world.with(&[(file, if file.contains(".json") { "{ // hm\n}" } else { "// hm" })]);
         assert!(trace.is_stale(), "{file}");
     }

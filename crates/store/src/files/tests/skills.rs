@@ -1,4 +1,4 @@
-//! Where skills are found.
+//! The search for skills.
 
 use super::{super::skills, World};
 
@@ -24,7 +24,7 @@ fn everywhere() -> World {
         ("project/.opencode/skills/six", "six"),
         ("project/sub/more/seven", "seven"),
         ("me/mine/eight", "eight"),
-        // The same name again counts.
+        // The same name again: the later one counts.
         ("project/.opencode/skill/again", "one"),
     ];
     let mut world = World::new()
@@ -45,7 +45,7 @@ fn skills_are_found_everywhere() {
 }
 
 #[test]
-fn other_peoples_skills_can_be_switched_off() {
+fn external_skills_can_be_switched_off() {
     let names = |variable: &str| {
         let world = everywhere().set(&[(variable, "1")]);
         let found = skills::find(&world.environment, &world.site(), &world.load().unwrap());

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{super::redacted, Guard, World, load};
 
-/// Files, keys and kinds of what does not count.
+/// Files, keys and kinds of the withheld parts.
 fn told(world: &World, withheld: &[protocol::trust::Withheld]) -> Vec<String> {
     let told = |part: &protocol::trust::Withheld| {
         world.plain(&format!("{} {} ({:?})", part.file, part.key, part.kind))
@@ -159,7 +159,7 @@ fn files_of_another_owner_are_not_trusted_in_a_trusted_directory() {
         ("project/.opencode/opencode.json", r#"{ "plugin": ["./q.ts"] }"#),
         ("project/.opencode/q.ts", ""),
     ]);
-    // Files that every user may write to are treated alike, and need no root to make.
+    // Files that every user may write to are treated alike, and creating them needs no root.
     for file in ["project/opencode.json", "project/.opencode/plugin/p.ts", "project/.opencode/q.ts"] {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         fs::set_permissions(world.at(file), open).unwrap();

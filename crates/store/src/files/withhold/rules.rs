@@ -1,4 +1,4 @@
-//! Rules of a project that allow something without a question. Those that ask or deny need no trust.
+//! Rules of a project that allow something without asking. Rules that ask or deny need no trust.
 
 use serde_json::{Map, Value};
 
@@ -8,8 +8,8 @@ use protocol::trust::WithheldKind;
 /// The action that needs trust.
 const ALLOW: &str = "allow";
 
-/// Takes allowances out of a configuration or an agent: its `permission`, and its `tools`, the older form. `key` is where
-/// it is.
+/// Removes rules that allow from a configuration or an agent: from its `permission`, and from its `tools`, the
+/// older form. `key` is the path of the configuration or agent.
 pub(in super::super) fn tighten(holder: &mut Map<String, Value>, key: &str) -> Vec<Part> {
     let mut found = Vec::new();
     if holder.get("permission").is_some_and(is_allowance) {
@@ -22,7 +22,7 @@ pub(in super::super) fn tighten(holder: &mut Map<String, Value>, key: &str) -> V
             if loosens {
                 found.push(joined(&joined(key, "permission"), name));
             }
-            // A rule of which only patterns were taken out still asks or denies.
+            // A rule that lost only some patterns still asks or denies.
             !loosens || rule.as_object().is_some_and(|patterns| !patterns.is_empty())
         });
     }
@@ -42,7 +42,7 @@ fn is_allowance(rule: &Value) -> bool {
     rule.as_str() == Some(ALLOW)
 }
 
-/// Takes allowed patterns out of a rule; whether there was any.
+/// Removes allowed patterns from a rule; returns true if there was any.
 fn thin_out(rule: &mut Value) -> bool {
     let Some(patterns) = rule.as_object_mut() else { return false };
     let before = patterns.len();

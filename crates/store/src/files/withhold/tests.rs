@@ -1,8 +1,8 @@
-//! Which parts of a layer need trust.
+//! Tests which parts of a layer need trust.
 
 use super::*;
 
-/// Keys that need no trust: they start nothing, call nothing and read nothing but the project.
+/// Keys that need no trust: they start nothing, call nothing and read nothing outside the project.
 const HARMLESS: [&str; 33] = [
     "$schema",
     "model",
@@ -11,7 +11,7 @@ const HARMLESS: [&str; 33] = [
     "disabled_providers",
     "default_agent",
     "subagent_depth",
-    // Only the user's own configuration may set it.
+    // Counts only in the user's own configuration.
     "permission_final",
     // Listed for clients; nothing is fetched.
     "references",
@@ -20,7 +20,7 @@ const HARMLESS: [&str; 33] = [
     "tool_output",
     "attachment",
     "snapshot",
-    // Nothing is shared by this program.
+    // This program shares nothing.
     "share",
     "autoshare",
     // Addresses and ports come from the command line only.
@@ -36,7 +36,7 @@ const HARMLESS: [&str; 33] = [
     "sandbox",
     "webfetch",
     "limits",
-    // Only the user's own configuration is asked for these two.
+    // These two are read from the user's own configuration only.
     "webhook",
     "channels",
     // The terminal's own keys are dropped.
@@ -87,7 +87,7 @@ fn every_key_of_the_schema_is_judged() {
 }
 
 #[test]
-fn what_runs_or_calls_is_taken_out_and_the_rest_stays() {
+fn programs_and_addresses_are_withheld_and_the_rest_stays() {
     let (kept, told) = split(json!({
         "model": "a/b",
         "plugin": ["./p.ts", ["two", { "secret": 1 }]],
@@ -195,7 +195,7 @@ fn a_provider_counts_unless_a_key_of_the_users_could_be_sent_elsewhere() {
 }
 
 #[test]
-fn what_cannot_stand_without_a_placeholder_goes_with_it() {
+fn parts_that_are_invalid_without_a_placeholder_are_removed() {
     let mut layer = json!({
         "model": "a/b",
         "command": { "a": { "description": "no template" }, "b": { "template": "x" } },

@@ -1,4 +1,4 @@
-//! Keeping the log short.
+//! Retention: keeping the log short.
 
 use std::ops::RangeInclusive;
 
@@ -16,7 +16,7 @@ async fn fill(store: &Sqlite, session: &str, total: u64) {
     }
 }
 
-/// Waits until the writer finds nothing more to remove. It looks after every commit, also an empty one.
+/// Waits until the writer has nothing more to remove. It checks after every commit, also an empty one.
 async fn settled(store: &Sqlite, session: &str) {
     let head = store.session(&id(session)).await.unwrap().unwrap().1;
     let mut quiet = 0;
@@ -63,7 +63,7 @@ async fn old_events_go_when_there_are_too_many() {
     let (oldest, newest) = store.bounds().await.unwrap();
     assert!(newest - oldest < 50 + 2 * 64, "a busy writer keeps up: {oldest} to {newest}");
     store.close().await.unwrap();
-    // Tables are not touched, and a start tidies up what is left.
+    // Tables are not touched, and a start removes the rest.
     let store = place.open();
     settled(&store, "ses_a").await;
     holds(&store, 591..=640).await;

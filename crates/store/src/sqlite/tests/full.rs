@@ -1,4 +1,5 @@
-//! The engine on a database that has no room left: `max_page_count` gives what a full disk gives, `SQLITE_FULL`.
+//! The engine on a database without free space: `max_page_count` causes the same error as a full disk,
+//! `SQLITE_FULL`.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -19,10 +20,10 @@ use tokio::sync::Semaphore;
 
 use super::*;
 
-/// Far beyond what is ever needed; a test that waits this long has failed.
+/// Far more than any test needs; one that waits this long has failed.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Begins a message, waits for leave, and then says a megabyte.
+/// A runner that begins a message, waits for a permit, and then emits a megabyte.
 struct Talker(Arc<Semaphore>);
 
 impl Runner for Talker {
@@ -74,7 +75,7 @@ fn world(place: &Place) -> World {
     World { store, sessions, leave }
 }
 
-/// The database cannot grow any more.
+/// Keeps the database from growing any more.
 async fn fill(store: &Sqlite, place: &Place) {
     let pages: u32 = {
         let connection = Connection::open(place.path()).unwrap();
@@ -87,7 +88,7 @@ async fn empty(store: &Sqlite) {
     store.ask(|reply| Work::LimitPages { pages: 1_000_000, reply }).await.unwrap();
 }
 
-/// Reads events until one fits; all that were read.
+/// Reads events until one matches; returns all that were read.
 async fn until(stream: &mut engine::Stream, fits: impl Fn(&EventBody) -> bool) -> Vec<EventBody> {
     let mut seen = Vec::new();
     loop {
@@ -103,7 +104,7 @@ async fn until(stream: &mut engine::Stream, fits: impl Fn(&EventBody) -> bool) -
 }
 
 #[tokio::test]
-async fn sessions_on_a_full_disk_are_put_right_when_there_is_room() {
+async fn sessions_on_a_full_disk_are_repaired_when_there_is_space() {
     let place = Place::new();
     let World { store, sessions, leave } = world(&place);
     let home = Home { directory: "/project".into(), project: "global".into(), path: String::new() };

@@ -1,4 +1,4 @@
-//! Opening, and refusing to.
+//! Opening a database, and refusing to.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
@@ -6,9 +6,9 @@ use engine::ports::Reads;
 use rusqlite::{Connection, config::DbConfig};
 
 use super::*;
-use crate::contract::{busy, commit, created, id, permitted_for_good, saved, text};
+use crate::contract::{busy, commit, created, id, permitted_always, saved, text};
 
-/// A database with something in it, closed.
+/// A closed database with some data.
 async fn filled() -> Place {
     let place = Place::new();
     let store = place.open();
@@ -59,7 +59,7 @@ async fn a_process_that_died_leaves_all_it_acknowledged() {
         let event = if expected == 0 { created("ses_a") } else { busy("ses_a") };
         store.append(commit("ses_a", expected, vec![event])).await.unwrap();
     }
-    // What is on disk at this moment is what a killed process would leave.
+    // The files at this moment are what a killed process would leave.
     let dead = Place::new();
     for (name, bytes) in place.files() {
         fs::write(dead.directory.path().join(name), bytes).unwrap();
@@ -127,14 +127,14 @@ async fn after_closing_everything_fails_clearly() {
     }
 }
 
-/// A refused database is byte for byte what it was, with nothing new beside it, and not locked.
+/// Checks that a refused database is byte for byte unchanged, with no new file beside it, and not locked.
 fn refused(place: &Place) -> OpenError {
     let before = place.files();
     let modified = fs::metadata(place.path()).unwrap().mtime_nsec();
     let refused = place.try_open().unwrap_err();
     assert_eq!(place.files(), before, "{refused}");
     assert_eq!(fs::metadata(place.path()).unwrap().mtime_nsec(), modified);
-    // Refused for the same reason, and not because somebody still holds it.
+    // Refused for the same reason, and not because a lock is still held.
     assert_eq!(place.try_open().unwrap_err().to_string(), refused.to_string());
     refused
 }
@@ -150,7 +150,7 @@ async fn a_database_of_the_first_version_is_brought_up_to_date() {
     let store = place.open();
     assert_eq!(store.bounds().await.unwrap(), (1, 102), "nothing is lost");
     assert!(store.approvals(None).await.unwrap().is_empty());
-    let reply = permitted_for_good("ses_a", "per_1", &[("psv_1", "/project", "make *")]);
+    let reply = permitted_always("ses_a", "per_1", &[("psv_1", "/project", "make *")]);
     store.append(commit("ses_a", 102, vec![reply])).await.unwrap();
     store.close().await.unwrap();
     let again = place.open();

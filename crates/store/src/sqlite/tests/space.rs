@@ -1,4 +1,4 @@
-//! Giving space back.
+//! Returning unused space.
 
 use rusqlite::Connection;
 
@@ -9,10 +9,10 @@ use crate::contract::{commit, created, deleted, saved, text, user};
 const PARTS: usize = 120;
 const PART_BYTES: usize = 100_000;
 
-/// More than the pages that are kept in reserve, much less than the session.
+/// More than the pages kept in reserve, much less than the session.
 const SHRUNK: u64 = 8 * 1024 * 1024;
 
-/// How long the writer may take, on a machine that is busy with other things.
+/// Time for the writer, on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 fn size(place: &Place, suffix: &str) -> u64 {
@@ -43,7 +43,7 @@ async fn deleting_a_long_session_gives_its_space_back() {
     let other = store.append(commit("ses_b", 0, vec![created("ses_b")])).await.unwrap().head;
     let shrunk = async {
         while size(&place, "") > SHRUNK || size(&place, "-wal") > crate::sqlite::space::LOG_BYTES {
-            // Each answer lets the writer be idle for a moment.
+            // Each call lets the writer be idle for a moment.
             store.append(commit("ses_b", other, vec![])).await.unwrap();
         }
     };

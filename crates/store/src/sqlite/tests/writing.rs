@@ -1,4 +1,4 @@
-//! Group commit, a full disk, and callers that go away.
+//! Group commit, a full disk, and callers that disappear.
 
 use engine::ports::Reads;
 use rusqlite::Connection;
@@ -17,7 +17,7 @@ impl Sqlite {
     }
 }
 
-/// How large the database is, in pages.
+/// Size of the database in pages.
 fn pages(place: &Place) -> u32 {
     let connection = Connection::open(place.path()).unwrap();
     connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap()
@@ -154,7 +154,7 @@ async fn a_full_disk_refuses_and_recovers() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_leaves_room_for_its_neighbours() {
+async fn a_commit_that_does_not_fit_leaves_room_for_its_neighbours() {
     let place = Place::new();
     let (gate, release) = Gate::closed();
     let store = place.open_with(gate);

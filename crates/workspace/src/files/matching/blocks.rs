@@ -1,4 +1,4 @@
-//! Blocks whose edges are right and whose inside was quoted from memory.
+//! Blocks whose first and last lines match and whose inside was quoted from memory.
 
 use std::ops::Range;
 
@@ -6,22 +6,22 @@ use super::lines::{Lines, Wanted};
 use super::similarity::{self, share};
 use super::{Miss, Swap, Work, ambiguous};
 
-/// How similar the inside of a block has to be.
+/// Lowest similarity of the inside of a block.
 const SIMILAR: f64 = 0.65;
 
-/// How much more similar than every other place the right one has to be.
+/// Margin by which the best block must be more similar than every other.
 const CLEARLY: f64 = 0.1;
 
-/// How much of the inside has to be recalled correctly if the rest may be anything.
+/// Share of the inside that must match exactly if the rest may differ freely.
 const RECALLED: f64 = 0.5;
 
-/// A place that might be meant.
+/// A block that may match.
 struct Candidate {
     block: Range<usize>,
     score: f64,
 }
 
-/// The block with the most similar inside. It may be a little longer or shorter than what was quoted.
+/// The block with the most similar inside. It may be a little longer or shorter than the quoted text.
 pub(super) fn similar(
     lines: &Lines<'_>,
     old: &str,
@@ -44,7 +44,7 @@ pub(super) fn similar(
     Ok(candidates.into_iter().next().map(|best| lines.swap(best.block, &wanted, new)))
 }
 
-/// The one block of the same length of which enough lines are right.
+/// The only block of the same length with enough matching lines.
 pub(super) fn recalled(
     lines: &Lines<'_>,
     old: &str,
@@ -69,7 +69,7 @@ pub(super) fn recalled(
     Ok(candidates.into_iter().next().map(|only| lines.swap(only.block, &wanted, new)))
 }
 
-/// Blocks that begin and end with the right lines, and whose length is off by no more than `slack`.
+/// Blocks with matching first and last lines whose length differs by at most `slack`.
 fn between_edges(
     lines: &Lines<'_>,
     wanted: &Wanted<'_>,
@@ -98,8 +98,8 @@ fn between_edges(
     found
 }
 
-/// How similar the inside of a block is to what was quoted. Lines may be missing on either side, so the best way to
-/// lay one beside the other counts; they cannot be further apart than `slack`.
+/// Similarity of the inside of a block to the quoted lines. Either side may lack lines, so the best alignment
+/// counts, with an offset of at most `slack`.
 fn likeness(
     lines: &Lines<'_>,
     inside: Range<usize>,
@@ -109,7 +109,7 @@ fn likeness(
 ) -> f64 {
     let quoted = wanted.lines.get(1..wanted.lines.len().saturating_sub(1)).unwrap_or_default();
     let longer = quoted.len().max(inside.len());
-    // The best sum of similarities of everything so far in `quoted` with each beginning of the block.
+    // Best sum of similarities of the quoted lines so far with each prefix of the block.
     let mut row = vec![0.0_f64; inside.len() + 1];
     for (at, quote) in quoted.iter().enumerate() {
         let mut diagonal = 0.0;

@@ -1,8 +1,8 @@
-//! Escapes that were written out although they should have been read.
+//! Decoding of escape sequences that a model wrote literally.
 
-/// The text with its escapes read; nothing if there are none.
+/// The text with its escapes decoded; `None` if there are none.
 ///
-/// Only a text of a model that quoted once too often looks like this, and then all of it does.
+/// Only a model that escaped once too often produces such text, and then all of it is escaped.
 pub(super) fn resolve(text: &str) -> Option<String> {
     if !text.contains('\\') {
         return None;
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_read_once() {
+    fn escapes_are_decoded_once() {
         assert_eq!(resolve("a\\n\\tb \\\"c\\\" \\\\n").as_deref(), Some("a\n\tb \"c\" \\n"));
         assert_eq!(resolve("plain"), None);
         assert_eq!(resolve("\\d+ \\"), None);

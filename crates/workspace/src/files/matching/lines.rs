@@ -1,4 +1,4 @@
-//! Whole lines that are the same apart from the spaces around them.
+//! Whole lines that are equal apart from surrounding spaces.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use memchr::{memchr_iter, memmem};
 
 use super::{Swap, Work};
 
-/// A text by lines. Line ends, Windows' included, belong to no line.
+/// A text split into lines. Line ends, including Windows', belong to no line.
 pub(super) struct Lines<'t> {
     text: &'t str,
     starts: Vec<usize>,
@@ -17,7 +17,7 @@ impl<'t> Lines<'t> {
     pub(super) fn new(text: &'t str) -> Self {
         let mut starts = vec![0];
         starts.extend(memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1));
-        // What follows the last line end is a line only if there is something.
+        // Text after the last line end is a line only if it is not empty.
         if starts.last() == Some(&text.len()) {
             starts.pop();
         }
@@ -32,7 +32,7 @@ impl<'t> Lines<'t> {
         self.starts.len()
     }
 
-    /// The line that an offset is in.
+    /// The line that contains an offset.
     pub(super) fn at(&self, offset: usize) -> usize {
         self.starts.partition_point(|start| *start <= offset).saturating_sub(1)
     }
@@ -44,7 +44,7 @@ impl<'t> Lines<'t> {
         text.strip_suffix('\r').unwrap_or(text)
     }
 
-    /// Lines that say this, apart from the spaces around it.
+    /// Lines that equal `wanted` apart from surrounding spaces.
     pub(super) fn like<'a>(&'a self, wanted: &'a str) -> impl Iterator<Item = usize> + 'a {
         let finder = memmem::Finder::new(wanted.as_bytes());
         let mut from = 0;
@@ -60,7 +60,7 @@ impl<'t> Lines<'t> {
         })
     }
 
-    /// Where a line begins.
+    /// Offset of the start of a line.
     pub(super) fn start(&self, line: usize) -> usize {
         self.starts.get(line).copied().unwrap_or(self.text.len())
     }
@@ -70,7 +70,8 @@ impl<'t> Lines<'t> {
         self.start(line)..self.start(line + 1)
     }
 
-    /// Replaces a block of lines. The new text is indented as the block is where the old one was indented differently.
+    /// Replaces a block of lines. Where the quoted text was indented differently, the new text gets the block's
+    /// indentation.
     pub(super) fn swap(&self, block: Range<usize>, wanted: &Wanted<'_>, new: &str) -> Swap {
         let last = block.end.saturating_sub(1);
         let start = self.start(block.start);
@@ -78,23 +79,23 @@ impl<'t> Lines<'t> {
         let mut text = reindent(new, &self.indents(block, wanted));
         let ends_open = self.text.get(start..end).is_some_and(|span| !span.ends_with('\n'));
         if wanted.closed && ends_open && text.ends_with('\n') {
-            // The last line of the file has no end and gets none.
+            // The last line of the file has no line end and gets none.
             text.pop();
         }
         Swap { span: start..end, text }
     }
 
-    /// How the wanted lines are indented, and how those of a block are.
+    /// Pairs of the indentation of the wanted lines and of the block's lines.
     fn indents<'a>(&'a self, block: Range<usize>, wanted: &'a Wanted<'a>) -> Vec<(&'a str, &'a str)> {
         let pairs = wanted.lines.iter().zip(block).filter(|(wanted, _)| !wanted.trim().is_empty());
         pairs.map(|(wanted, line)| (indent(wanted), indent(self.get(line)))).collect()
     }
 }
 
-/// What is looked for, by lines.
+/// The quoted text by lines.
 pub(super) struct Wanted<'o> {
     pub(super) lines: Vec<&'o str>,
-    /// Whether the end of the last line is part of it.
+    /// True if the quoted text includes the end of its last line.
     pub(super) closed: bool,
 }
 
@@ -103,14 +104,14 @@ impl<'o> Wanted<'o> {
         Self { lines: old.lines().collect(), closed: old.ends_with('\n') }
     }
 
-    /// The longest line and its place: the fewer lines of a file are like it the better.
+    /// The longest line and its index, because few lines of a file resemble it.
     fn anchor(&self) -> Option<(usize, &'o str)> {
         let trimmed = self.lines.iter().map(|line| line.trim()).enumerate();
         trimmed.max_by_key(|(_, line)| line.len()).filter(|(_, line)| !line.is_empty())
     }
 }
 
-/// Blocks of the same lines: those that are shifted as a whole, or else any.
+/// Blocks with equal lines: those that are indented differently as a whole, or else any.
 pub(super) fn equal(lines: &Lines<'_>, old: &str, new: &str, work: &mut Work) -> Vec<Swap> {
     let wanted = Wanted::new(old);
     let blocks = trimmed_blocks(lines, &wanted, work);
@@ -144,7 +145,7 @@ fn indent(line: &str) -> &str {
     line.get(..line.len() - line.trim_start().len()).unwrap_or_default()
 }
 
-/// Whether all lines have the same indentation in front of what was wanted, or all have the same too little.
+/// Returns true if all lines have the same additional indentation, or all lack the same.
 fn is_shifted(indents: &[(&str, &str)]) -> bool {
     let more = |(wanted, found): &(&str, &str)| found.strip_suffix(wanted).map(str::to_owned);
     let less = |(wanted, found): &(&str, &str)| wanted.strip_suffix(found).map(str::to_owned);
@@ -156,9 +157,9 @@ fn is_shifted(indents: &[(&str, &str)]) -> bool {
     same(&more) || same(&less)
 }
 
-/// Indents a text as the place where it goes: `indents` says what the model wrote for what is there.
+/// Indents a text for its target; `indents` maps the model's indentation to the file's.
 ///
-/// If one and the same indentation stands for several, nothing follows from it beyond the first line.
+/// If one indentation maps to several, only the first line is adjusted.
 fn reindent(text: &str, indents: &[(&str, &str)]) -> String {
     let mut meant: BTreeMap<&str, &str> = BTreeMap::new();
     for (wanted, found) in indents {
@@ -187,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_without_their_ends() {
+    fn lines_exclude_their_ends() {
         let lines = Lines::new("a\r\n\nb");
         assert_eq!((0..lines.count()).map(|line| lines.get(line)).collect::<Vec<_>>(), ["a", "", "b"]);
         assert_eq!([lines.at(0), lines.at(2), lines.at(3), lines.at(4), lines.at(99)], [0, 0, 1, 2, 2]);

@@ -1,11 +1,11 @@
-//! How alike two lines are.
+//! Similarity of two lines.
 
 use super::Work;
 
-/// Longer lines are equal or not, nothing in between.
+/// Longest line to measure; longer ones are either equal or not.
 const MAX_LINE: usize = 400;
 
-/// From 0 for nothing in common to 1 for equal, apart from the spaces around them.
+/// Similarity from 0 (nothing in common) to 1 (equal), apart from surrounding spaces.
 pub(super) fn of(one: &str, other: &str, work: &mut Work) -> f64 {
     let (one, other) = (one.trim(), other.trim());
     if one == other {
@@ -19,15 +19,15 @@ pub(super) fn of(one: &str, other: &str, work: &mut Work) -> f64 {
     1.0 - share(distance(&one, &other), longer)
 }
 
-/// A part of a whole. Both are small numbers.
+/// Quotient of two small numbers.
 #[expect(clippy::cast_precision_loss, reason = "lengths of lines and counts of them are far below 2^52")]
 pub(super) fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// How many characters have to be put in, taken out or replaced to get from one to the other.
+/// Levenshtein distance: the number of characters to insert, remove or replace.
 fn distance(one: &[char], other: &[char]) -> usize {
-    // Distances of everything so far in `one` from each beginning of `other`.
+    // Distances of the prefix of `one` so far from each prefix of `other`.
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (at, character) in one.iter().enumerate() {
         let mut diagonal = std::mem::replace(row.first_mut().unwrap_or(&mut 0), at + 1);
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distances_are_the_usual_ones() {
+    fn distances_match_known_examples() {
         let distance = |one: &str, other: &str| {
             distance(&one.chars().collect::<Vec<_>>(), &other.chars().collect::<Vec<_>>())
         };
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn likeness_is_between_nothing_and_all() {
+    fn similarity_is_between_zero_and_one() {
         let mut work = Work(1000);
         assert!((of("  let a = 1;", "let a = 2;", &mut work) - 0.9).abs() < 1e-9);
         assert!((of("x", "x ", &mut work) - 1.0).abs() < 1e-9);

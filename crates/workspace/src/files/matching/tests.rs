@@ -1,10 +1,10 @@
-//! Each way of misquoting, what must not be guessed, and a great many random texts.
+//! Each kind of misquote, matches that must not be guessed, and many random texts.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The text after a replacement, or why there was none. Checks what holds for every one.
+/// The text after a replacement, or the reason for none. Checks invariants of every replacement.
 fn replace(text: &str, old: &str, new: &str, all: bool) -> Result<String, Miss> {
     let swaps = find(text, old, new, all)?;
     assert!(all || swaps.len() == 1, "{swaps:?}");
@@ -97,7 +97,7 @@ fn a_block_quoted_from_memory_is_found_by_its_edges() {
         "fn one() {}",
         "fn one() {}\n\nfn two() {\n    other();\n    thing();\n}\n",
     );
-    // A line was forgotten.
+    // The model omitted a line.
     becomes(
         "start {\n  first line here\n  second line here\n  third line here\n}\n",
         "start {\n  first line here\n  third line here\n}\n",
@@ -117,7 +117,7 @@ fn half_of_a_block_is_enough_if_the_edges_are_right() {
 }
 
 #[test]
-fn what_is_too_different_is_not_found() {
+fn text_that_differs_too_much_is_not_found() {
     for (text, old) in [
         ("begin\naaaa\nbbbb\nend\n", "begin\nxxxx\nyyyy\nend"),
         ("begin\nend\n", "begin\nsomething\nend"),
@@ -147,7 +147,7 @@ fn several_places_are_refused_and_named() {
 }
 
 #[test]
-fn guesses_are_not_made_everywhere_at_once() {
+fn guessed_matches_are_not_replaced_several_times() {
     let block = "begin {\n  one of the lines\n  another line\n}\n";
     let text = format!("{block}{block}");
     assert!(replace(&text, "begin {\n  one of the lines\n  yet another line\n}", "x", true).is_err());
@@ -175,7 +175,7 @@ fn hostile_texts_cost_a_bounded_amount() {
     assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
 }
 
-/// Texts in which things repeat, nearly.
+/// Texts with near repetitions.
 fn texts() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         Just("a"),
@@ -194,7 +194,7 @@ fn texts() -> impl Strategy<Value = String> {
         .prop_map(|pairs| pairs.into_iter().flat_map(|(word, gap)| [word, gap]).collect())
 }
 
-/// A piece of a text, changed a little as a model would.
+/// A piece of a text with a small change, as a model would make it.
 fn misquote(text: &str, from: usize, length: usize, how: u8) -> String {
     let piece: String = text.chars().skip(from).take(length).collect();
     match how % 6 {
@@ -211,7 +211,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn only_the_place_changes_whatever_is_looked_for(text in texts(), old in texts(), new in texts(), all: bool) {
+    fn only_the_match_changes_for_any_quote(text in texts(), old in texts(), new in texts(), all: bool) {
         prop_assume!(!old.is_empty());
         let _ = replace(&text, &old, &new, all);
     }
@@ -236,7 +236,7 @@ proptest! {
     }
 
     #[test]
-    fn anything_at_all_is_survived(text: String, old in ".{1,20}", new: String, all: bool) {
+    fn arbitrary_input_does_not_panic(text: String, old in ".{1,20}", new: String, all: bool) {
         let _ = replace(&text, &old, &new, all);
     }
 }

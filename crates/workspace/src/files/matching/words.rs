@@ -1,4 +1,4 @@
-//! The same words with other spaces or line breaks between them.
+//! The same words with different spaces or line breaks between them.
 
 use memchr::memmem;
 
@@ -6,7 +6,7 @@ use super::{Swap, Work};
 
 pub(super) fn equal(text: &str, old: &str, new: &str, work: &mut Work) -> Vec<Swap> {
     let words: Vec<&str> = old.split_whitespace().collect();
-    // A single word would have been found without all this.
+    // An exact search would have found a single word.
     let anchor = words.iter().enumerate().max_by_key(|(_, word)| word.len());
     let Some((place, anchor)) = anchor.filter(|_| words.len() > 1) else { return Vec::new() };
     let (before, after) =
@@ -22,7 +22,7 @@ pub(super) fn equal(text: &str, old: &str, new: &str, work: &mut Work) -> Vec<Sw
     found
 }
 
-/// Where words end that follow an offset.
+/// End of the words that follow an offset.
 fn follow(text: &str, mut at: usize, words: &[&str], work: &mut Work) -> Option<usize> {
     for word in words {
         let rest = text.get(at..)?;
@@ -36,7 +36,7 @@ fn follow(text: &str, mut at: usize, words: &[&str], work: &mut Work) -> Option<
     Some(at)
 }
 
-/// Where words begin that lead up to an offset.
+/// Start of the words that precede an offset.
 fn lead(text: &str, mut at: usize, words: &[&str], work: &mut Work) -> Option<usize> {
     for word in words.iter().rev() {
         let rest = text.get(..at)?;
@@ -50,7 +50,8 @@ fn lead(text: &str, mut at: usize, words: &[&str], work: &mut Work) -> Option<us
     Some(at)
 }
 
-/// The place is found from the first word to the last, so blanks around both texts stay where they are.
+/// Strips the blanks that `old` has at its edges from `new`, because the match runs from the first word to the
+/// last.
 fn trimmed_like<'n>(old: &str, new: &'n str) -> &'n str {
     let leading = old.get(..old.len() - old.trim_start().len()).unwrap_or_default();
     let trailing = old.get(old.trim_end().len()..).unwrap_or_default();

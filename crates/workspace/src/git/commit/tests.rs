@@ -1,4 +1,4 @@
-//! Real repositories, in every state a person may leave one in.
+//! Real repositories in every state that a user may leave them in.
 
 use tempfile::TempDir;
 
@@ -81,7 +81,7 @@ async fn only_the_named_files_are_committed_and_nothing_else_is_touched() {
 }
 
 #[tokio::test]
-async fn files_that_are_gone_are_committed_and_what_is_ignored_is_not() {
+async fn deleted_files_are_committed_and_ignored_files_are_not() {
     let place = Place::new().await;
     place.write(".gitignore", "*.log\n");
     place.write("x.log", "noise\n");
@@ -113,22 +113,22 @@ async fn a_commit_is_made_once() {
 }
 
 #[tokio::test]
-async fn what_a_person_has_staged_in_a_file_is_theirs() {
+async fn a_file_that_the_user_staged_partly_is_left_out() {
     let place = Place::new().await;
-    place.write("a.txt", "staged by a person\n");
+    place.write("a.txt", "staged by the user\n");
     git(&place.repository.worktree, "add a.txt").await;
     place.write("a.txt", "and then changed\n");
-    // Staged whole: there is nothing in it that would not be committed.
+    // Fully staged, so the commit contains exactly its content.
     place.write("b.txt", "two\n");
     git(&place.repository.worktree, "add b.txt").await;
     let made = place.commit("m1", &["a.txt", "b.txt"]).await.unwrap();
     assert!(matches!(&made, Committed::Made { left_out, .. } if *left_out == ["a.txt"]), "{made:?}");
     assert_eq!(place.status().await, "MM a.txt\n");
-    assert_eq!(place.say(&["show", ":a.txt"]).await, "staged by a person\n");
+    assert_eq!(place.say(&["show", ":a.txt"]).await, "staged by the user\n");
 }
 
 #[tokio::test]
-async fn the_first_commit_of_a_repository_can_be_one() {
+async fn the_first_commit_of_a_repository_works() {
     let place = Place::empty().await;
     place.write("a.txt", "one\n");
     place.write("mine.txt", "one\n");
@@ -137,7 +137,7 @@ async fn the_first_commit_of_a_repository_can_be_one() {
 }
 
 #[tokio::test]
-async fn a_hook_that_refuses_is_told_and_nothing_has_changed() {
+async fn the_error_of_a_failing_hook_is_returned_and_nothing_changes() {
     let place = Place::new().await;
     let hook = place.repository.common.join("hooks/pre-commit");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();

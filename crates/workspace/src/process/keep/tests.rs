@@ -1,4 +1,4 @@
-//! Remembering and putting back files, in real directories.
+//! Saving and restoring files in real directories.
 
 use tempfile::TempDir;
 
@@ -18,14 +18,14 @@ fn keeper(kept: &[Kept], writable: &Path) -> Keeper {
     Keeper::new(kept.to_vec(), &[writable.to_owned()]).unwrap()
 }
 
-/// What was restored, as `path outcome` relative to a directory.
+/// The restored paths, as `path outcome` relative to a directory.
 fn told(restored: &[Restored], top: &Path) -> Vec<String> {
     let relative = |path: &Path| path.strip_prefix(top).unwrap().display().to_string();
     restored.iter().map(|it| format!("{} {:?}", relative(&it.path), it.outcome)).collect()
 }
 
 #[test]
-fn files_are_put_back_whatever_took_their_place() {
+fn files_are_restored_whatever_replaced_them() {
     let (_kept, top) = directory();
     let file = top.join("baton.json");
     let breakages: [fn(&Path); 6] = [
@@ -58,7 +58,7 @@ fn files_are_put_back_whatever_took_their_place() {
 }
 
 #[test]
-fn what_is_new_is_removed_and_what_is_unchanged_is_not_mentioned() {
+fn new_files_are_removed_and_unchanged_ones_not_reported() {
     let (_kept, top) = directory();
     fs::create_dir_all(top.join("hooks/deep")).unwrap();
     fs::write(top.join("hooks/deep/old"), "1").unwrap();
@@ -72,7 +72,7 @@ fn what_is_new_is_removed_and_what_is_unchanged_is_not_mentioned() {
 }
 
 #[test]
-fn a_directory_that_was_replaced_is_made_again() {
+fn a_directory_that_was_replaced_is_created_again() {
     let (_kept, top) = directory();
     let (_other, outside) = directory();
     fs::create_dir(top.join(".opencode")).unwrap();
@@ -100,11 +100,11 @@ fn nothing_is_touched_behind_a_directory_that_became_a_link() {
     for it in restored {
         assert!(matches!(it.outcome, Outcome::Failed(why) if why.contains("has become a link")));
     }
-    assert!(outside.join(".opencode").is_dir(), "it is somebody else's");
+    assert!(outside.join(".opencode").is_dir(), "it does not belong to the project");
 }
 
 #[test]
-fn a_link_and_the_place_it_leads_to_are_kept() {
+fn a_link_and_its_target_are_restored() {
     let (_kept, top) = directory();
     let (_other, outside) = directory();
     fs::create_dir(top.join("shared")).unwrap();
@@ -117,11 +117,11 @@ fn a_link_and_the_place_it_leads_to_are_kept() {
     fs::remove_file(top.join("second")).unwrap();
     fs::write(outside.join("new"), "").unwrap();
     assert_eq!(told(&keeper.restore(), &top), ["second PutBack", "shared/a PutBack"]);
-    assert!(outside.join("new").exists(), "the program cannot write there, so it was another one");
+    assert!(outside.join("new").exists(), "the program cannot write there, so another process did");
 }
 
 #[test]
-fn programs_that_overlap_share_what_is_remembered() {
+fn concurrent_programs_share_the_saved_state() {
     let (_kept, top) = directory();
     let file = top.join("opencode.json");
     fs::write(&file, "as it was").unwrap();
@@ -132,11 +132,11 @@ fn programs_that_overlap_share_what_is_remembered() {
     assert_eq!(second.restore(), [], "the second one does not bring the change back");
     assert_eq!(fs::read_to_string(&file).unwrap(), "as it was");
     fs::write(&file, "by the user").unwrap();
-    assert_eq!(keeper(&[whole(&file)], &top).restore(), [], "later ones begin with what is there");
+    assert_eq!(keeper(&[whole(&file)], &top).restore(), [], "later programs start from the current state");
 }
 
 #[test]
-fn a_keeper_that_is_dropped_puts_things_back() {
+fn dropping_a_keeper_restores_files() {
     let (_kept, top) = directory();
     let keeper = keeper(&[whole(&top.join("new"))], &top);
     fs::write(top.join("new"), "").unwrap();
@@ -145,7 +145,7 @@ fn a_keeper_that_is_dropped_puts_things_back() {
 }
 
 #[test]
-fn there_is_a_bound() {
+fn the_saved_state_is_bounded() {
     let (_kept, top) = directory();
     let refused = |kept: &Path| Keeper::new(vec![whole(kept)], &[]).unwrap_err().to_string();
     fs::File::create(top.join("large")).unwrap().set_len(MAX_KEPT_BYTES + 1).unwrap();

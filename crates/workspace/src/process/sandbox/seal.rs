@@ -1,9 +1,9 @@
 //! System calls that a sealed program may not make (seccomp).
 //!
-//! Landlock knows files, TCP and abstract sockets. This filter refuses what is left by which a program could change
-//! something outside of itself: sockets of every kind, attributes of files, signals and memory of other processes, and
-//! messages between processes. A filter sees numbers and no paths, so it would break programs that have work to do;
-//! the programs it is for only read and print. Refused calls answer `EPERM`.
+//! Landlock covers files, TCP and abstract sockets. This filter refuses the other ways in which a program could
+//! change something outside itself: all sockets, attributes of files, signals and memory of other processes,
+//! and messages between processes. A filter sees numbers and no paths, so it would break ordinary programs; it
+//! is meant for programs that only read and print. Refused calls return `EPERM`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,9 +15,9 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter,
 };
 
-/// Calls that every architecture has.
+/// System calls that every architecture has.
 const FORBIDDEN: [c_long; 43] = [
-    // Sockets, and the queue through which calls can be made that no filter sees.
+    // Sockets, and io_uring, whose operations no filter sees.
     libc::SYS_socket,
     libc::SYS_io_uring_setup,
     // Attributes of files.
@@ -52,7 +52,7 @@ const FORBIDDEN: [c_long; 43] = [
     libc::SYS_sched_setscheduler,
     libc::SYS_sched_setattr,
     libc::SYS_sched_setaffinity,
-    // Messages and memory that processes share, and the user's keys.
+    // Messages and memory shared between processes, and the user's kernel keys.
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_msgget,
@@ -66,13 +66,14 @@ const FORBIDDEN: [c_long; 43] = [
     libc::SYS_keyctl,
 ];
 
-/// Calls that are too new for `libc` to have names for everywhere. Their numbers are the same on all architectures.
+/// System calls that are too new for `libc` to name everywhere. Their numbers are the same on all
+/// architectures.
 const FCHMODAT2: c_long = 452;
 const SETXATTRAT: c_long = 463;
 const REMOVEXATTRAT: c_long = 466;
 const FILE_SETATTR: c_long = 469;
 
-/// Older calls with the same effect, which only this architecture still has.
+/// Older system calls with the same effect, which only this architecture still has.
 #[cfg(target_arch = "x86_64")]
 const OLD: [c_long; 6] = [
     libc::SYS_chmod,
@@ -85,24 +86,24 @@ const OLD: [c_long; 6] = [
 #[cfg(not(target_arch = "x86_64"))]
 const OLD: [c_long; 0] = [];
 
-/// The bit by which x86-64 marks calls of its 32-bit-pointer variant; such a call is the same call.
+/// Bit that marks system calls of the x32 variant of x86-64; such a call is otherwise the same.
 #[cfg(target_arch = "x86_64")]
 const VARIANT: c_long = 0x4000_0000;
 #[cfg(not(target_arch = "x86_64"))]
 const VARIANT: c_long = 0;
 
-/// Commands to open files that change attributes or type into a terminal: `FS_IOC_SETFLAGS`, its 32-bit variant,
-/// `FS_IOC_FSSETXATTR`, `TIOCSTI` and `TIOCLINUX`.
+/// Commands to open files that change attributes or type into a terminal: `FS_IOC_SETFLAGS`, its 32-bit
+/// variant, `FS_IOC_FSSETXATTR`, `TIOCSTI` and `TIOCLINUX`.
 const FORBIDDEN_IOCTLS: [u64; 5] = [0x4008_6602, 0x4004_6602, 0x401c_5820, 0x5412, 0x541c];
 
-/// Whether the kernel accepts the filter.
+/// Returns true if the kernel accepts the filter.
 pub(super) fn works() -> bool {
-    // The filter stays in force for a thread as long as the thread lives.
+    // The filter stays in force for the lifetime of the thread, so the trial runs on its own thread.
     let trial = thread::Builder::new().name("seal".to_owned()).spawn(apply);
     trial.is_ok_and(|trial| trial.join().is_ok_and(|applied| applied.is_ok()))
 }
 
-/// Puts the filter in force for the calling thread and everything that it starts.
+/// Enforces the filter for the calling thread and everything it starts.
 pub(super) fn apply() -> io::Result<()> {
     let program = program().map_err(io::Error::other)?;
     apply_filter(&program).map_err(io::Error::other)

@@ -1,4 +1,4 @@
-//! Real programs behind real rules. Where the kernel has none, they must not run at all.
+//! Real programs with real restrictions. Where the kernel supports none, they must not run at all.
 
 use std::fs;
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use crate::process::{Bounds, Done, Error, Exit, Spec, Spool, run, start};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// A project with something precious beside it.
+/// A project with a file beside it that must not change.
 struct World {
     outer: TempDir,
     project: PathBuf,
@@ -40,7 +40,7 @@ impl World {
         spec
     }
 
-    /// Runs a command; nothing where the kernel cannot restrict it, after a look that it did not run.
+    /// Runs a command. Returns `None` where the kernel cannot restrict it, after checking that it did not run.
     async fn run(&self, command: &str, sandbox: Sandbox) -> Option<Done> {
         let needed = if sandbox.network { Support::Files } else { Support::Network };
         let able = sandbox.support >= needed;
@@ -92,7 +92,7 @@ async fn a_program_writes_inside_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn what_a_program_needs_to_work_still_works() {
+async fn ordinary_work_is_possible_in_the_sandbox() {
     let world = World::new();
     let command = "cat ../precious; echo; echo gone >/dev/null; echo told >/dev/stderr; head -c 0 /dev/urandom; \
                    cat <<<text; diff <(echo a) <(echo a); exit 3";
@@ -102,7 +102,7 @@ async fn what_a_program_needs_to_work_still_works() {
 }
 
 #[tokio::test]
-async fn without_a_writable_place_nothing_is_written() {
+async fn without_a_writable_path_nothing_is_written() {
     let world = World::new();
     let sandbox = Sandbox { writable: Vec::new(), ..world.sandbox(true) };
     let Some(done) = world.run("ls .. >/dev/null && touch here", sandbox).await else { return };
@@ -112,7 +112,7 @@ async fn without_a_writable_place_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn the_network_is_there_unless_it_was_to_be_away() {
+async fn the_network_is_restricted_only_on_request() {
     let world = World::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -163,7 +163,7 @@ async fn a_sealed_program_only_reads_and_prints() {
 }
 
 #[tokio::test]
-async fn nobody_else_is_restricted() {
+async fn other_processes_are_not_restricted() {
     let world = World::new();
     let Some(_) = world.run("true", Sandbox { writable: Vec::new(), ..world.sandbox(false) }).await else {
         return;
@@ -174,7 +174,7 @@ async fn nobody_else_is_restricted() {
 }
 
 #[tokio::test]
-async fn it_is_ended_like_any_other() {
+async fn a_sandboxed_program_is_ended_like_any_other() {
     let world = World::new();
     let mut spec = world.spec("sleep 600 & echo $!; wait", world.sandbox(true));
     if world.sandbox(true).support < Support::Files {
@@ -183,13 +183,13 @@ async fn it_is_ended_like_any_other() {
     spec.deadline = Duration::from_millis(300);
     let done = run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
     assert_eq!(done.exit, Exit::DeadlinePassed);
-    // One that nobody has reaped yet is as good as gone.
+    // A process that was not reaped yet counts as ended.
     let stat = fs::read_to_string(format!("/proc/{}/stat", done.output.text().trim()));
     assert!(stat.map_or(true, |stat| stat.contains(") Z ")));
 }
 
 #[tokio::test]
-async fn a_long_output_is_kept_though_the_program_may_not_write() {
+async fn long_output_is_spooled_although_the_program_may_not_write() {
     let world = World::new();
     let shelf = world.outer.path().join("shelf");
     let mut spec = world.spec("seq 20000", Sandbox { writable: Vec::new(), ..world.sandbox(true) });
@@ -203,12 +203,12 @@ async fn a_long_output_is_kept_though_the_program_may_not_write() {
 }
 
 #[tokio::test]
-async fn without_help_from_the_kernel_a_program_is_not_started() {
+async fn without_kernel_support_a_program_is_not_started() {
     let world = World::new();
     for (support, network, message) in [
-        (Support::None, true, "cannot restrict what programs write, which takes Linux 6.2"),
-        (Support::None, false, "cannot restrict what programs write, which takes Linux 6.2"),
-        (Support::Files, false, "cannot keep programs off the network, which takes Linux 6.7"),
+        (Support::None, true, "cannot restrict what programs write; that requires Linux 6.2"),
+        (Support::None, false, "cannot restrict what programs write; that requires Linux 6.2"),
+        (Support::Files, false, "cannot keep programs off the network; that requires Linux 6.7"),
     ] {
         let sandbox = Sandbox { support, ..world.sandbox(network) };
         let error =
@@ -220,7 +220,7 @@ async fn without_help_from_the_kernel_a_program_is_not_started() {
 }
 
 #[tokio::test]
-async fn a_project_that_became_a_link_opens_nothing() {
+async fn a_project_that_became_a_link_is_refused() {
     let world = World::new();
     let sandbox = world.sandbox(true);
     if sandbox.support < Support::Files {
@@ -234,7 +234,7 @@ async fn a_project_that_became_a_link_opens_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_no_reason_to_refuse() {
+async fn missing_writable_paths_are_ignored() {
     let world = World::new();
     let mut sandbox = world.sandbox(true);
     sandbox.writable.push(world.project.join("never"));
@@ -243,7 +243,7 @@ async fn what_is_not_there_is_no_reason_to_refuse() {
 }
 
 #[tokio::test]
-async fn a_program_that_stays_is_restricted_too() {
+async fn a_companion_program_is_restricted_too() {
     let world = World::new();
     let sandbox = world.sandbox(true);
     let able = sandbox.support >= Support::Files;

@@ -1,4 +1,4 @@
-//! The judge finds planted violations, and nothing in a sound round.
+//! The judge finds planted violations, and nothing in a correct round.
 
 use serde_json::json;
 

@@ -57,7 +57,7 @@ async fn file_changes_of_a_tool_belong_to_the_turn() {
     let peer = Peer::new();
     let servers = Servers::default();
     let steps = [Reply::call("c1", "peer_grow", json!({})), Reply::text("done")];
-    let mut repository = Repository::with(steps, servers.clone()).await;
+    let mut repository = Repository::with_servers(steps, servers.clone()).await;
     let mut target = serde_json::to_value(peer.target("plain")).unwrap();
     target["cwd"] = json!(repository.harness.project.path());
     servers.add("peer", serde_json::from_value(target).unwrap()).await;

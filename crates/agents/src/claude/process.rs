@@ -1,0 +1,394 @@
+//! One running Claude Code.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use engine::session::Turn;
+use protocol::agent_event::Answer;
+use protocol::config::PermissionMode;
+use protocol::{MessageError, MessageWithParts, Millis, Todo, TurnEnd};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::translate::{self, Translator};
+use super::wire::{self, Permit, Segment, State};
+use super::{content, permit};
+use crate::external::child::Words;
+use crate::external::{Broken, Child, Heard, Input, Joining, Kept, Options, Phase, Process, Rested, Signal};
+use crate::roster::DEFAULT_MODEL;
+
+/// Lines that are kept of its output between turns. The newest matter, because they tell what it has begun.
+const MAX_UNREAD: usize = 256;
+
+/// Timeout for the line that explains why it works by itself.
+const EXPLAIN: Duration = Duration::from_millis(200);
+
+/// The text of a wake-up without an explanation.
+const UNASKED: &str = "The agent went on by itself.";
+
+/// Claude Code's error when the conversation to resume does not exist.
+const FORGOTTEN: &str = "No conversation found";
+
+/// Settings that can change between the turns of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Manner {
+    /// The model; none for Claude Code's own choice.
+    model: Option<String>,
+    /// The permission mode.
+    mode: &'static str,
+}
+
+impl Manner {
+    fn of(options: &Options, turn: &Turn) -> Self {
+        let model = Some(turn.model.model_id.clone()).filter(|model| model != DEFAULT_MODEL);
+        let mode = match options.program.mode {
+            _ if turn.agent == "plan" => "plan",
+            PermissionMode::Ask => "default",
+            PermissionMode::AcceptEdits => "acceptEdits",
+            PermissionMode::Bypass => "bypassPermissions",
+            PermissionMode::Plan => "plan",
+        };
+        Self { model, mode }
+    }
+}
+
+/// The state of the current turn.
+#[derive(Debug, Default)]
+struct Progress {
+    /// A line belongs to this turn.
+    has_begun: bool,
+    /// The last segment that ended, if none has begun since.
+    segment: Option<Segment>,
+    is_idle: bool,
+    /// The user refused a request of the agent itself.
+    has_refused: bool,
+    is_interrupted: bool,
+    /// The turn was ended without the word of the process.
+    is_doubtful: bool,
+}
+
+/// A request of Claude Code.
+#[derive(Debug)]
+pub struct Request {
+    id: String,
+    permit: Permit,
+}
+
+/// One process with one conversation.
+#[derive(Debug)]
+pub struct ClaudeProcess {
+    child: Child,
+    directory: PathBuf,
+    translator: Translator,
+    /// Lines that arrived between turns.
+    unread: VecDeque<Heard>,
+    /// Lines to be written.
+    queue: VecDeque<Value>,
+    manner: Manner,
+    /// It reports its state, so a result does not end a turn.
+    has_states: bool,
+    /// The number of control requests so far.
+    controls: u64,
+    turn: Progress,
+}
+
+impl ClaudeProcess {
+    /// Starts a process that resumes the conversation with this id, or begins a new one.
+    pub(super) fn start(options: &Options, turn: &Turn, resume: Option<&str>) -> Result<Self, MessageError> {
+        let manner = Manner::of(options, turn);
+        let fixed = [
+            "-p",
+            "--input-format",
+            "stream-json",
+            "--output-format",
+            "stream-json",
+            "--include-partial-messages",
+            "--verbose",
+            "--permission-prompt-tool",
+            "stdio",
+            "--permission-mode",
+            manner.mode,
+        ];
+        let mut args: Vec<String> = fixed.map(str::to_owned).into();
+        for (option, value) in [("--model", manner.model.as_deref()), ("--resume", resume)] {
+            args.extend(value.into_iter().flat_map(|value| [option.to_owned(), value.to_owned()]));
+        }
+        let mut launch = options.launch(&turn.session.directory, args);
+        launch.environment.push(("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".into(), "1".into()));
+        let child = Child::start(&launch).map_err(|failure| MessageError::unknown(failure.to_string()))?;
+        let mut process = Self {
+            child,
+            translator: Translator::new(launch.directory.clone()),
+            directory: launch.directory,
+            unread: VecDeque::new(),
+            queue: VecDeque::new(),
+            manner,
+            has_states: false,
+            controls: 0,
+            turn: Progress::default(),
+        };
+        process.control(&json!({ "subtype": "initialize", "hooks": null, "forwardSubagentText": true }));
+        Ok(process)
+    }
+
+    /// Takes over the todo list of a resumed conversation.
+    pub(super) fn remember(&mut self, todos: Vec<Todo>) {
+        self.translator.remember(todos);
+    }
+
+    /// Applies the model and permission mode of a turn.
+    pub(super) fn configure(&mut self, options: &Options, turn: &Turn) {
+        let manner = Manner::of(options, turn);
+        if self.manner.model != manner.model {
+            let model = manner.model.as_deref().unwrap_or(DEFAULT_MODEL);
+            self.control(&json!({ "subtype": "set_model", "model": model }));
+        }
+        if self.manner.mode != manner.mode {
+            self.control(&json!({ "subtype": "set_permission_mode", "mode": manner.mode }));
+        }
+        self.manner = manner;
+    }
+
+    fn control(&mut self, request: &Value) {
+        self.controls += 1;
+        self.queue.push_back(wire::control(&format!("baton-{}", self.controls), request));
+    }
+
+    /// Tells whether an unread line begins a turn.
+    fn has_begun_by_itself(&self) -> bool {
+        self.unread.iter().any(begins)
+    }
+
+    /// The summary of the background task that made it continue.
+    fn reason(&self) -> Option<&str> {
+        self.unread.iter().rev().find_map(|heard| match heard {
+            Heard::Json(line) if line.get("subtype")? == "task_notification" => line.get("summary")?.as_str(),
+            _ => None,
+        })
+    }
+
+    fn apply(&mut self, signal: translate::Signal, out: &mut Vec<Signal<Request>>) {
+        use translate::Signal as Said;
+        match signal {
+            Said::Say(child, event) => out.push(Signal::Emit(child, event)),
+            Said::Born { parent, birth } => out.push(Signal::ChildStarted(parent, birth)),
+            Said::Ended { child, end } => out.push(Signal::ChildEnded(child, end)),
+            Said::Named(note) => out.push(Signal::Note(note)),
+            Said::State(state) => self.state(state, out),
+            Said::Working => self.working(None, out),
+            Said::Segment(segment) => self.working(Some(segment), out),
+            Said::Permit { id, permit, child } => {
+                self.turn.has_begun = true;
+                let ask = permit::ask(&permit, &self.directory);
+                out.push(Signal::Asked { id: id.clone(), child, ask, request: Request { id, permit } });
+            }
+            Said::Dropped { id } => out.push(Signal::Withdrawn(id)),
+            Said::Unable { id } => self.queue.push_back(wire::refusal(&id)),
+            Said::Answered { id, error: Some(error) } => {
+                tracing::warn!(id, error, "Claude Code refused a control request");
+            }
+            Said::Strange(reason) => out.push(Signal::Noise(reason)),
+            Said::Answered { .. } | Said::Notified(_) => {}
+        }
+    }
+
+    fn working(&mut self, segment: Option<Segment>, out: &mut Vec<Signal<Request>>) {
+        (self.turn.has_begun, self.turn.segment) = (true, segment);
+        out.push(Signal::Working);
+    }
+
+    fn state(&mut self, state: State, out: &mut Vec<Signal<Request>>) {
+        self.has_states = true;
+        match state {
+            // An idle before the first line of this turn belongs to the previous one.
+            State::Idle => self.turn.is_idle = self.turn.has_begun,
+            State::Running => {
+                self.turn.is_idle = false;
+                self.working(None, out);
+            }
+            State::RequiresAction | State::Unknown => {}
+        }
+    }
+
+    /// Tells whether the turn has ended. Subagents keep it open unless the user has stopped the turn.
+    fn has_ended(&self) -> bool {
+        let is_over = if self.has_states { self.turn.is_idle } else { self.turn.segment.is_some() };
+        is_over && (self.turn.is_interrupted || !self.translator.has_children())
+    }
+
+    /// The end of the turn according to its last segment.
+    fn end(&mut self) -> Signal<Request> {
+        let segment = self.turn.segment.take().unwrap_or_default();
+        if !segment.is_error {
+            return Signal::Ended(TurnEnd::Completed);
+        }
+        if segment.was_aborted() {
+            return Signal::Ended(TurnEnd::Cancelled);
+        }
+        let message = segment.complaint();
+        if message.contains(FORGOTTEN) {
+            return Signal::Forgotten;
+        }
+        Signal::Ended(match segment.subtype.as_deref() {
+            Some("error_max_turns" | "error_max_budget_usd") => TurnEnd::Budget { message },
+            _ => TurnEnd::Error(MessageError::unknown(message)),
+        })
+    }
+}
+
+impl Process for ClaudeProcess {
+    type Frame = Heard;
+    type Request = Request;
+
+    async fn next(&mut self) -> Result<Heard, Broken> {
+        if let Some(heard) = self.unread.pop_front() {
+            return Ok(heard);
+        }
+        let input = self.child.input().clone();
+        loop {
+            tokio::select! {
+                biased;
+                () = write(&input, &mut self.queue), if !self.queue.is_empty() => {}
+                heard = self.child.next() => return heard.map_err(Broken::gone),
+            }
+        }
+    }
+
+    fn interpret(&mut self, frame: Heard, now: Millis) -> Vec<Signal<Request>> {
+        let line = match frame {
+            Heard::Json(line) => line,
+            Heard::Noise { text, why } => return vec![Signal::Noise(format!("{why}: {text}"))],
+        };
+        let mut out = Vec::new();
+        for signal in self.translator.hear(line, now) {
+            self.apply(signal, &mut out);
+        }
+        if self.has_ended() {
+            out.push(self.end());
+        }
+        out
+    }
+
+    fn prompt(&mut self, turn: &Turn, prompt: &MessageWithParts) {
+        // After a restart the conversation holds the prompt and waits for an answer that the user has given meanwhile.
+        let blocks = if turn.resumed().is_some() { content::go_on() } else { content::blocks(prompt) };
+        self.queue.push_back(wire::prompt(&blocks));
+    }
+
+    fn take_up(&mut self, _: &Turn) -> bool {
+        self.has_begun_by_itself()
+    }
+
+    fn joining(&self) -> Joining {
+        if self.has_states { Joining::Joins } else { Joining::Waits }
+    }
+
+    fn join(&mut self, prompt: &MessageWithParts) {
+        self.queue.push_back(wire::prompt(&content::blocks(prompt)));
+        (self.turn.segment, self.turn.is_idle) = (None, false);
+    }
+
+    fn answer(&mut self, child: Option<&str>, request: Request, answer: Answer) -> bool {
+        let reply = permit::reply(request.id, &request.permit, answer);
+        self.queue.push_back(wire::answer(&reply.id, &reply.response));
+        self.turn.has_refused |= reply.refused && child.is_none();
+        reply.refused
+    }
+
+    fn stop_child(&mut self, child: &str) {
+        if let Some(task) = self.translator.task_of(child) {
+            let request = json!({ "subtype": "stop_task", "task_id": task });
+            self.control(&request);
+        }
+    }
+
+    fn interrupt(&mut self) -> bool {
+        self.turn.is_interrupted = true;
+        self.control(&json!({ "subtype": "interrupt" }));
+        true
+    }
+
+    fn phase(&self) -> Phase {
+        let is_settling = self.turn.segment.is_some() && !self.translator.has_busy_children();
+        match (&self.turn.segment, self.turn.has_begun) {
+            _ if self.turn.has_refused || is_settling => Phase::Ending,
+            (None, false) => Phase::Starting,
+            _ => Phase::Working,
+        }
+    }
+
+    /// A segment without a following idle is still the end, but the process is not trusted with another turn.
+    fn conclude(&mut self) -> Vec<Signal<Request>> {
+        self.turn.is_doubtful = !self.turn.is_idle;
+        vec![self.end()]
+    }
+
+    fn finish(&mut self) -> bool {
+        let has_left_work = self.turn.is_interrupted && self.translator.has_background();
+        let is_reusable = !has_left_work && !self.turn.is_doubtful;
+        self.translator.reset();
+        self.queue.clear();
+        self.turn = Progress::default();
+        is_reusable
+    }
+
+    fn last_words(&self) -> Words {
+        self.child.words()
+    }
+}
+
+impl Kept for ClaudeProcess {
+    async fn rest(&mut self) -> Rested {
+        loop {
+            let heard = if self.has_begun_by_itself() {
+                match timeout(EXPLAIN, self.child.next()).await {
+                    Ok(heard) => heard,
+                    Err(_) => break,
+                }
+            } else {
+                self.child.next().await
+            };
+            match heard {
+                Ok(heard) => {
+                    if self.unread.len() >= MAX_UNREAD && !self.has_begun_by_itself() {
+                        self.unread.pop_front();
+                    }
+                    self.unread.push_back(heard);
+                }
+                Err(failure) if !self.has_begun_by_itself() => return Rested::Ended(failure.to_string()),
+                Err(_) => break,
+            }
+            let is_explained = self.reason().is_some() || self.unread.len() > MAX_UNREAD;
+            if self.has_begun_by_itself() && is_explained {
+                break;
+            }
+        }
+        Rested::Woke(self.reason().unwrap_or(UNASKED).to_owned())
+    }
+
+    fn is_working(&self) -> bool {
+        self.translator.has_background()
+    }
+
+    async fn stop(self) {
+        self.child.stop().await;
+    }
+}
+
+/// Writes the queued lines. A line leaves the queue once it is accepted, so nothing is lost if the future is dropped.
+async fn write(input: &Input, queue: &mut VecDeque<Value>) {
+    while let Some(line) = queue.front() {
+        input.say(line).await;
+        queue.pop_front();
+    }
+}
+
+/// Tells whether a line begins a turn.
+fn begins(heard: &Heard) -> bool {
+    let Heard::Json(line) = heard else { return false };
+    match line.get("subtype").and_then(Value::as_str) {
+        Some("session_state_changed") => line.get("state").is_some_and(|state| state == "running"),
+        subtype => subtype == Some("init"),
+    }
+}

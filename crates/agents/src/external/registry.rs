@@ -1,0 +1,114 @@
+//! The meeting point of parents and children: a parent asks the engine for a child session and leaves here what the turn of
+//! the child needs.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use engine::ports::ChildSpec;
+use engine::session::{Child, Turn};
+use protocol::{Session, SessionId};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::ChildLink;
+
+/// Timeout for the turn of a child to receive its link.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Children that are being started, each with the data for its turn.
+pub struct ChildRegistry<T = ChildLink> {
+    state: Mutex<State<T>>,
+    changed: Notify,
+}
+
+struct State<T> {
+    /// The number of children that each parent is starting.
+    expected: HashMap<SessionId, usize>,
+    /// The data for each child, by its session.
+    started: HashMap<SessionId, T>,
+}
+
+impl<T> Default for ChildRegistry<T> {
+    fn default() -> Self {
+        let state = State { expected: HashMap::new(), started: HashMap::new() };
+        Self { state: Mutex::new(state), changed: Notify::new() }
+    }
+}
+
+impl<T> fmt::Debug for ChildRegistry<T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("ChildRegistry")
+            .field("started", &self.state().started.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> ChildRegistry<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        // Every change is complete in itself, so a poisoned lock holds no broken state.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts or resumes a child session for a subagent that is at work already, with the agent and model of its parent.
+    pub async fn start(
+        &self,
+        turn: &Turn,
+        title: String,
+        prompt: String,
+        resume: Option<SessionId>,
+        child: T,
+    ) -> Result<Child, String> {
+        let parent = &turn.session.id;
+        let spec = ChildSpec {
+            prompt: if prompt.is_empty() { title.clone() } else { prompt },
+            title,
+            agent: Some(turn.agent.clone()),
+            model: Some(turn.model.clone()),
+            resume,
+        };
+        *self.state().expected.entry(parent.clone()).or_default() += 1;
+        let started = turn.start_child(spec).await;
+        self.settle(parent, started.as_ref().ok().map(|started| (started.session().clone(), child)));
+        started
+    }
+
+    /// Stores the data of a child that was started, and wakes the turns that wait for theirs.
+    fn settle(&self, parent: &SessionId, child: Option<(SessionId, T)>) {
+        let mut state = self.state();
+        state.started.extend(child);
+        if let Some(expected) = state.expected.get_mut(parent) {
+            *expected = expected.saturating_sub(1);
+            if *expected == 0 {
+                state.expected.remove(parent);
+            }
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    fn started(&self, child: &SessionId) -> Option<T> {
+        self.state().started.remove(child)
+    }
+
+    /// The data for the turn of a session, if the session is one of the children.
+    pub async fn take(&self, session: &Session) -> Option<T> {
+        let parent = session.parent_id.as_ref()?;
+        let found = async {
+            loop {
+                let mut changed = std::pin::pin!(self.changed.notified());
+                // From here on no notification is missed.
+                changed.as_mut().enable();
+                if let Some(data) = self.started(&session.id) {
+                    return Some(data);
+                }
+                if !self.state().expected.contains_key(parent) {
+                    return None;
+                }
+                changed.await;
+            }
+        };
+        timeout(PATIENCE, found).await.ok().flatten()
+    }
+}

@@ -1,0 +1,271 @@
+//! The plugins of a directory: the host process that runs them, their hooks and their tools.
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use ::agents::native::{BroughtCall, BroughtOutput, BroughtTool, Counter, Toolbox};
+use ::plugins::{
+    Chain, Link,
+    host::{Context, Desk, Host, Limits, Logins, Member, Outcome, Reporter, Runtime, ToolCall, Wish},
+};
+use engine::{
+    bus::Place,
+    ports::hooks::{Hooks, NoHooks},
+};
+use futures::future::{BoxFuture, FutureExt};
+use protocol::{
+    Extra,
+    config::{Config, Plugin},
+    part::FilePart,
+};
+use serde_json::json;
+use server::project::Projects;
+use store::files::{
+    self,
+    auth::{AuthFile, spelled},
+};
+use tokio::task::spawn_blocking;
+
+use crate::{hidden, patches::Patches, providers, services::Services, settings::Settings};
+
+/// A caller that needs a directory waits this long for its plugins to load. Plugins that load later take effect with the
+/// next prompt.
+const LOADING: Duration = Duration::from_secs(10);
+/// The directory below the cache that holds the packages of plugins.
+const PACKAGES: &str = "plugins";
+
+#[derive(Debug, Clone)]
+pub(crate) struct Plugins {
+    host: Option<Host>,
+    hooks: SharedHooks,
+    /// The configuration before plugins changed it.
+    written: Config,
+    /// The plugins to run.
+    wanted: Vec<Plugin>,
+    /// The host process whose changes of configuration and providers are part of this project.
+    applied: Option<u64>,
+}
+
+/// Hooks that successive projects of a directory share.
+#[derive(Clone)]
+struct SharedHooks(Arc<dyn Hooks>);
+
+impl fmt::Debug for SharedHooks {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Hooks")
+    }
+}
+
+impl Plugins {
+    /// Starts the plugins of a directory. Keeps the running host process of `before` if the configuration is the same.
+    pub(crate) async fn start(services: &Services, settings: &Settings, before: Option<&Self>) -> Self {
+        let written = settings.loaded.config.clone();
+        let wanted = wanted(settings);
+        let same = before.filter(|before| before.wanted == wanted && before.written == written);
+        let (host, hooks) = match same.filter(|before| before.host.is_some()) {
+            Some(before) => (before.host.clone(), before.hooks.clone()),
+            None => start(services, settings, &wanted).await,
+        };
+        Self { host, hooks, written, wanted, applied: None }
+    }
+
+    /// Returns true if the directory has plugins to run.
+    pub(crate) fn are_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Returns the host process, if the directory has plugins and the server has an address.
+    pub(crate) fn host(&self) -> Option<&Host> {
+        self.host.as_ref()
+    }
+
+    /// Returns true while the host process is starting.
+    pub(crate) fn are_loading(&self) -> bool {
+        self.host.as_ref().is_some_and(Host::is_starting)
+    }
+
+    /// Applies the changes that plugins make to the configuration, if they load in time.
+    pub(crate) async fn change(&mut self, settings: &mut Settings) {
+        let Some(host) = &self.host else { return };
+        if host.settled(LOADING).await
+            && let Some(changed) = host.config()
+        {
+            let (config, wrong) = files::amend(&settings.loaded, &settings.environment, &changed);
+            for key in wrong {
+                tracing::warn!(key, "a plugin wrote an invalid value into the configuration; ignoring it");
+            }
+            settings.loaded.config = config;
+            self.applied = host.life();
+        }
+    }
+
+    /// Asks plugins for their changes to providers.
+    pub(crate) async fn patches(&self, settings: &Settings) -> Patches {
+        match &self.host {
+            Some(host) => Patches::ask(host, settings).await,
+            None => Patches::default(),
+        }
+    }
+
+    /// Returns true if plugins can start now because the server has an address, or if a host process has loaded since the
+    /// project was built.
+    pub(crate) fn is_stale(&self, services: &Services) -> bool {
+        match &self.host {
+            None => self.are_wanted() && services.address.get().is_some(),
+            // A restarted process may change configuration and providers differently.
+            Some(host) => host.life().is_some_and(|life| self.applied != Some(life)),
+        }
+    }
+
+    pub(crate) fn hooks(&self) -> Arc<dyn Hooks> {
+        Arc::clone(&self.hooks.0)
+    }
+
+    /// Returns the tools of plugins for the native loop.
+    pub(crate) fn toolbox(&self, settings: &Settings) -> Option<Arc<dyn Toolbox>> {
+        let host = self.host.clone()?;
+        let shown = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let (directory, worktree) = (shown(&settings.site.directory), shown(&settings.site.worktree));
+        Some(Arc::new(PluginTools { host, directory, worktree }))
+    }
+
+    /// Ends the host process after plugins had the chance to clean up.
+    pub(crate) async fn close(&self) {
+        if let Some(host) = &self.host {
+            host.close().await;
+        }
+    }
+}
+
+/// Returns the plugins to run. The configuration of an untrusted directory lists none of its own.
+fn wanted(settings: &Settings) -> Vec<Plugin> {
+    if settings.environment.is_on("OPENCODE_PURE") {
+        return Vec::new();
+    }
+    settings.loaded.config.plugin.clone()
+}
+
+/// Starts a host process if there are plugins and a server that they can call.
+async fn start(services: &Services, settings: &Settings, wanted: &[Plugin]) -> (Option<Host>, SharedHooks) {
+    let Some(address) = services.address.get().filter(|_| !wanted.is_empty()) else {
+        return (None, SharedHooks(NoHooks::shared()));
+    };
+    let directory = settings.site.directory.to_string_lossy().into_owned();
+    let project = Projects::default().find(&directory).await;
+    let place = Place { directory: directory.into(), project: project.project.clone().into() };
+    let announcer = services.announcer.clone();
+    let time = services.clock.now();
+    let report: Reporter = Arc::new(move |text: &str| announcer.error(&place, text));
+    let host = Host::start(::plugins::host::Settings {
+        runtime: settings.environment.get("PATH").and_then(Runtime::find),
+        cache: services.places.cache.join(PACKAGES),
+        hidden: hidden::from_commands(settings, &providers::find(settings, &Patches::default())),
+        directory: settings.site.directory.clone(),
+        worktree: settings.site.worktree.clone(),
+        project: json!({
+            "id": project.project,
+            "worktree": project.worktree,
+            "vcs": project.repository.is_some().then_some("git"),
+            "time": { "created": time, "initialized": time },
+        }),
+        server_url: address.clone(),
+        authorization: services.authorization.clone(),
+        config: files::shown(&settings.loaded.config),
+        plugins: wanted.to_vec(),
+        bus: services.announcer.bus.clone(),
+        limits: limits(&settings.loaded.config),
+        report: Arc::clone(&report),
+        logins: logins(services),
+    });
+    let link = |member: Member| Link { name: member.name().to_owned(), hooks: Arc::new(member) };
+    let chain = Chain::new(host.members().into_iter().map(link).collect(), report);
+    (Some(host), SharedHooks(Arc::new(chain)))
+}
+
+/// Returns the function with which plugins read a login. It reads the file each time, because logins change.
+fn logins(services: &Services) -> Logins {
+    let auth = AuthFile::new(&services.environment, &services.places.data);
+    Arc::new(move |provider| {
+        let (auth, provider) = (auth.clone(), provider.to_owned());
+        let read = spawn_blocking(move || auth.read().ok()?.entries.get(&provider).map(spelled));
+        // A file that cannot be read has no logins.
+        async move { read.await.ok().flatten() }.boxed()
+    })
+}
+
+fn limits(config: &Config) -> Limits {
+    let usual = Limits::default();
+    let written = config.limits.as_ref().and_then(|limits| limits.hook_seconds);
+    // The hook chain has the same timeout, so a longer one would have no effect.
+    let hook = written.map_or(usual.hook, |written| written.seconds().min(usual.hook));
+    Limits { hook, turn_end: hook * 3, authorize: hook * 3, ..usual }
+}
+
+/// The tools of plugins behind the native loop's [`Toolbox`].
+struct PluginTools {
+    host: Host,
+    directory: String,
+    worktree: String,
+}
+
+impl fmt::Debug for PluginTools {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.host.fmt(out)
+    }
+}
+
+impl Toolbox for PluginTools {
+    fn tools(&self) -> Vec<BroughtTool> {
+        let tool = |about: ::plugins::host::About| BroughtTool {
+            id: about.id,
+            description: about.description,
+            schema: about.parameters,
+        };
+        self.host.tools().into_iter().map(tool).collect()
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: BroughtCall,
+        counter: &'a dyn Counter,
+    ) -> BoxFuture<'a, Result<BroughtOutput, String>> {
+        let context = Context {
+            session_id: call.session,
+            message_id: call.message,
+            agent: call.agent,
+            call_id: call.call,
+            directory: self.directory.clone(),
+            worktree: self.worktree.clone(),
+        };
+        let call = ToolCall { id: call.id, args: call.input, context };
+        async move { self.host.call(call, &ToolRequests(counter)).await.map(output) }.boxed()
+    }
+}
+
+fn output(outcome: Outcome) -> BroughtOutput {
+    let attachments = outcome.attachments.into_iter().map(|attachment| FilePart {
+        mime: attachment.mime,
+        filename: attachment.filename,
+        url: attachment.url,
+        source: None,
+        extra: Extra::new(),
+    });
+    BroughtOutput {
+        title: outcome.title,
+        text: outcome.output,
+        metadata: outcome.metadata,
+        attachments: attachments.collect(),
+    }
+}
+
+/// Passes progress and permission requests of a plugin's tool to the native loop.
+struct ToolRequests<'a>(&'a dyn Counter);
+
+impl Desk for ToolRequests<'_> {
+    fn progress(&self, title: Option<String>, metadata: Extra) -> BoxFuture<'_, ()> {
+        self.0.progress(title, metadata)
+    }
+
+    fn ask(&self, wish: Wish) -> BoxFuture<'_, Result<(), String>> {
+        self.0.permission(wish.permission, wish.patterns, wish.always, wish.metadata)
+    }
+}

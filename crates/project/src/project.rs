@@ -1,0 +1,208 @@
+//! The runtime of one directory: its settings, providers, agents, plugins and MCP servers.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use ::agents::{
+    Missing, Roster,
+    native::{self, Native, mcp::Servers},
+    roster::External,
+};
+use engine::{bus::Place, ports::Hooks};
+use llm::demo;
+use protocol::config::Config;
+use server::{Instance, instance::Invalid};
+use store::files::{commands, redacted};
+
+use crate::{
+    agents, external, hidden, hooks, listing,
+    mcp::{self, ListedServers},
+    options,
+    patches::Patches,
+    plugins::Plugins,
+    providers::{self, Providers},
+    services::Services,
+    settings::Settings,
+    trust,
+};
+
+/// Everything that follows from a directory's configuration. It is immutable: a changed configuration builds another
+/// project, and running turns keep theirs.
+#[derive(Debug)]
+pub(crate) struct Project {
+    pub(crate) settings: Arc<Settings>,
+    /// The view of the server's routes.
+    pub(crate) instance: Arc<Instance>,
+    /// Chooses agent, model and runner of a prompt.
+    pub(crate) roster: Roster,
+    /// The native loop of the roster, which lists its tools.
+    pub(crate) native: Native,
+    pub(crate) mcp: Servers,
+    pub(crate) plugins: Plugins,
+    hooks: HookChain,
+}
+
+/// The hooks of the directory, built by the first caller that needs them.
+#[derive(Default)]
+struct HookChain(OnceLock<Arc<dyn Hooks>>);
+
+impl fmt::Debug for HookChain {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("HookChain")
+    }
+}
+
+impl Project {
+    /// Reads the configuration of a directory and builds its project. Plugins, MCP servers and external agents of the
+    /// project `before` keep running if their part of the configuration is the same.
+    ///
+    /// Plugins may call the server while they load, or while they are asked about providers. To answer them, `interim`
+    /// receives a project without plugins, or the one before.
+    pub(crate) async fn read(
+        services: &Services,
+        directory: &str,
+        before: Option<Arc<Self>>,
+        interim: impl Fn(Arc<Self>) + Send,
+    ) -> Result<Self, Invalid> {
+        let mut settings = Settings::read(services, directory.into()).await?;
+        let running = before.as_ref().map(|before| &before.plugins);
+        let mut plugins = Plugins::start(services, &settings, running).await;
+        let mut before = before;
+        if plugins.are_loading() {
+            let patches = Patches::default();
+            let without =
+                Self::build(services, settings.clone(), plugins.clone(), &patches, before.as_deref());
+            before = Some(Arc::new(without.await?));
+        }
+        if let Some(before) = before.as_ref().filter(|_| plugins.host().is_some()) {
+            interim(Arc::clone(before));
+        }
+        plugins.change(&mut settings).await;
+        let patches = plugins.patches(&settings).await;
+        Self::build(services, settings, plugins, &patches, before.as_deref()).await
+    }
+
+    async fn build(
+        services: &Services,
+        settings: Settings,
+        plugins: Plugins,
+        patches: &Patches,
+        before: Option<&Self>,
+    ) -> Result<Self, Invalid> {
+        let settings = Arc::new(settings);
+        let providers = providers::find(&settings, patches);
+        let (config, directory) = (&settings.loaded.config, settings.site.directory.to_string_lossy());
+        let same = before.filter(|before| before.settings.loaded.config.mcp == config.mcp);
+        let mcp = match same {
+            Some(before) => before.mcp.clone(),
+            None => {
+                let hidden = hidden::from_commands(&settings, &providers);
+                mcp::servers(&services.announcer, &directory, config, hidden).await
+            }
+        };
+        let external = match before.filter(|before| has_same_agents(&before.settings, &settings)) {
+            Some(before) => before.roster.external.clone(),
+            None => external::runners(services, &settings)?,
+        };
+        let instance = Instance {
+            mcp: Some(Arc::new(ListedServers::new(mcp.clone(), &settings))),
+            ..instance(services, &settings, &providers, &external)
+        };
+        let (roster, native) =
+            roster(services, &settings, &instance, providers, mcp.clone(), external, &plugins);
+        let (instance, hooks) = (Arc::new(instance), HookChain::default());
+        Ok(Self { settings, instance, roster, native, mcp, plugins, hooks })
+    }
+
+    /// Returns true if the project would be built differently now.
+    pub(crate) async fn is_stale(&self, services: &Services) -> bool {
+        self.plugins.is_stale(services) || self.settings.is_stale().await
+    }
+
+    /// Returns the warning for the user if parts of the configuration are withheld.
+    pub(crate) fn warning(&self) -> Option<String> {
+        trust::warning(&self.settings.site.directory, &self.settings.loaded.withheld)
+    }
+
+    /// Returns the hooks of this directory.
+    pub(crate) fn hooks(&self, services: &Services, place: impl FnOnce() -> Place) -> Arc<dyn Hooks> {
+        Arc::clone(self.hooks.0.get_or_init(|| hooks::chain(services, self, place())))
+    }
+}
+
+/// Returns true if external agents are configured alike, so that their processes can keep running.
+fn has_same_agents(one: &Settings, other: &Settings) -> bool {
+    let about = |settings: &Settings| {
+        let Config { agents, acp, snapshot, budget, permission, mcp, sandbox, .. } =
+            settings.loaded.config.clone();
+        (agents, acp, snapshot, budget, permission, mcp, sandbox)
+    };
+    about(one) == about(other)
+}
+
+fn instance(
+    services: &Services,
+    settings: &Settings,
+    providers: &Providers,
+    external: &[Arc<dyn External>],
+) -> Instance {
+    let config = redacted(&settings.loaded.config);
+    let demo_default = (demo::PROVIDER.to_owned(), demo::BATON.to_owned());
+    let defaults = providers
+        .listed()
+        .filter_map(|usable| Some((usable.provider.id.clone(), usable.provider.default_model()?.id.clone())));
+    let listed = providers.listed().map(|usable| listing::usable(usable, &config));
+    let others = external.iter().map(|external| listing::external(external.about()));
+    let other_defaults = external.iter().map(|external| {
+        let about = external.about();
+        (about.id.clone(), about.models.first().cloned().unwrap_or_default())
+    });
+    let skills: Vec<_> = settings.skills.values().cloned().collect();
+    Instance {
+        providers: listed.chain(others).chain([listing::demo(&services.demo)]).collect(),
+        default_models: defaults.chain(other_defaults).chain([demo_default]).collect(),
+        agents: agents::all(&settings.environment, &settings.loaded.config, external),
+        commands: native::commands::all(commands(&settings.loaded.config), &skills),
+        skills,
+        hidden: hidden::from_commands(settings, providers),
+        config,
+        mcp: None,
+    }
+}
+
+fn roster(
+    services: &Services,
+    settings: &Arc<Settings>,
+    instance: &Instance,
+    providers: Providers,
+    mcp: Servers,
+    external: Vec<Arc<dyn External>>,
+    plugins: &Plugins,
+) -> (Roster, Native) {
+    let default = providers.default_choice();
+    let mut models = providers.into_models(&services.client);
+    models.insert(demo::PROVIDER.to_owned(), services.demo.clone());
+    let model = providers::default_model(&settings.loaded.config, default, &models, &external);
+    let (agents, hidden) = (instance.agents.clone(), instance.hidden.clone());
+    let options = options::native(services, settings, agents, &models, &external, hidden);
+    let tools = native::ToolOptions { toolbox: plugins.toolbox(settings), ..options.tools };
+    let options =
+        native::Options { mcp: mcp.clone(), tools, providers: instance.providers.clone(), ..options };
+    let native = Native::new(models.clone(), services.clock.clone(), services.random.clone(), options);
+    let about = Arc::clone(settings);
+    let missing: Missing = Arc::new(move |provider| providers::missing(&about, provider));
+    let roster = Roster {
+        agents: instance.agents.clone(),
+        commands: instance.commands.clone(),
+        mcp,
+        models,
+        model,
+        missing,
+        runner: Arc::new(native.clone()),
+        external,
+        continuation: options::continuation(&settings.loaded.config),
+    };
+    (roster, native)
+}
