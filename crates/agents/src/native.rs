@@ -67,7 +67,7 @@ use permission::Permissions;
 use tools::Toolset;
 
 pub use agent::built_in;
-pub(crate) use gate::{Gate, Target, edit_check, external_directory_check, root};
+pub(crate) use gate::{Access, Gate, Target, edit_check, external_directory_check, root};
 pub use instructions::{Instruction, Instructions};
 pub use options::Options;
 pub(crate) use protected::has_wildcard;

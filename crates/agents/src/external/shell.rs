@@ -59,9 +59,7 @@ fn completed(call: String, line: &str, done: &Done) -> AgentEvent {
         Exit::Code(code) => (Value::from(code), None),
         Exit::Signal(signal) => (Value::Null, Some(format!("The command was ended by signal {signal}."))),
         Exit::Cancelled => (Value::Null, Some("The user aborted the command.".to_owned())),
-        Exit::DeadlinePassed => {
-            (Value::Null, Some(format!("The command was ended after {MAX_COMMAND:?}.")))
-        }
+        Exit::DeadlinePassed => (Value::Null, Some(format!("The command was ended after {MAX_COMMAND:?}."))),
     };
     if let Some(remark) = remark {
         output = format!("{output}\n{remark}");

@@ -30,6 +30,14 @@ pub(crate) struct Target {
     pub(crate) path: PathBuf,
 }
 
+/// The use of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    /// Anything else, such as changing a file or running a command in a directory.
+    Write,
+}
+
 /// The context of a permission check: the turn, the project and the rules.
 pub(crate) struct Gate<'a> {
     pub(crate) turn: &'a Turn,
@@ -44,13 +52,13 @@ pub(crate) struct Gate<'a> {
 }
 
 impl Gate<'_> {
-    /// Resolves a path. A path outside of the project needs a permission, unless it is only read (`looks`) and lies
-    /// in a readable directory.
-    pub(crate) async fn locate(&self, path: &str, looks: bool) -> Result<PathBuf, Failure> {
+    /// Resolves a path. A path outside of the project needs a permission, unless it is only read and lies in a
+    /// readable directory.
+    pub(crate) async fn locate(&self, path: &str, access: Access) -> Result<PathBuf, Failure> {
         let (root, text) = (self.root.clone(), path.to_owned());
         let place = blocking(move || root.locate(&text)).await??;
-        let known = || looks && self.readable.iter().any(|directory| place.path.starts_with(directory));
-        if !place.inside && !known() {
+        let is_readable = || self.readable.iter().any(|directory| place.path.starts_with(directory));
+        if !(place.inside || access == Access::Read && is_readable()) {
             let parent = if place.path.is_dir() {
                 place.path.as_path()
             } else {

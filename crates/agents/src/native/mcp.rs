@@ -95,7 +95,7 @@ impl Servers {
 
     /// Connects to every enabled server, and waits for up to [`limits::MCP_WAIT`].
     pub async fn ready(&self) {
-        self.settle(limits::MCP_WAIT).await;
+        self.connect_within(limits::MCP_WAIT).await;
     }
 
     /// Returns the status of each server. Waits briefly for those that are connecting, and connects to none.
@@ -141,7 +141,7 @@ impl Servers {
 
     /// Lists the resource templates of all servers.
     async fn templates(&self) -> Vec<Template> {
-        self.settle(limits::MCP_WAIT).await;
+        self.connect_within(limits::MCP_WAIT).await;
         self.gather(|connection| async move { connection.templates().await }.boxed()).await
     }
 
@@ -171,21 +171,21 @@ impl Servers {
     }
 
     /// Connects to servers that are not connected yet and waits for those that are connecting. Returns the names of
-    /// the servers that are still connecting after `patience`.
-    pub(super) async fn settle(&self, patience: Duration) -> Vec<String> {
+    /// the servers that are still connecting after `limit`.
+    pub(super) async fn connect_within(&self, limit: Duration) -> Vec<String> {
         self.start();
-        self.wait(patience).await;
+        self.wait(limit).await;
         let servers = self.all();
         let late = servers.iter().filter(|server| server.is_connecting());
         late.map(|server| server.name.clone()).collect()
     }
 
     /// Waits for servers that are connecting.
-    async fn wait(&self, patience: Duration) {
+    async fn wait(&self, limit: Duration) {
         let servers = self.all();
         let settled = join_all(servers.iter().map(|server| server.settled()));
         // The caller goes on without the servers that are late.
-        let _ = timeout(patience, settled).await;
+        let _ = timeout(limit, settled).await;
     }
 
     /// Returns the tools of the connected servers, including those for resources.

@@ -247,7 +247,7 @@ impl<'a> Loop<'a> {
         let late = tokio::select! {
             biased;
             () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
-            late = self.inner.options.mcp.settle(limits::MCP_WAIT) => late,
+            late = self.inner.options.mcp.connect_within(limits::MCP_WAIT) => late,
         };
         if !late.is_empty() {
             let message = format!(

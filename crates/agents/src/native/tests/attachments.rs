@@ -54,7 +54,7 @@ fn prompt(parts: &Value) -> PromptInput {
 }
 
 /// Submits a prompt with these parts in a project with these files.
-async fn say(files: &[(&str, &[u8])], parts: impl Fn(&str) -> Value) -> SentPrompt {
+async fn send(files: &[(&str, &[u8])], parts: impl Fn(&str) -> Value) -> SentPrompt {
     let model = ScriptedModel::default();
     let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     for (name, content) in files {
@@ -77,7 +77,7 @@ fn file(mime: &str, url: impl Into<String>) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_text_file_is_told_as_the_read_tool_shows_it() {
-    let sent = say(&[("a.txt", b"one\ntwo\nthree\n")], |at| {
+    let sent = send(&[("a.txt", b"one\ntwo\nthree\n")], |at| {
         json!([{ "type": "text", "text": "look" }, file("text/plain", format!("{at}/a.txt?start=2&end=2"))])
     })
     .await;
@@ -99,7 +99,7 @@ async fn a_text_file_is_told_as_the_read_tool_shows_it() {
 #[tokio::test(start_paused = true)]
 async fn an_attachment_keeps_its_contents_at_the_time_of_the_prompt() {
     let mut sent =
-        say(&[("a.txt", b"before\n")], |at| json!([file("text/plain", format!("{at}/a.txt"))])).await;
+        send(&[("a.txt", b"before\n")], |at| json!([file("text/plain", format!("{at}/a.txt"))])).await;
     fs::write(sent.harness.project.path().join("a.txt"), "after\n").unwrap();
     sent.harness.submit(&sent.session, "m", "again").await;
     sent.harness.until_idle(&sent.session, Responder::Reject).await;
@@ -109,7 +109,7 @@ async fn an_attachment_keeps_its_contents_at_the_time_of_the_prompt() {
 
 #[tokio::test(start_paused = true)]
 async fn directories_pictures_and_data_are_attached() {
-    let sent = say(&[("src/main.rs", b"fn main() {}"), ("a.png", PNG)], |at| {
+    let sent = send(&[("src/main.rs", b"fn main() {}"), ("a.png", PNG)], |at| {
         json!([
             file("application/x-directory", format!("{at}/src")),
             file("image/png", format!("{at}/a.png")),
@@ -137,7 +137,7 @@ async fn a_failed_attachment_is_reported_and_the_prompt_goes_on() {
     let outside = tempfile::NamedTempFile::new().unwrap();
     fs::write(outside.path(), "a secret").unwrap();
     let outside = format!("file://{}", outside.path().canonicalize().unwrap().display());
-    let sent = say(&[(".env", b"KEY=secret"), ("b.bin", b"\x7fELF\0\0")], |at| {
+    let sent = send(&[(".env", b"KEY=secret"), ("b.bin", b"\x7fELF\0\0")], |at| {
         json!([
             file("text/plain", format!("{at}/none.txt")),
             file("text/plain", format!("{at}/.env")),

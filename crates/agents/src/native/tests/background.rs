@@ -59,7 +59,7 @@ async fn until_said(harness: &mut Harness, session: &Session, text: &str) {
 }
 
 /// Returns all text for a session's model that the user did not write.
-async fn told(harness: &Harness, session: &Session) -> Vec<String> {
+async fn reports(harness: &Harness, session: &Session) -> Vec<String> {
     let messages = harness.messages(session).await;
     let synthetic = messages
         .iter()
@@ -79,12 +79,12 @@ async fn a_turn_waits_for_its_background_hears_prompts_meanwhile_and_then_the_re
     until_said(&mut harness, &session, "first").await;
     harness.submit(&session, "small", "and?").await;
     until_said(&mut harness, &session, "second").await;
-    assert!(told(&harness, &session).await.is_empty());
+    assert!(reports(&harness, &session).await.is_empty());
     refuse(&harness, &childs).await;
     let id = session.id.clone();
     harness.until(|body| matches!(body, EventBody::SessionIdle(idle) if idle.session_id == id)).await;
     assert_eq!(harness.end(&session), EndReason::Completed);
-    let told = told(&harness, &session).await;
+    let told = reports(&harness, &session).await;
     let child = &harness.sessions.children(&session.id).await.unwrap()[0];
     assert_eq!(told.len(), 1);
     let report = format!(
@@ -124,5 +124,5 @@ async fn there_is_a_bound_to_what_works_in_the_background() {
     let tools = harness.tools(&session).await;
     let refused = tools.iter().filter(|state| matches!(state, ToolState::Error(_))).count();
     assert_eq!((tools.len(), refused), (limits::BACKGROUND + 1, 1));
-    assert_eq!(told(&harness, &session).await.len(), limits::BACKGROUND);
+    assert_eq!(reports(&harness, &session).await.len(), limits::BACKGROUND);
 }

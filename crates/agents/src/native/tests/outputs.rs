@@ -14,7 +14,7 @@ use super::tools::{calling, output};
 use crate::native::{Options, Skill, ToolOptions, built_in};
 
 /// Makes calls with small output limits and returns their states. `shelf` stores the whole outputs.
-async fn made(shelf: Option<&Path>, calls: &[(&str, Value)]) -> (Harness, Vec<ToolState>) {
+async fn run_calls(shelf: Option<&Path>, calls: &[(&str, Value)]) -> (Harness, Vec<ToolState>) {
     let tools = ToolOptions {
         output: Limits { lines: 20, bytes: 1000 },
         shelf: shelf.map(Shelf::new),
@@ -45,7 +45,8 @@ async fn a_command_shows_its_end_and_keeps_everything() {
     let shelf = directory.path().canonicalize().unwrap();
     // The first fits in memory but not into the limits, the second exceeds both.
     for count in [100, 100_000] {
-        let (_, tools) = made(Some(&shelf), &[("bash", json!({ "command": format!("seq {count}") }))]).await;
+        let (_, tools) =
+            run_calls(Some(&shelf), &[("bash", json!({ "command": format!("seq {count}") }))]).await;
         let ToolState::Completed(state) = &tools[0] else { panic!("{tools:?}") };
         let path = kept(&tools[0]).unwrap();
         assert!(path.starts_with(&shelf), "{path:?}");
@@ -71,7 +72,7 @@ async fn stored_output_can_be_read_without_asking() {
         ("grep", json!({ "pattern": "^3$", "path": path })),
         ("bash", json!({ "command": format!("wc -l {path}") })),
     ];
-    let (_, tools) = made(Some(&shelf), &calls).await;
+    let (_, tools) = run_calls(Some(&shelf), &calls).await;
     assert!(output(&tools[0]).contains("4: 4\n5: 5"), "{}", output(&tools[0]));
     assert!(output(&tools[1]).contains("Line 3: 3"), "{}", output(&tools[1]));
     assert!(output(&tools[2]).starts_with("5 "), "{}", output(&tools[2]));
@@ -79,7 +80,7 @@ async fn stored_output_can_be_read_without_asking() {
 
 #[tokio::test]
 async fn without_a_shelf_the_rest_is_lost_and_the_model_knows() {
-    let (_, tools) = made(None, &[("bash", json!({ "command": "seq 1000" }))]).await;
+    let (_, tools) = run_calls(None, &[("bash", json!({ "command": "seq 1000" }))]).await;
     assert_eq!(kept(&tools[0]), None);
     assert!(output(&tools[0]).contains("The rest was not stored"), "{}", output(&tools[0]));
 }

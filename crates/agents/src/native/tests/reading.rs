@@ -12,7 +12,7 @@ use crate::native::{Options, Skill, ToolOptions};
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and so on";
 
 /// Makes calls in a project with these files and returns their states.
-async fn made(files: &[(&str, &[u8])], calls: &[(&str, Value)]) -> (Harness, Vec<ToolState>) {
+async fn run_calls(files: &[(&str, &[u8])], calls: &[(&str, Value)]) -> (Harness, Vec<ToolState>) {
     let mut harness = Harness::with_scenarios(calling(calls), Options::default()).await;
     for (name, content) in files {
         let path = harness.project.path().join(name);
@@ -34,7 +34,7 @@ fn loaded(state: &ToolState) -> Vec<&str> {
 async fn a_picture_is_attached() {
     let files: [(&str, &[u8]); 2] = [("a.png", PNG), ("b.bin", b"\x7fELF\0\0\0")];
     let calls = [("read", json!({ "filePath": "a.png" })), ("read", json!({ "filePath": "b.bin" }))];
-    let (_, tools) = made(&files, &calls).await;
+    let (_, tools) = run_calls(&files, &calls).await;
     let ToolState::Completed(state) = &tools[0] else { panic!("{tools:?}") };
     assert_eq!((state.output.as_str(), state.title.as_str()), ("Image read successfully", "a.png"));
     let [attachment] = state.attachments.as_deref().unwrap() else { panic!("{state:?}") };
@@ -57,7 +57,7 @@ async fn instructions_beside_a_file_come_with_it_once() {
         ("read", json!({ "filePath": "src/deep/b.rs" })),
         ("read", json!({ "filePath": "src/a.rs" })),
     ];
-    let (harness, tools) = made(&files, &calls).await;
+    let (harness, tools) = run_calls(&files, &calls).await;
     let path = harness.project.path().canonicalize().unwrap().join("src/AGENTS.md");
     assert_eq!(loaded(&tools[0]), Vec::<&str>::new());
     assert_eq!(loaded(&tools[1]), [path.to_str().unwrap()]);
@@ -70,7 +70,7 @@ async fn instructions_beside_a_file_come_with_it_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_nearly_right_is_put_right() {
-    let (harness, tools) = made(&[], &[("read", json!({ "filePath": "readme.txt" }))]).await;
+    let (harness, tools) = run_calls(&[], &[("read", json!({ "filePath": "readme.txt" }))]).await;
     let meant = harness.project.path().canonicalize().unwrap().join("README.md");
     let expected = format!("Did you mean one of these?\n{}", meant.display());
     assert!(output(&tools[0]).ends_with(&expected), "{}", output(&tools[0]));
@@ -111,6 +111,6 @@ async fn a_skill_is_loaded_and_its_files_can_be_read() {
 
 #[tokio::test(start_paused = true)]
 async fn without_skills_there_is_no_tool_for_them() {
-    let (_, tools) = made(&[], &[("skill", json!({ "name": "forms" }))]).await;
+    let (_, tools) = run_calls(&[], &[("skill", json!({ "name": "forms" }))]).await;
     assert!(output(&tools[0]).contains("unavailable tool 'skill'"), "{}", output(&tools[0]));
 }

@@ -80,7 +80,7 @@ async fn an_unanswered_request_blocks_the_turn_in_the_end() {
 async fn a_model_that_alternates_between_two_calls_is_stopped() {
     let call = |path: &str| ("read", serde_json::json!({ "filePath": path }));
     let calls: Vec<_> = (0..10).map(|number| call(if number % 2 == 0 { "README.md" } else { "." })).collect();
-    let (harness, session, tools) = super::tools::made(&calls, &[], Responder::Reject).await;
+    let (harness, session, tools) = super::tools::run_calls(&calls, &[], Responder::Reject).await;
     assert_eq!(harness.end(&session), EndReason::Blocked);
     assert!(harness.story(&session.id).contains("permission.asked(doom_loop [\"read\"])"));
     // Three rounds: the sixth call is the one that is asked about.

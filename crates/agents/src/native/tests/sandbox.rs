@@ -22,7 +22,11 @@ fn sandbox(mode: SandboxMode) -> SandboxOptions {
 }
 
 /// Makes calls with all permissions in a sandbox and returns their states.
-async fn made(sandbox: SandboxOptions, model: &str, calls: &[(&str, Value)]) -> (Harness, Vec<ToolState>) {
+async fn run_calls(
+    sandbox: SandboxOptions,
+    model: &str,
+    calls: &[(&str, Value)],
+) -> (Harness, Vec<ToolState>) {
     let tools = ToolOptions { sandbox: Some(sandbox), ..ToolOptions::default() };
     let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
     let mut harness =
@@ -60,7 +64,7 @@ async fn commands_write_in_the_project_and_to_temporary_files_only() {
         bash(&format!("echo mine >{}", precious.display())),
         bash("exit 0"),
     ];
-    let (harness, tools) = made(sandbox, "calls", &calls).await;
+    let (harness, tools) = run_calls(sandbox, "calls", &calls).await;
     assert_eq!(fs::read_to_string(harness.project.path().join("made")).unwrap(), "mine\n");
     assert_eq!(fs::read_to_string(real.join("made")).unwrap(), "mine\n");
     assert_eq!(fs::read_to_string(&precious).unwrap(), "as it was");
@@ -82,7 +86,7 @@ async fn in_a_read_only_sandbox_no_tool_writes() {
         ("calls", vec![bash("echo mine >made"), ("write", write), ("edit", edit)]),
         ("gpt-5", vec![("apply_patch", json!({ "patchText": patch }))]),
     ] {
-        let (harness, tools) = made(sandbox(SandboxMode::ReadOnly), model, &calls).await;
+        let (harness, tools) = run_calls(sandbox(SandboxMode::ReadOnly), model, &calls).await;
         assert!(!harness.project.path().join("made").exists());
         assert!(fs::read_to_string(harness.project.path().join("README.md")).unwrap().contains("Fixture"));
         for (state, (name, _)) in tools.iter().zip(&calls).filter(|(_, (name, _))| *name != "bash") {
@@ -99,7 +103,7 @@ async fn reading_goes_on_in_a_read_only_sandbox() {
     let calls = [bash("cat README.md"), ("read", json!({ "filePath": "README.md" }))];
     let sandbox = sandbox(SandboxMode::ReadOnly);
     let able = sandbox.support >= Support::Files;
-    let (_, tools) = made(sandbox, "calls", &calls).await;
+    let (_, tools) = run_calls(sandbox, "calls", &calls).await;
     assert!(output(&tools[1]).contains("A small project."));
     if able {
         assert!(output(&tools[0]).contains("A small project."));
@@ -110,7 +114,7 @@ async fn reading_goes_on_in_a_read_only_sandbox() {
 async fn without_a_network_nothing_is_fetched() {
     let sandbox = SandboxOptions { network: false, ..sandbox(SandboxMode::WorkspaceWrite) };
     let calls = [("webfetch", json!({ "url": "http://127.0.0.1:9/", "format": "text" }))];
-    let (_, tools) = made(sandbox, "calls", &calls).await;
+    let (_, tools) = run_calls(sandbox, "calls", &calls).await;
     let expected = "The sandbox does not allow webfetch: the network may not be used. Do without it.";
     assert_eq!(output(&tools[0]), expected);
 }
@@ -118,7 +122,7 @@ async fn without_a_network_nothing_is_fetched() {
 #[tokio::test]
 async fn a_command_is_refused_where_the_kernel_cannot_help() {
     let sandbox = SandboxOptions { support: Support::None, ..sandbox(SandboxMode::WorkspaceWrite) };
-    let (harness, tools) = made(sandbox, "calls", &[bash("touch ran")]).await;
+    let (harness, tools) = run_calls(sandbox, "calls", &[bash("touch ran")]).await;
     let ToolState::Error(state) = &tools[0] else { panic!("{tools:?}") };
     assert!(
         state.error.starts_with("refused to start `/bin/bash` outside of its sandbox: "),
@@ -131,7 +135,7 @@ async fn a_command_is_refused_where_the_kernel_cannot_help() {
 #[tokio::test]
 async fn a_sandbox_that_is_off_needs_nothing() {
     let sandbox = SandboxOptions { support: Support::None, ..sandbox(SandboxMode::Off) };
-    let (harness, _) = made(sandbox, "calls", &[bash("touch ran; exit 1")]).await;
+    let (harness, _) = run_calls(sandbox, "calls", &[bash("touch ran; exit 1")]).await;
     assert!(harness.project.path().join("ran").exists());
 }
 

@@ -16,7 +16,7 @@ use crate::native::{Options, size};
 const MOST_BYTES: u64 = 32_000 * 4 * 2;
 
 /// Adds messages that need no answer.
-async fn say(harness: &Harness, session: &Session, texts: impl IntoIterator<Item = String>) {
+async fn submit_all(harness: &Harness, session: &Session, texts: impl IntoIterator<Item = String>) {
     for text in texts {
         let mut input = PromptInput { no_reply: Some(true), ..PromptInput::text(text) };
         input.model = Some(ModelRef::new("demo", "small"));
@@ -50,7 +50,7 @@ async fn a_conversation_that_does_not_fit_is_summarised_before_it_is_sent() {
     let model = ScriptedModel::new([Reply::text("Done.")]);
     let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     let session = harness.session().await;
-    say(&harness, &session, lines(100)).await;
+    submit_all(&harness, &session, lines(100)).await;
     ask(&mut harness, &session, "what now?").await;
     assert_eq!((harness.end(&session), idles(&harness, &session)), (EndReason::Completed, 1));
     let (summaries, steps) = (model.requests(Purpose::Compaction), model.requests(Purpose::Turn));
@@ -80,7 +80,7 @@ async fn without_summaries_a_conversation_that_cannot_fit_is_not_sent() {
     let options = Options { compaction: off, ..Options::default() };
     let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
     let session = harness.session().await;
-    say(&harness, &session, lines(100)).await;
+    submit_all(&harness, &session, lines(100)).await;
     ask(&mut harness, &session, "what now?").await;
     assert_eq!((harness.end(&session), idles(&harness, &session)), (EndReason::Error, 1));
     assert!(model.requests(Purpose::Turn).is_empty());
@@ -95,7 +95,7 @@ async fn a_summary_that_lies_further_back_than_is_read_is_still_known() {
     request.model = Some(ModelRef::new("demo", "small"));
     harness.sessions.prompt(&session.id, request).await.unwrap();
     harness.until_idle(&session, Responder::AllowOnce).await;
-    say(&harness, &session, lines(100)).await;
+    submit_all(&harness, &session, lines(100)).await;
     ask(&mut harness, &session, "what now?").await;
     assert_eq!(harness.end(&session), EndReason::Completed);
     let summaries = model.requests(Purpose::Compaction);

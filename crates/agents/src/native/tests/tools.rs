@@ -27,7 +27,7 @@ pub(super) fn named(model: &str, calls: &[(&str, Value)]) -> Scenarios {
     Scenarios::parse(&json!({ model: { "about": "test", "steps": steps } }).to_string()).unwrap()
 }
 
-pub(super) async fn made(
+pub(super) async fn run_calls(
     calls: &[(&str, Value)],
     rules: &[Rule],
     responder: Responder,
@@ -66,7 +66,7 @@ async fn an_edit_changes_the_file_and_shows_the_change() {
 #[tokio::test(start_paused = true)]
 async fn arguments_that_do_not_fit_fail_the_call_under_the_name_of_the_tool() {
     let calls = [("read", json!({ "name": "README.md" }))];
-    let (harness, _, tools) = made(&calls, &[], Responder::Reject).await;
+    let (harness, _, tools) = run_calls(&calls, &[], Responder::Reject).await;
     let [ToolState::Error(state)] = tools.as_slice() else { panic!("{tools:?}") };
     assert_eq!(
         state.error,
@@ -90,7 +90,7 @@ async fn files_are_written_read_and_listed() {
         ("read", json!({ "filePath": "src" })),
         ("edit", json!({ "filePath": "src/new.txt", "oldString": "three", "newString": "3" })),
     ];
-    let (harness, _, tools) = made(&calls, &[], Responder::Reject).await;
+    let (harness, _, tools) = run_calls(&calls, &[], Responder::Reject).await;
     let shown: Vec<&str> = tools.iter().map(output).collect();
     let directory = harness.project.path().canonicalize().unwrap();
     insta::assert_snapshot!(shown.join("\n----\n").replace(directory.to_str().unwrap(), "/project"));
@@ -107,7 +107,7 @@ async fn places_outside_are_asked_about() {
         ("bash", json!({ "command": "ls ~" })),
         ("bash", json!({ "command": "pwd", "workdir": "/" })),
     ] {
-        let (harness, session, tools) = made(&[(name, input.clone())], &[], Responder::Reject).await;
+        let (harness, session, tools) = run_calls(&[(name, input.clone())], &[], Responder::Reject).await;
         assert_eq!(harness.end(&session), EndReason::Blocked, "{name} {input}");
         assert!(matches!(&tools[..], [ToolState::Error(_)]), "{name} {input}");
         let story = harness.story(&session.id);
@@ -129,7 +129,7 @@ async fn looking_commands_run_without_asking_and_keys_are_hidden() {
 #[tokio::test]
 async fn a_command_that_takes_too_long_is_ended_and_the_model_told() {
     let calls = [("bash", json!({ "command": "echo up; sleep 60", "timeout": 300 }))];
-    let (harness, session, tools) = made(&calls, &[], Responder::AllowOnce).await;
+    let (harness, session, tools) = run_calls(&calls, &[], Responder::AllowOnce).await;
     assert_eq!(harness.end(&session), EndReason::Completed);
     assert!(
         output(&tools[0]).starts_with("up\n\n\n<shell_metadata>\nbash tool terminated"),
@@ -142,7 +142,7 @@ async fn a_command_that_takes_too_long_is_ended_and_the_model_told() {
 async fn a_forgotten_background_process_does_not_hold_the_turn() {
     let calls = [("bash", json!({ "command": "sleep 30 & echo $!" }))];
     let start = tokio::time::Instant::now();
-    let (_, _, tools) = made(&calls, &[], Responder::AllowOnce).await;
+    let (_, _, tools) = run_calls(&calls, &[], Responder::AllowOnce).await;
     assert!(start.elapsed().as_secs() < 10);
     let id = output(&tools[0]).trim().parse().unwrap();
     let spec = workspace::process::Spec::shell(&format!("kill {id}"), "/", std::time::Duration::from_secs(5));
@@ -154,7 +154,7 @@ async fn a_forgotten_background_process_does_not_hold_the_turn() {
 async fn a_rule_can_deny_and_the_model_is_told() {
     let rules = [Rule::new("edit", "*.md", Action::Deny)];
     let calls = [("write", json!({ "filePath": "README.md", "content": "" }))];
-    let (harness, session, tools) = made(&calls, &rules, Responder::AllowOnce).await;
+    let (harness, session, tools) = run_calls(&calls, &rules, Responder::AllowOnce).await;
     assert_eq!(harness.end(&session), EndReason::Completed);
     assert!(
         output(&tools[0]).starts_with("The user has specified a rule which prevents"),

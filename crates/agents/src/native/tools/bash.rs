@@ -107,7 +107,7 @@ async fn execute(
     match (confinement, &call.options.sandbox) {
         (Confinement::Sealed, _) => spec.sandbox = Some(sealed::prepare(&mut spec, call.options.kernel)),
         (Confinement::Configured, Some(sandbox)) => {
-            spec.sandbox = sandbox.around(call.turn, call.root).await?;
+            spec.sandbox = sandbox.for_command(call.turn, call.root).await?;
             spec.kept = sandbox.kept(call.root).await?;
         }
         (Confinement::Configured, None) => {}
@@ -144,7 +144,7 @@ async fn show(
     let cut = shorten(done, &end, call.options.output);
     let path = match &done.spooled {
         // The output fitted in memory, so it is not in a file yet, but it is too long for the model.
-        None if cut.is_some() && done.output.omitted() == 0 => truncate::keep(call, end.clone()).await,
+        None if cut.is_some() && done.output.omitted() == 0 => truncate::store(call, end.clone()).await,
         spooled => spooled.clone(),
     };
     let mut text = match &cut {

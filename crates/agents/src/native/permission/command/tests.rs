@@ -233,8 +233,8 @@ fn deep_and_long_lines_are_survived() {
     assert!(commands(&long)[0].opaque);
 }
 
-/// Pieces of lines that terminate in any combination: no loops, no functions, no existing programs.
-const PIECES: [&str; 44] = [
+/// Fragments of lines that terminate in any combination: no loops, no functions, no existing programs.
+const FRAGMENTS: [&str; 44] = [
     "zap",
     "zip x",
     "nop 'a b'",
@@ -284,8 +284,8 @@ const PIECES: [&str; 44] = [
 fn line(seed: u64) -> String {
     let mut dice = Dice::new(seed);
     let count = 1 + dice.roll(9);
-    let piece = |roll: u64| PIECES[usize::try_from(roll).unwrap()];
-    (0..count).map(|_| piece(dice.roll(PIECES.len() as u64))).collect()
+    let fragment = |roll: u64| FRAGMENTS[usize::try_from(roll).unwrap()];
+    (0..count).map(|_| fragment(dice.roll(FRAGMENTS.len() as u64))).collect()
 }
 
 /// Returns the names of the commands that bash tries to run.

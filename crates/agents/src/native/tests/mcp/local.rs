@@ -62,7 +62,7 @@ async fn dropping_the_handle_ends_the_program() {
 async fn tools_resources_and_prompts_have_their_names() {
     let peer = Peer::new();
     let servers = peer.servers("plain");
-    assert_eq!(servers.settle(Duration::from_secs(20)).await, [""; 0]);
+    assert_eq!(servers.connect_within(Duration::from_secs(20)).await, [""; 0]);
     let expected = ["peer_echo", "peer_fail", "peer_die", "peer_wait", "peer_grow", "peer_variables"];
     let resources = ["list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"];
     assert_eq!(names(&servers.tools()), [&expected[..], &resources[..]].concat());
@@ -121,7 +121,7 @@ async fn a_flood_of_errors_changes_nothing() {
 async fn endless_lists_of_tools_are_cut() {
     let peer = Peer::new();
     let servers = peer.servers("many");
-    servers.settle(Duration::from_secs(20)).await;
+    servers.connect_within(Duration::from_secs(20)).await;
     let tools = servers.tools();
     let brought = tools.iter().filter(|tool| tool.name().starts_with("peer_tool-")).count();
     assert!(brought > 900 && brought <= limits::MCP_LISTED, "{brought}");
@@ -200,7 +200,7 @@ async fn a_turn_that_asks_while_it_connects_does_not_wait_for_ever() {
     let peer = Peer::new();
     let servers = peer.servers("silent");
     let began = Instant::now();
-    assert_eq!(servers.settle(Duration::from_millis(50)).await, ["peer"]);
+    assert_eq!(servers.connect_within(Duration::from_millis(50)).await, ["peer"]);
     assert!(began.elapsed() < Duration::from_secs(5));
     servers.close().await;
     assert_eq!(peer.processes(), NO_PROCESSES);
