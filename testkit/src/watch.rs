@@ -2,8 +2,8 @@
 
 use anyhow::{Context as _, Result, bail};
 use futures::StreamExt as _;
+use net::sse::{Decoder, Frame};
 use protocol::Event;
-use sse::{Decoder, Frame};
 
 /// A frame of a stream with its cursor.
 #[derive(Debug, Clone)]

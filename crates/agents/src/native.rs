@@ -72,11 +72,8 @@ pub use instructions::{Instruction, Instructions};
 pub use options::Options;
 pub(crate) use protected::has_wildcard;
 pub(crate) use title::is_default;
-pub use tools::{
-    BroughtCall, BroughtOutput, BroughtTool, Counter, SandboxOptions, Skill, ToolOptions, Toolbox,
-    read_address,
-};
 pub(crate) use tools::{Failure, blocking, object, restored};
+pub use tools::{SandboxOptions, Skill, ToolOptions, read_address};
 
 /// The native loop as a runner. Cheap to clone.
 #[derive(Clone)]

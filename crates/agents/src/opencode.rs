@@ -1,8 +1,8 @@
-//! OpenCode itself as an agent, over its HTTP interface: a server that Baton starts, or one that runs already.
+//! OpenCode as an external agent, over its HTTP interface: a server that Baton starts, or one that runs already.
 //!
-//! [`wire`] makes what is sent, [`translate`] makes sense of what is heard, [`server`] starts and stops the process and
-//! [`run`] is the loop of one turn, which is over when [`ending`] says so. Subagents of OpenCode's are child sessions
-//! here; the parent's loop hears for all of them and passes on to each what is its own ([`ChildRegistry`]).
+//! `wire` makes the bodies of calls, `translate` interprets events, `server` starts and stops the process, and `run` is the
+//! loop of one turn, which has ended when `ending` says so. Subagents of OpenCode are child sessions. The parent's loop
+//! hears the events of all of them and passes them on through a [`ChildRegistry`].
 
 mod ending;
 mod pulse;
@@ -18,22 +18,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::mint::Mint;
-use engine::ports::{Clock, Random, Runner};
+use engine::ports::{Clock, Random};
 use engine::session::Turn;
-use futures::future::{BoxFuture, FutureExt};
-use protocol::TurnEnd;
 use protocol::agent::Abilities;
-use protocol::config::PermissionMode;
-use protocol::request::Rule;
+use protocol::{MessageError, TurnEnd};
 
-use crate::external::ChildRegistry;
-use crate::roster::{About, External, Program};
+use crate::external::{Agent, ChildRegistry, Condition, Context, Opened, Options, Outcome, Task};
 use pulse::Pace;
-use run::Adopted;
+use run::{ChildStream, Connection};
 use server::Server;
 pub use server::{Remote, Start};
 
-/// What works with it.
+/// Its abilities.
 pub const ABILITIES: Abilities = Abilities {
     steer: true,
     resume: true,
@@ -49,14 +45,14 @@ pub const ABILITIES: Abilities = Abilities {
     ..Abilities::LEAST
 };
 
-/// How long OpenCode may take.
+/// Timeouts for OpenCode.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
-    /// To answer a call before the turn has begun.
+    /// Until it answers a call before the turn has begun.
     call: Duration,
-    /// To be heard of again once its events have broken off. A server that is started anew needs a few seconds.
+    /// Until its events resume after they have broken off. A server that is restarted needs a few seconds.
     lost: Duration,
-    /// Before it is asked whether it is at work.
+    /// Until it is asked whether it is at work.
     pace: Pace,
 }
 
@@ -66,64 +62,71 @@ impl Default for Patience {
     }
 }
 
-/// OpenCode as a runner. Cheap to clone.
-#[derive(Clone)]
-pub struct OpenCode(Arc<Inner>);
-
-struct Inner {
-    about: About,
-    mode: PermissionMode,
-    rules: Vec<Rule>,
+/// OpenCode as an external agent.
+pub struct OpenCode {
+    options: Options,
     mint: Mint,
     server: Server,
-    registry: ChildRegistry<Adopted>,
+    children: ChildRegistry<ChildStream>,
     patience: Patience,
 }
 
 impl OpenCode {
-    /// A runner that starts a server when it is needed, or calls the one that is given.
+    /// Uses the server that is given, or starts one when it is needed.
     pub fn new(
-        about: About,
-        program: &Program,
+        options: Options,
         remote: Option<Remote>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Self {
         let server = match remote {
             Some(remote) => Server::there(remote),
-            None => Server::to_start(Start::new(program), Arc::clone(&random)),
+            None => Server::to_start(Start::new(&options.program), Arc::clone(&random)),
         };
-        Self(Arc::new(Inner {
-            about,
-            mode: program.mode,
-            rules: program.rules.clone(),
+        Self {
+            options,
             mint: Mint::new(clock, random),
             server,
-            registry: ChildRegistry::default(),
+            children: ChildRegistry::default(),
             patience: Patience::default(),
-        }))
-    }
-}
-
-impl Runner for OpenCode {
-    fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd> {
-        let inner = Arc::clone(&self.0);
-        async move { run::run(&inner, &turn).await }.boxed()
-    }
-}
-
-impl External for OpenCode {
-    fn about(&self) -> &About {
-        &self.0.about
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.0.server.close().boxed()
+        }
     }
 }
 
 impl fmt::Debug for OpenCode {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("OpenCode").field("about", &self.0.about).finish_non_exhaustive()
+        out.debug_struct("OpenCode").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Agent for OpenCode {
+    type Process = Connection;
+
+    const NAMES_SESSIONS: bool = true;
+    const COMPACTS: bool = false;
+
+    fn options(&self) -> &Options {
+        &self.options
+    }
+
+    async fn follow(&self, turn: &Turn) -> Option<TurnEnd> {
+        let stream = self.children.take(&turn.session).await?;
+        Some(run::follow_child(self, turn, stream).await)
+    }
+
+    async fn open(&self, turn: &Turn, resume: Option<&str>) -> Result<Opened<Connection>, MessageError> {
+        run::open(self, turn, resume).await.map_err(MessageError::unknown)
+    }
+
+    async fn work(&self, context: Context<'_>, connection: &mut Connection, task: Task<'_>) -> Outcome {
+        match task {
+            Task::Prompt(_) => run::work(self, context.turn, connection).await,
+            // OpenCode works only when it is prompted.
+            Task::Wake => Outcome { end: TurnEnd::Completed, process: Condition::Released },
+        }
+    }
+
+    async fn close(&self) {
+        self.server.close().await;
     }
 }

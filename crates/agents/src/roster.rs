@@ -90,7 +90,10 @@ impl Roster {
         let external = self.external.iter().map(|external| external.about().id.as_str());
         let known = self.models.keys().map(String::as_str).chain(external);
         Err(Unresolved::Model {
-            name: format!("{}/{}", model.provider_id, model.model_id),
+            name: match model.model_id.as_str() {
+                "" => model.provider_id,
+                id => format!("{}/{id}", model.provider_id),
+            },
             reason,
             known: known.map(|provider| format!("{provider}/...")).collect::<Vec<_>>().join(", "),
         })
@@ -99,6 +102,9 @@ impl Roster {
     /// Why an agent cannot work with a model, if it cannot.
     fn objection(&self, agent: &Agent, model: &ModelRef) -> Option<String> {
         let provider = model.provider_id.as_str();
+        if model.model_id.is_empty() {
+            return Some("a model is written as provider/model".to_owned());
+        }
         if let Some(own) = self.external(&agent.name)
             && own.about().id != provider
         {

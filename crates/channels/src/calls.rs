@@ -27,7 +27,7 @@ pub fn client(address: &str) -> Result<reqwest::Client, Fault> {
         return Err(refused("it must begin with http:// or https://".to_owned()));
     }
     reqwest::Client::builder()
-        .tls_backend_preconfigured(client::tls::config(&url).map_err(|error| refused(error.to_string()))?)
+        .tls_backend_preconfigured(net::tls::config_for(&url).map_err(|error| refused(error.to_string()))?)
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(CALL_TIMEOUT)
         // A redirect must not carry the token to another host.
@@ -39,22 +39,11 @@ pub fn client(address: &str) -> Result<reqwest::Client, Fault> {
 /// Maps a call without an answer to a fault. Leaves out the address, which may contain a token.
 pub fn fault(error: reqwest::Error) -> Fault {
     let is_undone = error.is_connect() || error.is_builder();
-    let reason = reason(&error.without_url());
+    let reason = net::chain(&error.without_url());
     if is_undone { Fault::Unreachable(reason) } else { Fault::Uncertain(reason) }
 }
 
-/// The error with its chain of causes.
-fn reason(error: &reqwest::Error) -> String {
-    let mut reason = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        reason = format!("{reason}: {cause}");
-        source = cause.source();
-    }
-    reason
-}
-
-/// Maps an unsuccessful answer to a fault by its status alone; an adapter may know better from the body.
+/// What an answer means that is not a success, by its status alone; a service may know better.
 pub fn refusal(status: StatusCode, headers: &HeaderMap, reason: String) -> Fault {
     match status {
         StatusCode::TOO_MANY_REQUESTS => Fault::Busy { after: retry_after(headers) },

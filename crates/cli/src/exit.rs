@@ -2,6 +2,7 @@
 
 use std::{fmt, process::ExitCode};
 
+pub(crate) use net::chain;
 use protocol::EndReason;
 
 /// Outcome of a command.
@@ -124,21 +125,6 @@ impl From<client::Error> for Failure {
             None => Self::error(text).hint("check that the server is running and that the address is right"),
         }
     }
-}
-
-/// Formats an error and its sources in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        // A transparent error has the same text as its source.
-        if !text.ends_with(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use client::{
     Client,
     streaming::{Pace, Progress},
 };
-use futures::StreamExt as _;
 use protocol::prompt::{PromptInput, SessionInput};
 
 #[tokio::main(flavor = "current_thread")]

@@ -6,7 +6,7 @@ use protocol::wire_error::WireError;
 use reqwest::{Method, RequestBuilder, Response, Url, header, redirect};
 use serde::de::DeserializeOwned;
 
-use crate::{Error, Password, tls};
+use crate::{Error, Password};
 
 /// Timeout of a call, except a blocking prompt, which takes as long as its turn.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,7 +43,7 @@ impl Client {
             return Err(invalid());
         }
         let http = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls::config(&base)?)
+            .tls_backend_preconfigured(net::tls::config_for(&base)?)
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_keepalive(KEEPALIVE)
             // A redirect must not carry the password to another host, and a local server is not behind a proxy.

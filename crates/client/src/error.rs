@@ -14,8 +14,10 @@ pub enum Error {
     /// The server could not be reached, or the connection broke.
     #[error("failed to talk to the server")]
     Transport(#[source] reqwest::Error),
-    #[error("failed to set up TLS")]
-    Tls(#[source] rustls::Error),
+    /// TLS cannot be set up at all.
+    #[error(transparent)]
+    Tls(#[from] net::tls::Error),
+    /// The server took too long.
     #[error("the server did not answer in time")]
     Timeout,
     /// The server refused the call.
@@ -45,7 +47,7 @@ pub enum Error {
     Decode(#[from] serde_json::Error),
     /// The event stream cannot be decoded any further.
     #[error(transparent)]
-    Stream(#[from] sse::Error),
+    Stream(#[from] net::sse::Error),
 }
 
 impl Error {

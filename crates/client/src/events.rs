@@ -12,9 +12,9 @@ use std::{
 };
 
 use futures::{Stream, StreamExt, stream};
+use net::sse::{self, Decoder, Frame};
 use protocol::Event;
 use reqwest::{Method, Response, header};
-use sse::{Decoder, Frame};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{

@@ -3,9 +3,9 @@
 //! Three formats are detected: lines of a recorder (`{"k": "event", "d": {…}}`, several streams per file), lines of
 //! plain events as `/event` or `/global/event` sends them, and raw server-sent events.
 
+use net::sse::{self, Decoder};
 use protocol::{Event, Millis};
 use serde_json::Value;
-use sse::Decoder;
 
 use crate::envelope::{self, Envelope};
 

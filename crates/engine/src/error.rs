@@ -1,9 +1,28 @@
 //! Errors of the engine's public calls.
 
+use std::fmt;
+
 use protocol::SessionId;
 
 use crate::ports::{self, Unresolved};
 
+/// The two kinds of requests, as errors name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestKind {
+    Permission,
+    Question,
+}
+
+impl fmt::Display for RequestKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Permission => "Permission",
+            Self::Question => "Question",
+        })
+    }
+}
+
+/// The engine's answer when it cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,8 +35,9 @@ pub enum Error {
     /// The request does not exist, or a client has already answered it.
     #[error("{kind} request not found: {id}; it may have been answered or withdrawn")]
     NoRequest {
-        /// `Permission` or `Question`.
-        kind: &'static str,
+        /// The kind that the caller asked for.
+        kind: RequestKind,
+        /// The id that the caller asked for.
         id: String,
     },
     /// The operation is not possible while a turn is running.

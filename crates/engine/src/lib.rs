@@ -14,5 +14,5 @@ pub mod session;
 pub mod sessions;
 pub mod transcript;
 
-pub use error::Error;
+pub use error::{Error, RequestKind};
 pub use sessions::{Home, Pages, Parts, Sessions, Stats, Stream, StreamItem, Submitted};

@@ -6,6 +6,7 @@ mod log;
 mod outbox;
 mod reads;
 mod runner;
+mod tools;
 mod undo;
 mod world;
 
@@ -16,6 +17,7 @@ pub use reads::{
     Cursor, Direction, Listing, OpenPrompt, Page, PartRecord, Reads, Record, Span, Stored, Stretch,
 };
 pub use runner::{ChildEnd, ChildSpec, Draft, Prepared, Resolved, Runner, Runners, Unresolved, Wanted};
+pub use tools::{ToolCall, ToolCaller, ToolInfo, ToolOutput, ToolPermission, Tools};
 pub use undo::{NoUndo, Origins, Undo, Undoing};
 pub use world::{Clock, Random, SystemClock, SystemRandom};
 

@@ -35,7 +35,7 @@ pub use registry::Stats;
 pub use stream::{Stream, StreamItem};
 
 use crate::{
-    Error,
+    Error, RequestKind,
     bus::Bus,
     limits::Limits,
     mint::Mint,
@@ -173,19 +173,19 @@ impl Sessions {
             PermissionReply::Always => Answer::Always,
             PermissionReply::Reject => Answer::Rejected { message },
         };
-        self.reply("Permission", id.as_str(), answer).await
+        self.reply(RequestKind::Permission, id.as_str(), answer).await
     }
 
     pub async fn reply_question(&self, id: &QuestionId, answers: Answers) -> Result<(), Error> {
-        self.reply("Question", id.as_str(), Answer::Answers(answers)).await
+        self.reply(RequestKind::Question, id.as_str(), Answer::Answers(answers)).await
     }
 
     /// Dismisses a question.
     pub async fn reject_question(&self, id: &QuestionId) -> Result<(), Error> {
-        self.reply("Question", id.as_str(), Answer::Rejected { message: None }).await
+        self.reply(RequestKind::Question, id.as_str(), Answer::Rejected { message: None }).await
     }
 
-    async fn reply(&self, kind: &'static str, id: &str, answer: Answer) -> Result<(), Error> {
+    async fn reply(&self, kind: RequestKind, id: &str, answer: Answer) -> Result<(), Error> {
         let requests = self.shared.reads.requests().await?;
         let session = requests
             .iter()

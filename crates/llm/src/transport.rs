@@ -8,7 +8,6 @@ mod deadlines;
 mod inflate;
 mod listen;
 mod send;
-mod tls;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -76,7 +75,7 @@ impl Client {
 
     fn build(&self, near: bool) -> Result<reqwest::Client, Error> {
         let builder = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls::config()?)
+            .tls_backend_preconfigured(net::tls::config().map_err(|error| Error::Other(error.to_string()))?)
             .user_agent(USER_AGENT)
             .connect_timeout(self.connect_deadline())
             .tcp_keepalive(KEEPALIVE)
@@ -85,7 +84,7 @@ impl Client {
             // A key must not follow a redirect to another server.
             .redirect(redirect::Policy::none());
         let builder = if near { builder.no_proxy() } else { builder };
-        builder.build().map_err(|error| Error::Other(format!("cannot set up HTTP: {}", send::chain(&error))))
+        builder.build().map_err(|error| Error::Other(format!("cannot set up HTTP: {}", net::chain(&error))))
     }
 }
 

@@ -51,7 +51,6 @@ pub use logins::Unbegun;
 pub use member::Member;
 pub use providers::Loaded;
 pub use runtime::Runtime;
-pub use tool::{About, Attachment, Context, Desk, Outcome, ToolCall, Wish};
 
 use open::Running;
 

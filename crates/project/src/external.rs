@@ -216,7 +216,8 @@ fn runner(services: &Services, settings: &Settings, candidate: &Candidate) -> Ar
                 about(candidate, "OpenCode, with its own agents, tools and providers.", opencode::ABILITIES);
             let about = About { has_providers: true, ..about };
             let (clock, random) = (services.clock.clone(), services.random.clone());
-            Arc::new(opencode::OpenCode::new(about, &program, remote(candidate), clock, random))
+            let options = Options::new(about, program);
+            driver(services, opencode::OpenCode::new(options, remote(candidate), clock, random))
         }
     }
 }

@@ -8,7 +8,6 @@ use llm::{
 };
 use protocol::{
     Extra, Rest,
-    message::ModelRef,
     number::Number,
     provider::{
         CacheCost, Capabilities, CostTier, Interleaved, Modalities, Model, ModelApi, ModelCost, ModelLimit,
@@ -58,11 +57,6 @@ pub(crate) fn external(about: &About) -> Provider {
         models: about.models.iter().map(model).collect(),
         extra: Extra::new(),
     }
-}
-
-/// Returns a model as `provider/model`.
-pub(crate) fn name(model: &ModelRef) -> String {
-    format!("{}/{}", model.provider_id, model.model_id)
 }
 
 fn demo_model(id: &str, about: &str) -> Model {

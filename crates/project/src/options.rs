@@ -69,7 +69,7 @@ pub(crate) fn native(
             private_addresses: config.webfetch.and_then(|it| it.private_addresses).unwrap_or(false),
             sandbox: config.sandbox.and_then(sandbox),
             kernel: Support::probe(),
-            toolbox: None,
+            plugins: None,
         },
         snapshots: (config.snapshot != Some(false)).then(|| Arc::clone(&services.snapshots)),
         ..native::Options::default()

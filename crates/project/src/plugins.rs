@@ -1,22 +1,20 @@
 //! The plugins of a directory: the host process that runs them, their hooks and their tools.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use ::agents::native::{BroughtCall, BroughtOutput, BroughtTool, Counter, Toolbox};
 use ::plugins::{
     Chain, Link,
-    host::{Context, Desk, Host, Limits, Logins, Member, Outcome, Reporter, Runtime, ToolCall, Wish},
+    host::{Host, Limits, Logins, Member, Reporter, Runtime},
 };
 use engine::{
     bus::Place,
-    ports::hooks::{Hooks, NoHooks},
+    ports::{
+        Tools,
+        hooks::{Hooks, NoHooks},
+    },
 };
-use futures::future::{BoxFuture, FutureExt};
-use protocol::{
-    Extra,
-    config::{Config, Plugin},
-    part::FilePart,
-};
+use futures::future::FutureExt;
+use protocol::config::{Config, Plugin};
 use serde_json::json;
 use server::project::Projects;
 use store::files::{
@@ -121,11 +119,8 @@ impl Plugins {
     }
 
     /// Returns the tools of plugins for the native loop.
-    pub(crate) fn toolbox(&self, settings: &Settings) -> Option<Arc<dyn Toolbox>> {
-        let host = self.host.clone()?;
-        let shown = |path: &PathBuf| path.to_string_lossy().into_owned();
-        let (directory, worktree) = (shown(&settings.site.directory), shown(&settings.site.worktree));
-        Some(Arc::new(PluginTools { host, directory, worktree }))
+    pub(crate) fn tools(&self) -> Option<Arc<dyn Tools>> {
+        Some(Arc::new(self.host.clone()?))
     }
 
     /// Ends the host process after plugins had the chance to clean up.
@@ -198,74 +193,4 @@ fn limits(config: &Config) -> Limits {
     // The hook chain has the same timeout, so a longer one would have no effect.
     let hook = written.map_or(usual.hook, |written| written.seconds().min(usual.hook));
     Limits { hook, turn_end: hook * 3, authorize: hook * 3, ..usual }
-}
-
-/// The tools of plugins behind the native loop's [`Toolbox`].
-struct PluginTools {
-    host: Host,
-    directory: String,
-    worktree: String,
-}
-
-impl fmt::Debug for PluginTools {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.host.fmt(out)
-    }
-}
-
-impl Toolbox for PluginTools {
-    fn tools(&self) -> Vec<BroughtTool> {
-        let tool = |about: ::plugins::host::About| BroughtTool {
-            id: about.id,
-            description: about.description,
-            schema: about.parameters,
-        };
-        self.host.tools().into_iter().map(tool).collect()
-    }
-
-    fn call<'a>(
-        &'a self,
-        call: BroughtCall,
-        counter: &'a dyn Counter,
-    ) -> BoxFuture<'a, Result<BroughtOutput, String>> {
-        let context = Context {
-            session_id: call.session,
-            message_id: call.message,
-            agent: call.agent,
-            call_id: call.call,
-            directory: self.directory.clone(),
-            worktree: self.worktree.clone(),
-        };
-        let call = ToolCall { id: call.id, args: call.input, context };
-        async move { self.host.call(call, &ToolRequests(counter)).await.map(output) }.boxed()
-    }
-}
-
-fn output(outcome: Outcome) -> BroughtOutput {
-    let attachments = outcome.attachments.into_iter().map(|attachment| FilePart {
-        mime: attachment.mime,
-        filename: attachment.filename,
-        url: attachment.url,
-        source: None,
-        extra: Extra::new(),
-    });
-    BroughtOutput {
-        title: outcome.title,
-        text: outcome.output,
-        metadata: outcome.metadata,
-        attachments: attachments.collect(),
-    }
-}
-
-/// Passes progress and permission requests of a plugin's tool to the native loop.
-struct ToolRequests<'a>(&'a dyn Counter);
-
-impl Desk for ToolRequests<'_> {
-    fn progress(&self, title: Option<String>, metadata: Extra) -> BoxFuture<'_, ()> {
-        self.0.progress(title, metadata)
-    }
-
-    fn ask(&self, wish: Wish) -> BoxFuture<'_, Result<(), String>> {
-        self.0.permission(wish.permission, wish.patterns, wish.always, wish.metadata)
-    }
 }

@@ -184,10 +184,10 @@ fn roster(
     let default = providers.default_choice();
     let mut models = providers.into_models(&services.client);
     models.insert(demo::PROVIDER.to_owned(), services.demo.clone());
-    let model = providers::default_model(&settings.loaded.config, default, &models, &external);
+    let model = providers::default_model(&settings.loaded.config, default);
     let (agents, hidden) = (instance.agents.clone(), instance.hidden.clone());
     let options = options::native(services, settings, agents, &models, &external, hidden);
-    let tools = native::ToolOptions { toolbox: plugins.toolbox(settings), ..options.tools };
+    let tools = native::ToolOptions { plugins: plugins.tools(), ..options.tools };
     let options =
         native::Options { mcp: mcp.clone(), tools, providers: instance.providers.clone(), ..options };
     let native = Native::new(models.clone(), services.clock.clone(), services.random.clone(), options);

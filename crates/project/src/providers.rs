@@ -261,24 +261,13 @@ pub(crate) fn missing(settings: &Settings, id: &str) -> Option<String> {
     Some(format!("{} has no key: {variables}store one with PUT /auth/{id} or in `auth.json`", entry.name))
 }
 
-/// Returns the model for prompts that name none: the configured one, else `best`, else the demo. An unknown configured
-/// model is replaced by the demo and not by `best`, because the user did not choose that provider.
-pub(crate) fn default_model(
-    config: &Config,
-    best: Option<ModelRef>,
-    models: &Models,
-    external: &[Arc<dyn External>],
-) -> ModelRef {
-    let demo = ModelRef::new(demo::PROVIDER, demo::BATON);
-    let Some(written) = &config.model else { return best.unwrap_or(demo) };
-    known(written, models).or_else(|| run_elsewhere(written, external)).unwrap_or_else(|| {
-        tracing::warn!(
-            model = written,
-            "unknown `model` in the configuration; using {}",
-            listing::name(&demo)
-        );
-        demo
-    })
+/// Returns the model for prompts that name none: the configured one, else `best`, else the demo. A configured model that
+/// does not exist stays the default: its prompts are refused, because the user did not choose another one.
+pub(crate) fn default_model(config: &Config, best: Option<ModelRef>) -> ModelRef {
+    match config.model.as_deref().map(|written| written.split_once('/').unwrap_or((written, ""))) {
+        Some((provider, model)) => ModelRef::new(provider, model),
+        None => best.unwrap_or_else(|| ModelRef::new(demo::PROVIDER, demo::BATON)),
+    }
 }
 
 /// Finds a model written as `provider/model` among the usable ones.

@@ -11,7 +11,10 @@ use axum::{
     Json,
     response::{IntoResponse, Response},
 };
-use engine::ports::{Failure, Random, SystemRandom, Unresolved};
+use engine::{
+    RequestKind,
+    ports::{Failure, Random, SystemRandom, Unresolved},
+};
 use http::{HeaderValue, StatusCode, header};
 use protocol::{
     PermissionId, Rest,
@@ -199,7 +202,7 @@ impl Error {
 
     /// The permission request does not exist or is no longer pending.
     pub fn permission_gone(id: &PermissionId) -> Self {
-        engine::Error::NoRequest { kind: "Permission", id: id.to_string() }.into()
+        engine::Error::NoRequest { kind: RequestKind::Permission, id: id.to_string() }.into()
     }
 
     /// There is no such MCP server.
@@ -230,11 +233,11 @@ impl From<engine::Error> for Error {
             engine::Error::NotFound { kind, id } => {
                 Self { subject: Some((kind, id)), ..Self::plain(Fault::NotFound, message) }
             }
-            engine::Error::NoRequest { kind: "Permission", id: request_id } => {
+            engine::Error::NoRequest { kind: RequestKind::Permission, id: request_id } => {
                 let body = TaggedError::PermissionNotFound { request_id, message, extra };
                 Self::tagged(Fault::PermissionGone, body)
             }
-            engine::Error::NoRequest { id: request_id, .. } => {
+            engine::Error::NoRequest { kind: RequestKind::Question, id: request_id } => {
                 let body = TaggedError::QuestionNotFound { request_id, message, extra };
                 Self::tagged(Fault::QuestionGone, body)
             }
@@ -319,8 +322,8 @@ mod tests {
         let missing = |kind| engine::Error::NoRequest { kind, id: "x".into() };
         let all = [
             shown(engine::Error::NotFound { kind: "Session", id: "ses_1".into() }).await,
-            shown(missing("Permission")).await,
-            shown(missing("Question")).await,
+            shown(missing(RequestKind::Permission)).await,
+            shown(missing(RequestKind::Question)).await,
             shown(busy).await,
             shown(engine::Error::Invalid("no sense".into())).await,
             shown(engine::Error::Overloaded("too much".into())).await,

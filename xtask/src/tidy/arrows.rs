@@ -21,26 +21,26 @@ struct Room {
 const TESTKIT: &str = "testkit";
 
 const ROOMS: &[Room] = &[
-    Room { name: "sse", uses: &[], tests_use: &[] },
-    Room { name: "reach", uses: &[], tests_use: &[] },
+    Room { name: "net", uses: &[], tests_use: &[] },
+    Room { name: "jsonrpc", uses: &[], tests_use: &[] },
     Room { name: "protocol", uses: &[], tests_use: &[] },
     Room { name: "engine", uses: &["protocol"], tests_use: &[] },
     Room { name: "store", uses: &["engine", "protocol"], tests_use: &["agents", "llm"] },
-    Room { name: "llm", uses: &["sse"], tests_use: &[] },
+    Room { name: "llm", uses: &["net"], tests_use: &[] },
     Room { name: "workspace", uses: &[], tests_use: &[] },
     Room {
         name: "agents",
-        uses: &["client", "engine", "llm", "protocol", "reach", "sse", "workspace"],
+        uses: &["client", "engine", "jsonrpc", "llm", "net", "protocol", "workspace"],
         tests_use: &["store"],
     },
-    Room { name: "plugins", uses: &["engine", "protocol", "reach", "workspace"], tests_use: &[] },
+    Room { name: "plugins", uses: &["engine", "jsonrpc", "net", "protocol", "workspace"], tests_use: &[] },
     Room {
         name: "server",
         uses: &["engine", "protocol", "workspace"],
         tests_use: &["agents", "llm", "store"],
     },
-    Room { name: "client", uses: &["protocol", "sse"], tests_use: &[] },
-    Room { name: "channels", uses: &["client", "protocol"], tests_use: &[] },
+    Room { name: "client", uses: &["net", "protocol"], tests_use: &[] },
+    Room { name: "channels", uses: &["client", "net", "protocol"], tests_use: &[] },
     Room {
         name: "project",
         uses: &["agents", "client", "engine", "llm", "plugins", "protocol", "server", "store", "workspace"],
@@ -54,6 +54,7 @@ const ROOMS: &[Room] = &[
             "client",
             "engine",
             "llm",
+            "net",
             "plugins",
             "project",
             "protocol",
@@ -65,7 +66,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: TESTKIT,
-        uses: &["agents", "client", "engine", "llm", "protocol", "server", "sse", "store"],
+        uses: &["agents", "client", "engine", "llm", "net", "protocol", "server", "store"],
         tests_use: &[],
     },
     Room { name: "xtask", uses: &[], tests_use: &[] },
@@ -197,7 +198,7 @@ mod tests {
         );
         assert_eq!(
             edge("llm", "protocol", None),
-            ["crates/llm/Cargo.toml: `llm` must not depend on `protocol` (allowed: sse)"]
+            ["crates/llm/Cargo.toml: `llm` must not depend on `protocol` (allowed: net)"]
         );
     }
 

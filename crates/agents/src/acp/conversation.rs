@@ -79,7 +79,11 @@ impl Conversation {
             return Err(MessageError::unknown(format!("no command is configured for {}", options.id())));
         }
         let launch = options.agent.launch(directory, []);
-        let peer = jsonrpc::Options { dialect: Dialect::default(), methods: wire::METHODS };
+        let peer = jsonrpc::Options {
+            dialect: Dialect::default(),
+            methods: wire::METHODS,
+            ..jsonrpc::Options::default()
+        };
         let link = Link::open(&launch, peer).map_err(|failure| MessageError::unknown(failure.to_string()))?;
         let greeting = InitializeResponse::new(ProtocolVersion::V1);
         let mut opening = Opening { options, directory, link, greeting };

@@ -94,7 +94,8 @@ impl CodexProcess {
         resume: Option<&str>,
     ) -> Result<Opened<Self>, String> {
         let directory = &turn.session.directory;
-        let peer = jsonrpc::Options { dialect: Dialect::Bare, methods: ask::METHODS };
+        let peer =
+            jsonrpc::Options { dialect: Dialect::Bare, methods: ask::METHODS, ..jsonrpc::Options::default() };
         let mut link =
             Link::open(&launch(options, directory), peer).map_err(|failure| failure.to_string())?;
         let greeted = match greet(&link, options, turn, resume).await {

@@ -1,124 +1,122 @@
-//! A conversation with a program over its standard input and output.
+//! A JSON-RPC connection to a program over its standard input and output.
 
 use std::time::Duration;
 
-use serde_json::Value;
-use tokio::sync::mpsc;
+use jsonrpc::{Line, Malformed, Message};
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::message::{Malformed, Message};
-use super::peer::{Inbox, Incoming, Options, Peer};
-use crate::external::{Child, Failure, Heard, Launch};
+use super::{Inbox, Incoming, Options, Peer};
+use crate::external::{Child, Failure, Heard, Input, Launch};
 
 /// Lines that may wait between the program and the peer, which has queues of its own.
 const WAITING: usize = 16;
 
-/// How long whoever asks why a conversation has ended waits for the program to end as well.
+/// Time that [`Link::failure`] waits for the program to end.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// A program, and our end of the conversation with it. Dropping it kills the program and everything it has started.
+/// Time that [`Link::stop`] waits for the program and its processes to end.
+const STOP: Duration = Duration::from_secs(5);
+
+/// A running program and the local end of the connection to it. Dropping it kills the program and every process that
+/// the program has started.
 #[derive(Debug)]
 pub struct Link {
-    peer: Peer,
-    inbox: Inbox,
-    process: Option<u32>,
+    pub(crate) peer: Peer,
+    pub(crate) inbox: Inbox,
+    ended: watch::Receiver<Option<String>>,
     stop: CancellationToken,
-    /// Until it has ended.
-    pump: Option<AbortOnDropHandle<Option<Failure>>>,
-    /// Why it has ended, for people.
-    failure: Option<String>,
+    pump: AbortOnDropHandle<()>,
 }
 
 impl Link {
     /// Starts a program.
     pub fn open(launch: &Launch, options: Options) -> Result<Self, Failure> {
         let child = Child::start(launch)?;
-        let process = child.id();
         let (deliver, mut arriving) = mpsc::channel(WAITING);
-        let (transport, saying) = mpsc::channel(WAITING);
+        let (transport, lines) = mpsc::channel(WAITING);
+        let (report, ended) = watch::channel(None);
         let stop = CancellationToken::new();
-        let pump = AbortOnDropHandle::new(tokio::spawn(pump(child, deliver, saying, stop.clone())));
+        let pump = Pump { child, deliver, report, stop: stop.clone() };
+        let pump = AbortOnDropHandle::new(tokio::spawn(pump.run(lines)));
         let arriving = futures::stream::poll_fn(move |context| arriving.poll_recv(context));
         let (peer, inbox) = Peer::start(options, arriving, transport);
-        Ok(Self { peer, inbox, process, stop, pump: Some(pump), failure: None })
+        Ok(Self { peer, inbox, ended, stop, pump })
     }
 
-    /// Our end of it.
+    /// The sending half.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// The process it began with.
-    pub fn process(&self) -> Option<u32> {
-        self.process
-    }
-
-    /// What comes next; none when the conversation is over. Nothing is lost if the future is dropped.
+    /// Returns the next message; none after the program has ended. Nothing is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Incoming> {
         self.inbox.next().await
     }
 
-    /// What has arrived already and was not looked at.
+    /// Returns the next message that has already arrived.
     pub fn waiting(&mut self) -> Option<Incoming> {
         self.inbox.waiting()
     }
 
-    /// Why the conversation is over, for people.
+    /// Describes for the user how the program ended.
     pub async fn failure(&mut self) -> String {
-        if let Some(pump) = &mut self.pump {
-            self.failure = match timeout(LAST_WORDS, pump).await {
-                Ok(ended) => {
-                    self.pump = None;
-                    ended.ok().flatten().map(|failure| failure.to_string())
-                }
-                Err(_) => Some("the program does not end".to_owned()),
-            };
+        match timeout(LAST_WORDS, self.ended.wait_for(Option::is_some)).await {
+            Ok(Ok(failure)) => failure.clone().unwrap_or_default(),
+            Ok(Err(_)) => "the program was stopped".to_owned(),
+            Err(_) => "the program does not end".to_owned(),
         }
-        self.failure.clone().unwrap_or_else(|| "the program was stopped".to_owned())
     }
 
-    /// Ends the program and everything it has started: asks, then makes it.
+    /// Ends the program and every process that it has started: first with a request to exit, then by force.
     pub async fn stop(self) {
-        self.stop.cancel();
-        if let Some(pump) = self.pump {
-            let _ = pump.await;
+        let Self { stop, pump, .. } = self;
+        stop.cancel();
+        if timeout(STOP, pump).await.is_err() {
+            tracing::warn!("an agent's program did not end in time and was killed");
         }
     }
 }
 
-/// Carries lines until the program ends or is to end.
-async fn pump(
-    mut child: Child,
+/// Carries lines until the program ends or the link stops it.
+struct Pump {
+    child: Child,
     deliver: mpsc::Sender<Result<Message, Malformed>>,
-    saying: mpsc::Receiver<Value>,
+    report: watch::Sender<Option<String>>,
     stop: CancellationToken,
-) -> Option<Failure> {
-    let failure = {
-        // Whatever is read, what is said must get through: a program may wait for it before it goes on.
-        let _saying = AbortOnDropHandle::new(tokio::spawn(say(child.input().clone(), saying)));
-        stop.run_until_cancelled(listen(&mut child, deliver)).await
-    };
-    child.stop().await;
-    failure.flatten()
 }
 
-async fn listen(child: &mut Child, deliver: mpsc::Sender<Result<Message, Malformed>>) -> Option<Failure> {
-    loop {
-        let message = match child.next().await {
-            Ok(Heard::Json(value)) => Message::read(value),
-            Ok(Heard::Noise { why, .. }) => Err(Malformed(why)),
-            Err(failure) => return Some(failure),
+impl Pump {
+    async fn run(mut self, lines: mpsc::Receiver<Line>) {
+        let failure = {
+            // A task of its own: a program may wait for its input before it writes on, however much is unread.
+            let _writing = AbortOnDropHandle::new(tokio::spawn(write(self.child.input().clone(), lines)));
+            let stop = self.stop.clone();
+            stop.run_until_cancelled(self.read()).await.flatten()
         };
-        if deliver.send(message).await.is_err() {
-            return None;
+        self.report.send_replace(failure.map(|failure| failure.to_string()));
+        // The inbox ends when `deliver` is dropped, so after its end no process of the program is left.
+        self.child.stop().await;
+    }
+
+    async fn read(&mut self) -> Option<Failure> {
+        loop {
+            let message = match self.child.next().await {
+                Ok(Heard::Json(value)) => Message::read(value),
+                Ok(Heard::Noise { why, .. }) => Err(Malformed(why)),
+                Err(failure) => return Some(failure),
+            };
+            if self.deliver.send(message).await.is_err() {
+                return None;
+            }
         }
     }
 }
 
-async fn say(input: crate::external::Input, mut saying: mpsc::Receiver<Value>) {
-    while let Some(line) = saying.recv().await {
-        input.say(&line).await;
+async fn write(input: Input, mut lines: mpsc::Receiver<Line>) {
+    while let Some(line) = lines.recv().await {
+        input.say(&line.value()).await;
     }
 }

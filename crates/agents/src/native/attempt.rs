@@ -10,9 +10,9 @@ use protocol::{AgentEvent, Extra};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-/// A tool call of the model.
+/// A tool call that the model requested.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct ToolCall {
+pub(super) struct RequestedCall {
     pub(super) id: String,
     pub(super) name: String,
     /// See [`ModelEvent::ToolCall`].
@@ -22,7 +22,7 @@ pub(super) struct ToolCall {
 /// The result of an attempt.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ModelOutput {
-    pub(super) calls: Vec<ToolCall>,
+    pub(super) calls: Vec<RequestedCall>,
     /// True if the model produced text.
     pub(super) has_text: bool,
     /// `None` if the stream ended without a finish event.
@@ -150,7 +150,7 @@ impl StreamReader<'_> {
             ModelEvent::ToolCall { id, name, input } => {
                 // Not every provider announces a call; a second announcement has no effect.
                 self.emit(AgentEvent::ToolPending { call: id.clone(), tool: name.clone() }).await;
-                self.output.calls.push(ToolCall { id, name, input });
+                self.output.calls.push(RequestedCall { id, name, input });
             }
         }
     }

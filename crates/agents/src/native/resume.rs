@@ -8,7 +8,7 @@ use protocol::session::Tokens;
 use protocol::{AgentEvent, Message, MessageWithParts, PartBody, TurnEnd};
 use serde_json::Value;
 
-use super::attempt::ToolCall;
+use super::attempt::RequestedCall;
 use super::run::{Flow, Loop, or_end};
 use super::tools::CallOutcome;
 
@@ -50,9 +50,9 @@ impl Loop<'_> {
 }
 
 /// Returns the same call with a new id, because the interrupted one stays in the conversation.
-fn repeated_call(message: &MessageWithParts, call: &str) -> Option<ToolCall> {
+fn repeated_call(message: &MessageWithParts, call: &str) -> Option<RequestedCall> {
     message.parts.iter().find_map(|part| match &part.body {
-        PartBody::Tool(tool) if tool.call_id == call => Some(ToolCall {
+        PartBody::Tool(tool) if tool.call_id == call => Some(RequestedCall {
             id: format!("{call}_again"),
             name: tool.tool.clone(),
             input: Value::Object(tool.state.input().clone()),

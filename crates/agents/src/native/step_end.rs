@@ -9,7 +9,7 @@ use protocol::{AgentEvent, Extra, MessageError, Rest, TurnEnd, message};
 use serde_json::Value;
 
 use super::active_agent::ActiveModel;
-use super::attempt::{ModelOutput, ToolCall};
+use super::attempt::{ModelOutput, RequestedCall};
 use super::compaction::{Progress, Trigger};
 use super::run::{Flow, Loop, StepContext};
 use super::tools::CallOutcome;
@@ -58,7 +58,12 @@ impl Loop<'_> {
     }
 
     /// Runs tools, unless this is the last step of the turn or the budget is used up.
-    async fn run_tools(&mut self, step: &StepContext<'_>, calls: &[ToolCall], result: &StepResult) -> Flow {
+    async fn run_tools(
+        &mut self,
+        step: &StepContext<'_>,
+        calls: &[RequestedCall],
+        result: &StepResult,
+    ) -> Flow {
         if step.last {
             self.refuse_calls(calls, "Not run: there are no tools in the last step of a turn.").await;
             return Flow::Continue(());
@@ -82,7 +87,7 @@ impl Loop<'_> {
     }
 
     /// Fails calls without running them.
-    async fn refuse_calls(&self, calls: &[ToolCall], reason: &str) {
+    async fn refuse_calls(&self, calls: &[RequestedCall], reason: &str) {
         for call in calls {
             let (call, error) = (call.id.clone(), reason.to_owned());
             self.turn.emit(AgentEvent::ToolFailed { call, error, metadata: None }).await;
@@ -94,7 +99,7 @@ impl Loop<'_> {
         &mut self,
         step: &StepContext<'_>,
         schema: Option<&Extra>,
-        answers: &[ToolCall],
+        answers: &[RequestedCall],
         result: &StepResult,
     ) -> Flow {
         if self.accept_structured_answer(schema, answers).await {
@@ -113,10 +118,10 @@ impl Loop<'_> {
     }
 
     /// Accepts the first structured answer that fits the schema. Returns true if there is one.
-    async fn accept_structured_answer(&self, schema: Option<&Extra>, answers: &[ToolCall]) -> bool {
+    async fn accept_structured_answer(&self, schema: Option<&Extra>, answers: &[RequestedCall]) -> bool {
         let Some(schema) = schema else { return false };
         let mut accepted = false;
-        for ToolCall { id, input, .. } in answers {
+        for RequestedCall { id, input, .. } in answers {
             let given = if let Value::Object(input) = input { input.clone() } else { Extra::new() };
             let (call, tool) = (id.clone(), structured::NAME.to_owned());
             self.turn

@@ -5,7 +5,6 @@
 
 mod apply_patch;
 mod bash;
-mod brought;
 mod edit;
 mod glob;
 mod grep;
@@ -15,6 +14,7 @@ mod list;
 mod nearby;
 mod options;
 mod paths;
+mod plugin;
 mod question;
 mod read;
 mod sandbox;
@@ -42,7 +42,6 @@ use super::background::Background;
 use super::gate::Gate;
 use super::permission::Permissions;
 
-pub use brought::{BroughtCall, BroughtOutput, BroughtTool, Counter, Toolbox};
 pub(super) use input::parse;
 pub(super) use list::entries;
 pub use options::{Skill, ToolOptions};

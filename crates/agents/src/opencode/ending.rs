@@ -62,7 +62,7 @@ impl Drive<'_> {
     pub(super) async fn check(&mut self) -> Flow {
         self.pulse.asked(Instant::now());
         let asking = async { self.client.statuses().await.map_err(|error| chain(&error)) };
-        let asking = in_time(self.inner.patience.call, "OpenCode did not say who is at work", asking);
+        let asking = in_time(self.agent.patience.call, "OpenCode did not say who is at work", asking);
         match until_cancelled(self.turn, asking).await? {
             Ok(statuses) => match statuses.get(&self.session) {
                 None | Some(SessionStatus::Idle { .. }) => self.rest().await,
@@ -107,7 +107,7 @@ impl Drive<'_> {
             "OpenCode says that it is busy, but has not said anything for {minutes} minutes: its model may not answer. \
              It is waited for until it ends or is aborted."
         );
-        let next = self.inner.mint.now();
+        let next = self.agent.mint.now();
         self.turn.emit(AgentEvent::Retrying { attempt: 1, message, next }).await;
     }
 }

@@ -1,6 +1,7 @@
 //! The loop of one turn: a prompt there, and whatever comes of it here.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +23,8 @@ use super::ending::Held;
 use super::pulse::Pulse;
 use super::server::Lease;
 use super::translate::{Child, Said, TASK_SESSION, Translator};
-use super::{Inner, Patience, wire};
-use crate::external::permission;
+use super::{OpenCode, Patience, wire};
+use crate::external::{Condition, Kept, Opened, Outcome, Rested, permission};
 
 /// How long an aborted turn is listened to, within the grace that the engine gives.
 const ABORT: Duration = Duration::from_millis(500);
@@ -36,42 +37,73 @@ const TASK_PARENT: &str = "parentSessionId";
 /// Go on, or the end of the turn.
 pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
 
-/// Takes a turn.
-pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
-    if let Some(adopted) = inner.registry.take(&turn.session).await {
-        return follow_child(inner, turn, adopted).await;
-    }
-    match Box::pin(begin(inner, turn)).await {
-        Flow::Continue((mut drive, lease)) => drive.follow(Some(&lease)).await,
-        Flow::Break(end) => end,
+/// A connection to the session of a turn. Its lease keeps the server running.
+pub struct Connection {
+    lease: Lease,
+    client: Client,
+    session: SessionId,
+    /// The server's events, until the turn takes them.
+    stream: Option<EventStream>,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Connection").field("session", &self.session).finish_non_exhaustive()
     }
 }
 
-async fn follow_child(inner: &Inner, turn: &Turn, adopted: Adopted) -> TurnEnd {
-    let Adopted { session, events, client } = adopted;
+/// A connection serves one turn and is not kept, so that the server can stop when no turn needs it.
+impl Kept for Connection {
+    async fn rest(&mut self) -> Rested {
+        std::future::pending().await
+    }
+
+    async fn stop(self) {}
+}
+
+/// Finds the server, listens to its events, and resumes the session with this id or creates one.
+pub(super) async fn open(
+    agent: &OpenCode,
+    turn: &Turn,
+    resume: Option<&str>,
+) -> Result<Opened<Connection>, String> {
+    let directory = &turn.session.directory;
+    let lease = agent.server.lease(directory).await?;
+    let client = lease.client.clone().in_directory(directory);
+    let Patience { call, lost, .. } = agent.patience;
+    let stream = in_time(call, "OpenCode's events did not begin", listen(&client, lost)).await?;
+    let opening = Box::pin(session(agent, &client, resume));
+    let (session, lost) = in_time(call, "OpenCode did not open the session", opening).await?;
+    let note = Some(session.to_string());
+    Ok(Opened { process: Connection { lease, client, session, stream: Some(stream) }, note, lost })
+}
+
+/// Sends the prompt and follows the turn.
+pub(super) async fn work(agent: &OpenCode, turn: &Turn, connection: &mut Connection) -> Outcome {
+    let Connection { lease, client, session, stream } = connection;
+    let Some(stream) = stream.take() else {
+        return Outcome::failed("the connection to OpenCode has served a turn already");
+    };
+    let translator = Translator::new(session.clone());
+    let source = Source::Stream(stream);
+    let mut drive = Drive::new(agent, turn, client.clone(), session.clone(), translator, source);
+    let end = match drive.send(&turn.prompt).await {
+        Flow::Continue(()) => drive.follow(Some(lease)).await,
+        Flow::Break(end) => end,
+    };
+    let process = if drive.is_lost { Condition::Broken } else { Condition::Released };
+    Outcome { end, process }
+}
+
+/// Follows the turn of a subagent.
+pub(super) async fn follow_child(agent: &OpenCode, turn: &Turn, stream: ChildStream) -> TurnEnd {
+    let ChildStream { session, events, client } = stream;
     let translator = Translator::of_child(session.clone());
-    let mut drive = Drive::new(inner, turn, client, session, translator, Source::Parent(events));
+    let mut drive = Drive::new(agent, turn, client, session, translator, Source::Parent(events));
     drive.follow(None).await
 }
 
-/// Finds the server and the session, listens, and sends the prompt.
-async fn begin<'a>(inner: &'a Inner, turn: &'a Turn) -> Flow<(Drive<'a>, Lease)> {
-    let directory = &turn.session.directory;
-    let lease = or_end(until_cancelled(turn, inner.server.lease(directory)).await?)?;
-    let client = lease.client.clone().in_directory(directory);
-    let Patience { call, lost, .. } = inner.patience;
-    let listening = in_time(call, "OpenCode's events did not begin", listen(&client, lost));
-    let stream = or_end(until_cancelled(turn, listening).await?)?;
-    let opening = Box::pin(session(inner, turn, &client));
-    let opening = in_time(call, "OpenCode did not open the session", opening);
-    let session = or_end(until_cancelled(turn, opening).await?)?;
-    let translator = Translator::new(session.clone());
-    let mut drive = Drive::new(inner, turn, client, session, translator, Source::Stream(stream));
-    drive.send(&turn.prompt).await?;
-    Flow::Continue((drive, lease))
-}
-
-/// Listens from now on: nothing is missed that happens after this.
+/// Begins to listen. No later event is missed.
 async fn listen(client: &Client, lost: Duration) -> Result<EventStream, String> {
     let mut stream = client.events_within(Scope::Directory, None, lost);
     loop {
@@ -88,23 +120,23 @@ async fn listen(client: &Client, lost: Duration) -> Result<EventStream, String> 
     }
 }
 
-/// The session there that this one is, or a new one.
-async fn session(inner: &Inner, turn: &Turn, client: &Client) -> Result<SessionId, String> {
-    let name = &inner.about.id;
-    if let Some(known) = turn.session.note(name).and_then(|known| known.parse().ok()) {
+/// Resumes the session with this id at OpenCode, or creates one. Tells why a session could not be resumed.
+async fn session(
+    agent: &OpenCode,
+    client: &Client,
+    resume: Option<&str>,
+) -> Result<(SessionId, Option<String>), String> {
+    let mut lost = None;
+    if let Some(known) = resume.and_then(|known| known.parse().ok()) {
         match client.session(&known).await {
-            Ok(session) => return Ok(session.id),
-            Err(error) if error.status().is_some_and(|status| status < 500) => {
-                let message = "OpenCode does not know this conversation any more, and begins a new one.";
-                turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
-            }
+            Ok(session) => return Ok((session.id, None)),
+            Err(error) if error.status().is_some_and(|status| status < 500) => lost = Some(chain(&error)),
             Err(error) => return Err(format!("OpenCode cannot be asked for the session: {}", chain(&error))),
         }
     }
-    let created = client.create_session(&wire::session(inner.mode)).await;
+    let created = client.create_session(&wire::session(agent.options.program.mode)).await;
     let created = created.map_err(|error| format!("OpenCode cannot begin a session: {}", chain(&error)))?;
-    turn.emit(AgentEvent::Noted { name: name.clone(), note: created.id.to_string() }).await;
-    Ok(created.id)
+    Ok((created.id, lost))
 }
 
 /// Where events come from.
@@ -135,12 +167,11 @@ impl Source {
     }
 }
 
-/// What a child's run needs to know.
+/// The events of a subagent for the turn of its child session.
 #[derive(Debug)]
-pub(super) struct Adopted {
-    /// Its session there.
+pub(super) struct ChildStream {
+    /// The subagent's session at OpenCode.
     session: SessionId,
-    /// What happens in it.
     events: mpsc::Receiver<EventBody>,
     client: Client,
 }
@@ -150,7 +181,7 @@ type Replied = Result<(), client::Error>;
 
 /// One turn.
 pub(super) struct Drive<'a> {
-    pub(super) inner: &'a Inner,
+    pub(super) agent: &'a OpenCode,
     pub(super) turn: &'a Turn,
     pub(super) client: Client,
     pub(super) session: SessionId,
@@ -171,13 +202,15 @@ pub(super) struct Drive<'a> {
     pub(super) born: FuturesUnordered<BoxFuture<'static, ()>>,
     /// How the turn ended, while children work on.
     pub(super) held: Option<Held>,
+    /// The server is gone, or cannot be reached.
+    is_lost: bool,
     /// When the server is asked whether it is idle.
     pub(super) pulse: Pulse,
 }
 
 impl<'a> Drive<'a> {
     fn new(
-        inner: &'a Inner,
+        agent: &'a OpenCode,
         turn: &'a Turn,
         client: Client,
         session: SessionId,
@@ -185,7 +218,7 @@ impl<'a> Drive<'a> {
         source: Source,
     ) -> Self {
         Self {
-            inner,
+            agent,
             turn,
             client,
             session,
@@ -199,7 +232,8 @@ impl<'a> Drive<'a> {
             busy: HashSet::new(),
             born: FuturesUnordered::new(),
             held: None,
-            pulse: Pulse::new(inner.patience.pace, Instant::now()),
+            is_lost: false,
+            pulse: Pulse::new(agent.patience.pace, Instant::now()),
         }
     }
 
@@ -215,7 +249,7 @@ impl<'a> Drive<'a> {
             let flow = tokio::select! {
                 biased;
                 () = self.turn.cancelled() => return self.abort().await,
-                why = &mut gone => Flow::Break(TurnEnd::Error(MessageError::unknown(why))),
+                why = &mut gone => self.lost(why),
                 event = self.source.next() => self.hear(event).await,
                 Some(replied) = self.asked.next() => self.replied(replied).await,
                 () = self.turn.prompted() => self.join().await,
@@ -231,15 +265,21 @@ impl<'a> Drive<'a> {
     /// Sends a person's prompt.
     async fn send(&mut self, prompt: &MessageId) -> Flow {
         let Some(message) = or_end(self.turn.message(prompt).await)? else { return Flow::Continue(()) };
-        let id: MessageId = self.inner.mint.id();
-        let input = wire::prompt(id.clone(), &message, &self.turn.model, &self.turn.agent, self.inner.mode);
+        let id: MessageId = self.agent.mint.id();
+        let input = wire::prompt(
+            id.clone(),
+            &message,
+            &self.turn.model,
+            &self.turn.agent,
+            self.agent.options.program.mode,
+        );
         self.translator.sent(id);
         self.held = None;
         let sending = async {
             let sent = self.client.prompt_async(&self.session, &input).await;
             sent.map_err(|error| format!("OpenCode did not take the prompt: {}", chain(&error)))
         };
-        let sending = in_time(self.inner.patience.call, "OpenCode did not take the prompt", sending);
+        let sending = in_time(self.agent.patience.call, "OpenCode did not take the prompt", sending);
         match until_cancelled(self.turn, sending).await {
             Flow::Continue(sent) => or_end(sent),
             // It may have arrived all the same.
@@ -268,9 +308,14 @@ impl<'a> Drive<'a> {
             }
             // The parent's turn is over, and so is this one.
             Err(_) if matches!(self.source, Source::Parent(_)) => self.translator.settle(),
-            Err(error) => return Flow::Break(TurnEnd::Error(MessageError::unknown(error))),
+            Err(error) => return self.lost(error),
         };
         self.act(said).await
+    }
+
+    fn lost(&mut self, why: String) -> Flow {
+        self.is_lost = true;
+        Flow::Break(TurnEnd::Error(MessageError::unknown(why)))
     }
 
     pub(super) async fn act(&mut self, said: Vec<Said>) -> Flow {
@@ -322,7 +367,7 @@ impl<'a> Drive<'a> {
     }
 
     fn ask_permission(&mut self, request: PermissionRequest) {
-        let rules = &self.inner.rules;
+        let rules = &self.agent.options.program.rules;
         let (turn, client, has_refused) = (self.turn, self.client.clone(), Arc::clone(&self.has_refused));
         let id = request.id.to_string();
         let ask = async move {
@@ -372,8 +417,8 @@ impl<'a> Drive<'a> {
     /// Starts a child session for a subagent that is at work already.
     async fn adopt(&mut self, child: Child) {
         let (to, events) = mpsc::channel(MAX_BEHIND);
-        let adopted = Adopted { session: child.session.clone(), events, client: self.client.clone() };
-        match self.inner.registry.start(self.turn, child.title, child.prompt, None, adopted).await {
+        let stream = ChildStream { session: child.session.clone(), events, client: self.client.clone() };
+        match self.agent.children.start(self.turn, child.title, child.prompt, None, stream).await {
             Ok(started) => {
                 self.ours.insert(child.session.clone(), started.session().clone());
                 self.born.push(async move { drop(started.wait().await) }.boxed());

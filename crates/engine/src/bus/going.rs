@@ -10,7 +10,7 @@ use std::{
 };
 
 use protocol::{
-    EventBody, Extra, SessionId,
+    EventBody, SessionId,
     event::{SessionOnly, StatusChanged},
 };
 
@@ -99,7 +99,7 @@ impl Going {
     pub(super) fn unheard(&self, directory: Option<&Arc<str>>) -> Vec<(Place, EventBody)> {
         let pair = |(place, status): (Place, EventBody)| {
             let idle = status.session_id().cloned().map(|session_id| {
-                let body = EventBody::SessionIdle(SessionOnly { session_id, extra: Extra::new() });
+                let body = EventBody::SessionIdle(SessionOnly::new(session_id));
                 (place.clone(), body)
             });
             std::iter::once((place, status)).chain(idle)

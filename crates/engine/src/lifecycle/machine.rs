@@ -35,14 +35,16 @@ pub enum Input<P, C> {
         /// Joins the current run (`steer`) or waits for the next one (`queue`).
         delivery: Delivery,
     },
-    /// The run reports an event for the transcript.
-    Report { run: Run },
-    /// The run is between steps and takes the prompts that join there.
-    Join { run: Run },
-    /// The run waits before it calls its model again.
-    Retrying { run: Run },
-    /// The run's retry wait is over.
-    Resumed { run: Run },
+    /// The run waits before it asks its model again.
+    Retrying {
+        /// Which run says so.
+        run: Run,
+    },
+    /// The wait is over.
+    Resumed {
+        /// Which run says so.
+        run: Run,
+    },
     /// The run started a child session.
     ChildStarted { run: Run, child: C },
     /// A child's turn has ended.
@@ -80,11 +82,7 @@ pub enum Effect<P, C> {
     Continue {
         run: Run,
     },
-    /// Add the reported event to the transcript.
-    Record,
-    /// Give these prompts to the run. An empty list is an answer too.
-    Joined(Vec<P>),
-    /// Cancel the runner's token, so that it returns.
+    /// Tell the runner to return.
     Cancel {
         run: Run,
     },
@@ -113,6 +111,13 @@ struct Active<P, C> {
     ended: Option<EndReason>,
     /// True while the run is closed and the consultation about a continuation is pending.
     consulting: bool,
+}
+
+impl<P, C> Active<P, C> {
+    /// Tells if `run` names this run and its runner has not ended.
+    fn speaks(&self, run: Run) -> bool {
+        self.run == run && self.ended.is_none()
+    }
 }
 
 /// A session's lifecycle.
@@ -157,18 +162,27 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
         self.waiting.len()
     }
 
-    /// Applies one input and returns the effects.
+    /// Tells if a report of this run belongs into the transcript: the run is active and its runner has not ended.
+    pub fn admits(&self, run: Run) -> bool {
+        self.active.as_ref().is_some_and(|active| active.speaks(run))
+    }
+
+    /// Takes the waiting prompts that join this run between two steps; none if it is stopping or over.
+    pub fn join(&mut self, run: Run) -> Vec<P> {
+        let may_join = |active: &&mut Active<P, C>| active.speaks(run) && active.stop.is_none();
+        let Some(active) = self.active.as_mut().filter(may_join) else { return Vec::new() };
+        let (steered, queued): (Vec<_>, Vec<_>) =
+            self.waiting.drain(..).partition(|(_, delivery)| *delivery == Delivery::Steer);
+        self.waiting = queued.into();
+        let joined: Vec<P> = steered.into_iter().map(|(prompt, _)| prompt).collect();
+        active.prompts.extend(joined.iter().cloned());
+        joined
+    }
+
+    /// Advances by one input.
     pub fn step(&mut self, input: Input<P, C>) -> Vec<Effect<P, C>> {
         match input {
             Input::Prompt { prompt, delivery } => self.accept(prompt, delivery),
-            Input::Report { run } => {
-                if self.speaker(run).is_some() {
-                    vec![Effect::Record]
-                } else {
-                    Vec::new()
-                }
-            }
-            Input::Join { run } => vec![Effect::Joined(self.join(run))],
             Input::Retrying { run } => match self.speaker(run) {
                 Some(active) if active.stop.is_none() => {
                     active.retrying = true;
@@ -198,7 +212,7 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
 
     /// The active run, if `run` names it and its runner has not ended.
     fn speaker(&mut self, run: Run) -> Option<&mut Active<P, C>> {
-        self.active.as_mut().filter(|active| active.run == run && active.ended.is_none())
+        self.active.as_mut().filter(|active| active.speaks(run))
     }
 
     fn accept(&mut self, prompt: P, delivery: Delivery) -> Vec<Effect<P, C>> {
@@ -230,19 +244,6 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
             });
             effects.push(Effect::Start { run: self.runs, prompt });
         }
-    }
-
-    fn join(&mut self, run: Run) -> Vec<P> {
-        let Some(active) = self.active.as_mut().filter(|active| active.run == run) else { return Vec::new() };
-        if active.ended.is_some() || active.stop.is_some() {
-            return Vec::new();
-        }
-        let (steered, queued): (Vec<_>, Vec<_>) =
-            self.waiting.drain(..).partition(|(_, delivery)| *delivery == Delivery::Steer);
-        self.waiting = queued.into();
-        let joined: Vec<P> = steered.into_iter().map(|(prompt, _)| prompt).collect();
-        active.prompts.extend(joined.iter().cloned());
-        joined
     }
 
     fn adopt(&mut self, run: Run, child: C) -> Vec<Effect<P, C>> {

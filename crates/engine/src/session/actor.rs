@@ -7,7 +7,7 @@ use std::{
 };
 
 use protocol::{
-    EndReason, EventBody, Extra, Message, MessageId, Millis, Session, SessionId,
+    EndReason, EventBody, Message, MessageId, Millis, Session, SessionId,
     agent_event::Answer,
     event::{PartInfo, SessionInfo},
     prompt::{Delivery, SessionPatch},
@@ -27,7 +27,7 @@ use super::{
     turn::Resume,
 };
 use crate::{
-    Error,
+    Error, RequestKind,
     bus::Place,
     lifecycle::{Input, Lifecycle, Stop},
     ports::{self, Failure, Resolved, hooks::Next},
@@ -265,7 +265,7 @@ impl Actor {
 
     async fn answer(
         &mut self,
-        kind: &'static str,
+        kind: RequestKind,
         id: &str,
         answer: Answer,
         reply: oneshot::Sender<Result<(), Error>>,
@@ -350,8 +350,8 @@ impl Actor {
         match edit {
             Edit::RemoveMessage(message) => self.push_message_removed(message),
             Edit::ReplacePart(part) => {
-                let (part, time, extra) = (*part, self.shared().mint.now(), Extra::new());
-                self.unsaved.push(EventBody::PartUpdated(PartInfo { session_id, part, time, extra }));
+                let (part, time) = (*part, self.shared().mint.now());
+                self.unsaved.push(EventBody::PartUpdated(PartInfo::new(session_id, part, time)));
             }
             Edit::RemovePart(message, part) => self.push_part_removed(message, part),
         }
@@ -361,7 +361,7 @@ impl Actor {
     async fn finish_delete(mut self, reply: oneshot::Sender<Result<(), Error>>) {
         let info = self.session.clone();
         let session_id = info.id.clone();
-        self.unsaved.push(EventBody::SessionDeleted(SessionInfo { session_id, info, extra: Extra::new() }));
+        self.unsaved.push(EventBody::SessionDeleted(SessionInfo::new(session_id, info)));
         let saved = self.save(true).await;
         self.shared().registry.remove(&self.session.id);
         if saved.is_ok() {
@@ -373,15 +373,11 @@ impl Actor {
     pub(super) fn push_session(&mut self) {
         let info = self.session.clone();
         let session_id = info.id.clone();
-        self.unsaved.push(EventBody::SessionUpdated(SessionInfo { session_id, info, extra: Extra::new() }));
+        self.unsaved.push(EventBody::SessionUpdated(SessionInfo::new(session_id, info)));
     }
 
     pub(super) fn push_message(&mut self, info: Message) {
         let session_id = self.session.id.clone();
-        self.unsaved.push(EventBody::MessageUpdated(protocol::event::MessageInfo {
-            session_id,
-            info,
-            extra: Extra::new(),
-        }));
+        self.unsaved.push(EventBody::MessageUpdated(protocol::event::MessageInfo::new(session_id, info)));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use protocol::{
-    EndReason, EventBody, Extra, Message, MessageError, MessageId, SessionId, SessionStatus,
+    EndReason, EventBody, Message, MessageError, MessageId, SessionId, SessionStatus,
     event::{PromptEnded, SessionOnly, StatusChanged},
 };
 use tokio::sync::mpsc;
@@ -210,27 +210,18 @@ impl Actor {
 
     pub(super) fn push_prompt_ended(&mut self, message_id: MessageId, reason: EndReason) {
         let session_id = self.session.id.clone();
-        self.unsaved.push(EventBody::PromptEnded(PromptEnded {
-            session_id,
-            message_id,
-            reason,
-            extra: Extra::new(),
-        }));
+        self.unsaved.push(EventBody::PromptEnded(PromptEnded::new(session_id, message_id, reason)));
     }
 
     pub(super) fn push_status(&mut self, status: SessionStatus) {
         let session_id = self.session.id.clone();
-        self.unsaved.push(EventBody::SessionStatus(StatusChanged {
-            session_id,
-            status,
-            extra: Extra::new(),
-        }));
+        self.unsaved.push(EventBody::SessionStatus(StatusChanged::new(session_id, status)));
     }
 
     /// Adds the status idle and `session.idle`. No other code creates an idle.
     pub(super) fn push_idle(&mut self, reason: EndReason) {
         self.push_status(SessionStatus::idle(reason));
         let session_id = self.session.id.clone();
-        self.unsaved.push(EventBody::SessionIdle(SessionOnly { session_id, extra: Extra::new() }));
+        self.unsaved.push(EventBody::SessionIdle(SessionOnly::new(session_id)));
     }
 }

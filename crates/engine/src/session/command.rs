@@ -9,7 +9,7 @@ use protocol::{
 };
 use tokio::sync::oneshot;
 
-use crate::{Error, ports::Resolved, sessions::Submitted};
+use crate::{Error, RequestKind, ports::Resolved, sessions::Submitted};
 
 /// A command to a session actor. A dropped reply channel means that the actor has ended.
 pub(crate) enum Command {
@@ -21,8 +21,8 @@ pub(crate) enum Command {
     Interrupt(oneshot::Sender<()>),
     /// Answer a request.
     Reply {
-        /// `Permission` or `Question`.
-        kind: &'static str,
+        kind: RequestKind,
+        /// Which.
         id: String,
         /// The user's answer.
         answer: Answer,

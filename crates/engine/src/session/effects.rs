@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use protocol::{
-    AgentEvent, EndReason, EventBody, Extra, Message, MessageError, MessageId, MessageWithParts, SessionId,
+    AgentEvent, EndReason, EventBody, Message, MessageError, MessageId, MessageWithParts, SessionId,
     SessionStatus, TurnEnd,
     event::{CommandDone, PromptStarted},
     message::Origin,
@@ -21,7 +21,7 @@ use super::{
     turn::{Call, ChildStarted, Resume, Signals, Turn},
 };
 use crate::{
-    lifecycle::{Effect, Input, Run},
+    lifecycle::{Effect, Input, Lifecycle, Run},
     limits::MAX_CALLS,
     ports::{ChildEnd, ChildSpec, Resolved},
     sessions::Submitted,
@@ -41,15 +41,20 @@ impl Actor {
         self.perform(effects.into()).await;
     }
 
-    /// Advances the lifecycle and keeps the count of waiting prompts.
+    /// Advances the lifecycle.
     pub(super) fn advance(
         &mut self,
         input: Input<MessageId, ChildWork>,
     ) -> Vec<Effect<MessageId, ChildWork>> {
+        self.counting(|life| life.step(input))
+    }
+
+    /// Changes the lifecycle and keeps the server's count of waiting prompts.
+    fn counting<T>(&mut self, change: impl FnOnce(&mut Lifecycle<MessageId, ChildWork>) -> T) -> T {
         let before = self.life.waiting();
-        let effects = self.life.step(input);
+        let changed = change(&mut self.life);
         self.shared().registry.count_waiting(before, self.life.waiting());
-        effects
+        changed
     }
 
     /// Performs effects in order. All events that end a turn are stored in one transaction.
@@ -94,8 +99,6 @@ impl Actor {
                     self.push_idle(reason);
                     after.push(After::Idle(reason));
                 }
-                // Used directly by the callers of `advance`: `report` and `join`.
-                Effect::Record | Effect::Joined(_) => {}
             }
         }
         self.flush().await;
@@ -130,11 +133,7 @@ impl Actor {
     fn push_started(&mut self, prompt: &MessageId) {
         let session_id = self.session.id.clone();
         let message_id = prompt.clone();
-        self.unsaved.push(EventBody::PromptStarted(PromptStarted {
-            session_id,
-            message_id,
-            extra: Extra::new(),
-        }));
+        self.unsaved.push(EventBody::PromptStarted(PromptStarted::new(session_id, message_id)));
     }
 
     fn start(&mut self, number: Run, prompt: MessageId) {
@@ -240,14 +239,9 @@ impl Actor {
     fn push_executed(&mut self, prompt: &MessageId) {
         let Some((name, arguments)) = self.commands.remove(prompt) else { return };
         let Some(message_id) = self.answer.clone() else { return };
-        let (session_id, extra) = (self.session.id.clone(), Extra::new());
-        self.unsaved.push(EventBody::CommandExecuted(CommandDone {
-            name,
-            session_id,
-            arguments,
-            message_id,
-            extra,
-        }));
+        let session_id = self.session.id.clone();
+        self.unsaved
+            .push(EventBody::CommandExecuted(CommandDone::new(name, session_id, arguments, message_id)));
     }
 
     pub(super) fn stop_child(&self, child: SessionId) {
@@ -309,7 +303,7 @@ impl Actor {
             AgentEvent::Resumed => return self.step(Input::Resumed { run }).await,
             _ => {}
         }
-        if !self.advance(Input::Report { run }).contains(&Effect::Record) {
+        if !self.life.admits(run) {
             return;
         }
         let event = match event {
@@ -363,11 +357,7 @@ impl Actor {
     }
 
     async fn join(&mut self, run: Run, reply: oneshot::Sender<Vec<MessageId>>) {
-        let joined = self.advance(Input::Join { run }).into_iter().find_map(|effect| match effect {
-            Effect::Joined(prompts) => Some(prompts),
-            _ => None,
-        });
-        let joined = joined.unwrap_or_default();
+        let joined = self.counting(|life| life.join(run));
         let mut last = None;
         for prompt in &joined {
             let resolved = self.resolved.remove(prompt).map(|resolved| (prompt.clone(), resolved));

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use protocol::{
-    EventBody, Extra, Message, MessageId, MessageWithParts,
+    EventBody, Message, MessageId, MessageWithParts,
     agent_event::Answer,
     event::PromptQueued,
     prompt::Delivery,
@@ -13,7 +13,7 @@ use protocol::{
 use tokio::time::Instant;
 
 use super::{actor::Actor, requests::resolution, turn::Resume};
-use crate::Error;
+use crate::{Error, RequestKind};
 
 /// An open request whose turn has ended.
 pub(super) struct Orphan {
@@ -67,7 +67,7 @@ impl Actor {
     /// Stores the answer together with a queue entry for the prompt to resume, and returns that prompt.
     pub(super) async fn answer_orphan(
         &mut self,
-        kind: &'static str,
+        kind: RequestKind,
         id: &str,
         answer: Answer,
     ) -> Result<Option<MessageId>, Error> {
@@ -87,8 +87,7 @@ impl Actor {
         let again = prompt.zip(resolved);
         if let Some((prompt, _)) = &again {
             let (session_id, message_id) = (self.session.id.clone(), prompt.clone());
-            let queued =
-                PromptQueued { session_id, message_id, delivery: Delivery::Queue, extra: Extra::new() };
+            let queued = PromptQueued::new(session_id, message_id, Delivery::Queue);
             self.unsaved.push(EventBody::PromptQueued(queued));
         }
         self.save(true).await?;

@@ -11,7 +11,7 @@ use protocol::{
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{actor::Actor, command::Command, orphans::survivor, turn::Settled};
-use crate::Error;
+use crate::{Error, RequestKind};
 
 /// An open request and the runner that waits for its answer.
 pub(super) struct Pending {
@@ -87,7 +87,7 @@ impl Actor {
     /// approvals it creates and the other requests it settles.
     pub(super) async fn answer_request(
         &mut self,
-        kind: &'static str,
+        kind: RequestKind,
         id: &str,
         answer: Answer,
     ) -> Result<(), Error> {
@@ -267,8 +267,8 @@ pub(super) fn resolution(request: &Request, answer: &Answer, saved: Vec<Approval
         (Request::Question(it), Answer::Withdrawn) => Some(dismissed(it, Some(true))),
         (Request::Question(it), Answer::Answers(answers)) => {
             let (session_id, request_id) = (it.session_id.clone(), it.id.clone());
-            let (answers, extra) = (answers.clone(), Extra::new());
-            Some(EventBody::QuestionReplied(QuestionAnswered { session_id, request_id, answers, extra }))
+            let answers = answers.clone();
+            Some(EventBody::QuestionReplied(QuestionAnswered::new(session_id, request_id, answers)))
         }
         _ => None,
     }
@@ -281,18 +281,10 @@ fn replied(
     saved: Vec<Approval>,
 ) -> EventBody {
     let (session_id, request_id) = (request.session_id.clone(), request.id.clone());
-    let extra = Extra::new();
-    EventBody::PermissionReplied(PermissionAnswered {
-        session_id,
-        request_id,
-        reply,
-        unanswered,
-        saved,
-        extra,
-    })
+    EventBody::PermissionReplied(PermissionAnswered::new(session_id, request_id, reply, unanswered, saved))
 }
 
 fn dismissed(request: &QuestionRequest, unanswered: Option<bool>) -> EventBody {
     let (session_id, request_id) = (request.session_id.clone(), request.id.clone());
-    EventBody::QuestionRejected(QuestionDismissed { session_id, request_id, unanswered, extra: Extra::new() })
+    EventBody::QuestionRejected(QuestionDismissed::new(session_id, request_id, unanswered))
 }

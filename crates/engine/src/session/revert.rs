@@ -14,7 +14,7 @@
 mod point;
 
 use protocol::{
-    EventBody, Extra, MessageId, MessageWithParts, PartId, Session,
+    EventBody, MessageId, MessageWithParts, PartId, Session,
     event::{MessageGone, PartGone},
     project::FileDiff,
     session::{Revert, Summary},
@@ -219,14 +219,12 @@ impl Actor {
 
     pub(super) fn push_message_removed(&mut self, message_id: MessageId) {
         let session_id = self.session.id.clone();
-        let extra = Extra::new();
-        self.unsaved.push(EventBody::MessageRemoved(MessageGone { session_id, message_id, extra }));
+        self.unsaved.push(EventBody::MessageRemoved(MessageGone::new(session_id, message_id)));
     }
 
     pub(super) fn push_part_removed(&mut self, message_id: MessageId, part_id: PartId) {
         let session_id = self.session.id.clone();
-        let extra = Extra::new();
-        self.unsaved.push(EventBody::PartRemoved(PartGone { session_id, message_id, part_id, extra }));
+        self.unsaved.push(EventBody::PartRemoved(PartGone::new(session_id, message_id, part_id)));
     }
 }
 

@@ -84,17 +84,13 @@ impl Actor {
         let id = message.info.id().clone();
         for warning in warnings {
             let (session_id, error) = (Some(self.session.id.clone()), Some(warning));
-            self.unsaved.push(EventBody::SessionError(SessionFailed {
-                session_id,
-                error,
-                extra: Extra::new(),
-            }));
+            self.unsaved.push(EventBody::SessionError(SessionFailed::new(session_id, error)));
         }
         // A new prompt replaces the answer to an orphaned request.
         self.withdraw_orphans();
         if !no_reply {
             let (session_id, message_id) = (self.session.id.clone(), id.clone());
-            let queued = PromptQueued { session_id, message_id, delivery, extra: Extra::new() };
+            let queued = PromptQueued::new(session_id, message_id, delivery);
             self.unsaved.push(EventBody::PromptQueued(queued));
         }
         self.push_session();
@@ -147,7 +143,7 @@ impl Actor {
         self.push_message(message.info.clone());
         for part in &message.parts {
             let (session_id, part) = (self.session.id.clone(), part.clone());
-            let info = PartInfo { session_id, part, time: now, extra: Extra::new() };
+            let info = PartInfo::new(session_id, part, now);
             self.unsaved.push(EventBody::PartUpdated(info));
         }
         message

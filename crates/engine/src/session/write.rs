@@ -1,6 +1,6 @@
 //! Stores the actor's events, and handles failures of the store.
 
-use protocol::{EventBody, Extra, MessageError, event::SessionFailed};
+use protocol::{EventBody, MessageError, event::SessionFailed};
 use tokio::time::Instant;
 
 use super::{actor::Actor, command::Command};
@@ -98,7 +98,7 @@ impl Actor {
         // The actor cannot know whether its last commit was stored; the bus does.
         if shared.bus.is_busy(&id) {
             let error = Some(unstored(error.failure));
-            let failed = SessionFailed { session_id: Some(id.clone()), error, extra: Extra::new() };
+            let failed = SessionFailed::new(Some(id.clone()), error);
             shared.bus.publish(Some(&self.place), &shared.mint.event(EventBody::SessionError(failed)));
         }
         let (aborted, spared) = (self.aborting.is_some(), self.aborting.take().unwrap_or_default());

@@ -189,13 +189,8 @@ impl Sessions {
         events: Vec<EventBody>,
         flush: bool,
     ) -> Result<u64, Error> {
-        let created = (head == 0).then(|| {
-            EventBody::SessionCreated(SessionInfo {
-                session_id: session.id.clone(),
-                info: session.clone(),
-                extra: Extra::new(),
-            })
-        });
+        let created = (head == 0)
+            .then(|| EventBody::SessionCreated(SessionInfo::new(session.id.clone(), session.clone())));
         let events = created.into_iter().chain(events).map(|body| self.shared.mint.encoded(body)).collect();
         let commit = Commit {
             session: session.id.clone(),

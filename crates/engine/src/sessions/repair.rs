@@ -11,9 +11,7 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
-use protocol::{
-    EventBody, Extra, MessageId, SessionId, SessionStatus, event::StatusChanged, request::Request,
-};
+use protocol::{EventBody, MessageId, SessionId, SessionStatus, event::StatusChanged, request::Request};
 use tokio::{sync::Notify, time::timeout};
 
 use super::{Sessions, Shared};
@@ -268,7 +266,7 @@ impl Sessions {
         requests: &[(Arc<str>, Request)],
     ) -> Result<(), Error> {
         let statuses = statuses.into_iter().map(|(session_id, directory, status)| {
-            let status = StatusChanged { session_id: session_id.clone(), status, extra: Extra::new() };
+            let status = StatusChanged::new(session_id.clone(), status);
             (directory, session_id, EventBody::SessionStatus(status))
         });
         let requests = requests.iter().map(|(directory, request)| {

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 use protocol::{
-    EventBody, Extra,
+    EventBody,
     event::{PartInfo, Resync},
 };
 
@@ -75,7 +75,7 @@ impl Sessions {
         for (place, part) in joined.open {
             let session_id = part.session_id.clone();
             let time = self.shared.mint.now();
-            let body = EventBody::PartUpdated(PartInfo { session_id, part, time, extra: Extra::new() });
+            let body = EventBody::PartUpdated(PartInfo::new(session_id, part, time));
             then.push_back(self.frame(Some(&place), body));
         }
         let (shared, upto, live) = (self.shared.clone(), joined.position, joined.subscription);
@@ -94,7 +94,7 @@ impl Sessions {
 }
 
 fn resync(mint: &Mint, oldest: u64) -> Arc<Frame> {
-    let body = EventBody::ServerResync(Resync { oldest, extra: Extra::new() });
+    let body = EventBody::ServerResync(Resync::new(oldest));
     Arc::new(Frame::live(None, mint.encoded(body).json))
 }
 

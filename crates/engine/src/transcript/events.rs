@@ -42,16 +42,12 @@ impl<'a> Emit<'a> {
 
     pub(crate) fn session(&mut self, session: &mut Session) {
         session.time.updated = self.now();
-        self.events.push(EventBody::SessionUpdated(SessionInfo {
-            session_id: self.session.clone(),
-            info: session.clone(),
-            extra: Extra::new(),
-        }));
+        self.events.push(EventBody::SessionUpdated(SessionInfo::new(self.session.clone(), session.clone())));
     }
 
     pub(crate) fn message(&mut self, info: Message) {
         let session_id = self.session.clone();
-        self.events.push(EventBody::MessageUpdated(MessageInfo { session_id, info, extra: Extra::new() }));
+        self.events.push(EventBody::MessageUpdated(MessageInfo::new(session_id, info)));
     }
 
     pub(crate) fn assistant(&mut self, message: &AssistantMessage) {
@@ -65,57 +61,48 @@ impl<'a> Emit<'a> {
 
     pub(crate) fn part(&mut self, part: Part) {
         let (session_id, time) = (self.session.clone(), self.now());
-        self.events.push(EventBody::PartUpdated(PartInfo { session_id, part, time, extra: Extra::new() }));
+        self.events.push(EventBody::PartUpdated(PartInfo::new(session_id, part, time)));
     }
 
     pub(crate) fn delta(&mut self, part: &Part, delta: String) {
-        self.events.push(EventBody::PartDelta(PartDelta {
-            session_id: self.session.clone(),
-            message_id: part.message_id.clone(),
-            part_id: part.id.clone(),
-            field: "text".into(),
+        self.events.push(EventBody::PartDelta(PartDelta::new(
+            self.session.clone(),
+            part.message_id.clone(),
+            part.id.clone(),
+            "text".into(),
             delta,
-            extra: Extra::new(),
-        }));
+        )));
     }
 
     pub(crate) fn part_removed(&mut self, message_id: MessageId, part_id: PartId) {
         let session_id = self.session.clone();
-        self.events.push(EventBody::PartRemoved(PartGone {
-            session_id,
-            message_id,
-            part_id,
-            extra: Extra::new(),
-        }));
+        self.events.push(EventBody::PartRemoved(PartGone::new(session_id, message_id, part_id)));
     }
 
     pub(crate) fn todos(&mut self, todos: Vec<Todo>) {
         let session_id = self.session.clone();
-        self.events.push(EventBody::TodoUpdated(TodosReplaced { session_id, todos, extra: Extra::new() }));
+        self.events.push(EventBody::TodoUpdated(TodosReplaced::new(session_id, todos)));
     }
 
     pub(crate) fn compacted(&mut self) {
         let session_id = self.session.clone();
-        self.events.push(EventBody::SessionCompacted(SessionOnly { session_id, extra: Extra::new() }));
+        self.events.push(EventBody::SessionCompacted(SessionOnly::new(session_id)));
     }
 
     pub(crate) fn diff(&mut self, diff: Vec<FileDiff>) {
         let session_id = self.session.clone();
-        self.events.push(EventBody::SessionDiff(SessionDiffed { session_id, diff, extra: Extra::new() }));
+        self.events.push(EventBody::SessionDiff(SessionDiffed::new(session_id, diff)));
     }
 
     pub(crate) fn error(&mut self, error: MessageError) {
-        self.events.push(EventBody::SessionError(SessionFailed {
-            session_id: Some(self.session.clone()),
-            error: Some(error),
-            extra: Extra::new(),
-        }));
+        self.events
+            .push(EventBody::SessionError(SessionFailed::new(Some(self.session.clone()), Some(error))));
     }
 
     pub(crate) fn file_edited(&mut self, file: String) {
-        self.events.push(EventBody::FileEdited(FileChanged { file: file.clone(), extra: Extra::new() }));
+        self.events.push(EventBody::FileEdited(FileChanged::new(file.clone())));
         let event = "change".into();
-        self.events.push(EventBody::FileWatcherUpdated(FileWatched { file, event, extra: Extra::new() }));
+        self.events.push(EventBody::FileWatcherUpdated(FileWatched::new(file, event)));
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use net::sse::Frame;
 use serde_json::Value;
-use sse::Frame;
 
 use crate::{Error, ModelEvent};
 

@@ -6,8 +6,8 @@ mod finishing;
 mod fuzzing;
 mod returning;
 
+use net::sse::{self, Frame};
 use serde_json::{Value, json};
-use sse::Frame;
 
 use super::{Dialect, Target};
 use crate::{AssistantContent, Error, Message, ModelEvent, ModelRef, Request, Tool, UserContent};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream};
-use sse::Frame;
+use net::sse::{self, Frame};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Deadlines;

@@ -1,11 +1,11 @@
 //! Sends a call and waits for the response headers.
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::fmt;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use net::chain;
 use reqwest::Url;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, timeout_at};
@@ -218,15 +218,4 @@ fn response_headers(headers: &HeaderMap) -> Headers {
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
-}
-
-/// Formats an error with its causes, which contain the details in the HTTP library.
-pub(super) fn chain(error: &reqwest::Error) -> String {
-    let mut sentence = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        sentence = format!("{sentence}: {error}");
-        cause = error.source();
-    }
-    sentence
 }

@@ -151,12 +151,10 @@ async fn tell(shared: Arc<Shared>, running: Arc<Running>, scope: Scope, mut even
                 for frame in frames {
                     let event = serde_json::from_slice::<Box<RawValue>>(frame.json());
                     let Ok(event) = event else { continue };
-                    let sent =
-                        timeout(shared.settings.limits.hook, running.wire.notify("event", &event)).await;
-                    match sent {
-                        Ok(Ok(())) => {}
-                        Ok(Err(_)) => return,
-                        Err(_) => running.suspect.notify_one(),
+                    match running.wire.notify("event", event, shared.settings.limits.hook).await {
+                        Ok(()) => {}
+                        Err(jsonrpc::Error::Late { .. }) => running.suspect.notify_one(),
+                        Err(_) => return,
                     }
                 }
             }

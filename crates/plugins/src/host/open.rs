@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engine::ports::hooks::HookPoint;
+use engine::ports::{HookPoint, ToolInfo};
 use protocol::login::LoginMethod;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use workspace::process::{self, Companion, Pipes};
 
 use super::install::{self, Package};
-use super::tool::{self, About, Calls};
+use super::tool::{self, Calls};
 use super::wire::{Failure, Wire};
 use super::{Shared, runtime};
 
@@ -25,8 +25,8 @@ use super::{Shared, runtime};
 pub(super) struct Running {
     /// Number of the process, counted from 1.
     pub(super) life: u64,
-    pub(super) wire: Arc<Wire>,
-    /// By the plugin's number; `None` if it could not be loaded.
+    pub(super) wire: Wire,
+    /// By the plugin's number; none for one that could not be loaded.
     plugins: Vec<Option<Abilities>>,
     /// The configuration after the `config` hooks.
     pub(super) config: Value,
@@ -60,7 +60,7 @@ pub(super) enum Unopened {
 pub(super) struct Abilities {
     hooks: HashSet<String>,
     #[serde(default)]
-    tools: Vec<About>,
+    tools: Vec<ToolInfo>,
     /// Providers whose models it lists.
     #[serde(default)]
     pub(super) models: HashSet<String>,
@@ -96,9 +96,8 @@ impl Running {
         (0..self.plugins.len()).any(|plugin| self.has(plugin, "event"))
     }
 
-    /// The tools, each with the number of its plugin. If two have the same name, the later one replaces the
-    /// earlier.
-    pub(super) fn tools(&self) -> impl Iterator<Item = (usize, &About)> {
+    /// The tools, each with the number of its plugin. Of two with one name, the later plugin's counts.
+    pub(super) fn tools(&self) -> impl Iterator<Item = (usize, &ToolInfo)> {
         self.able().flat_map(|(plugin, able)| able.tools.iter().map(move |about| (plugin, about)))
     }
 
@@ -170,7 +169,7 @@ async fn locate(
     Ok(addresses)
 }
 
-type Started = (Companion, Arc<Wire>, Arc<Calls>, AbortOnDropHandle<()>);
+type Started = (Companion, Wire, Arc<Calls>, AbortOnDropHandle<()>);
 
 fn start(shared: &Arc<Shared>) -> Result<Started, Unopened> {
     let settings = &shared.settings;
@@ -184,9 +183,9 @@ fn start(shared: &Arc<Shared>) -> Result<Started, Unopened> {
     let spec = runtime.spec(&home).hide(&settings.hidden);
     let (companion, Pipes { input, output }) =
         process::start(&spec).map_err(|error| Unopened::Failed(error.to_string()))?;
-    let (wire, incoming) = Wire::new(input, output);
-    let (wire, calls) = (Arc::new(wire), Arc::<Calls>::default());
-    let listening = tool::listen(incoming, Arc::clone(&wire), Arc::clone(&calls), Arc::clone(shared));
+    let (wire, inbox) = Wire::new(input, output);
+    let calls = Arc::<Calls>::default();
+    let listening = tool::listen(inbox, Arc::clone(&calls), Arc::clone(shared));
     Ok((companion, wire, calls, AbortOnDropHandle::new(tokio::spawn(listening))))
 }
 

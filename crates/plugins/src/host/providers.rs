@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::ask::{Fault, Question, ask};
 use super::fetch::{Fetch, Held};
 use super::open::Running;
-use super::wire::{Incoming, Wire};
+use super::wire::{self, Asked};
 use super::{Host, Shared, lock};
 
 /// Number of process exits during the same hook of a plugin after which the hook is not called any more.
@@ -171,22 +171,15 @@ pub(super) async fn answer<T: DeserializeOwned>(
     serde_json::from_str(answer.get()).map(Some).map_err(|error| Fault::misfit(&error))
 }
 
-/// Sends the process the stored login of a provider.
-pub(super) async fn tell_login(
-    wire: Arc<Wire>,
-    shared: Arc<Shared>,
-    id: u64,
-    message: Incoming,
-    _reader: OwnedSemaphorePermit,
-) {
+/// Answers a request of the process for the current login of a provider.
+pub(super) async fn tell_login(shared: Arc<Shared>, asked: Asked, _reader: OwnedSemaphorePermit) {
     #[derive(Deserialize)]
     struct Wanted {
         provider: String,
     }
-    let login = match serde_json::from_str::<Wanted>(message.params.get()) {
+    let login = match serde_json::from_str::<Wanted>(asked.params.get()) {
         Ok(wanted) => Ok((shared.settings.logins)(&wanted.provider).await.unwrap_or(json!(null))),
         Err(error) => Err(error.to_string()),
     };
-    // The process may be shutting down.
-    let _ = wire.reply(id, login).await;
+    wire::answer(asked, login);
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use engine::bus::{Bus, Place};
 use engine::mint::Mint;
 use engine::ports::hooks::{HookPoint, Hooks, Text, TextComplete};
-use engine::ports::{SystemClock, SystemRandom};
+use engine::ports::{SystemClock, SystemRandom, ToolCall, ToolCaller, ToolPermission, Tools};
 use futures::future::{BoxFuture, FutureExt};
 use protocol::config::Plugin;
 use protocol::{EventBody, Extra};
@@ -21,8 +21,7 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::tool::{Context, Wish};
-use super::{Desk, Host, Limits, Reporter, Runtime, Settings, State, ToolCall, install};
+use super::{Host, Limits, Reporter, Runtime, Settings, State, install};
 
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -263,8 +262,8 @@ async fn a_process_that_always_exits_is_not_restarted() {
         assert_eq!(text(&host, 0).await, "as it was");
         dead(&host).await;
     }
-    world.reported("it exited 3 times in a row").await;
-    assert!(!wants(&host, 0) && host.tools().is_empty());
+    world.reported("it died 3 times in a row").await;
+    assert!(!wants(&host, 0) && host.list().is_empty());
     assert_eq!(text(&host, 0).await, "as it was");
     assert_eq!(world.file("lives"), "x\nx\nx\n");
 }
@@ -344,15 +343,15 @@ async fn events_of_the_directory_arrive_in_order() {
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 
-impl Desk for Notes {
+impl ToolCaller for Notes {
     fn progress(&self, title: Option<String>, _: Extra) -> BoxFuture<'_, ()> {
         self.0.lock().unwrap().push(title.unwrap_or_default());
         std::future::ready(()).boxed()
     }
 
-    fn ask(&self, wish: Wish) -> BoxFuture<'_, Result<(), String>> {
-        let refused = wish.permission == "refused";
-        self.0.lock().unwrap().push(wish.permission);
+    fn permission(&self, needed: ToolPermission) -> BoxFuture<'_, Result<(), String>> {
+        let refused = needed.permission == "refused";
+        self.0.lock().unwrap().push(needed.permission);
         std::future::ready(if refused { Err("the user said no".to_owned()) } else { Ok(()) }).boxed()
     }
 }
@@ -361,15 +360,14 @@ const TOOLS: &str =
     r#"load:*) answer '{"hooks":["tool"],"tools":[{"id":"add","description":"Adds","parameters":{}}]}';;"#;
 
 fn call(id: &str) -> ToolCall {
-    let context = Context {
-        session_id: serde_json::from_value(json!("ses_1")).unwrap(),
-        message_id: serde_json::from_value(json!("msg_1")).unwrap(),
+    ToolCall {
+        id: id.to_owned(),
+        args: Extra::from_iter([("a".to_owned(), 1.into())]),
+        session: "ses_1".parse().unwrap(),
+        message: "msg_1".parse().unwrap(),
         agent: "build".to_owned(),
-        call_id: "call_1".to_owned(),
-        directory: "/d".to_owned(),
-        worktree: "/".to_owned(),
-    };
-    ToolCall { id: id.to_owned(), args: Extra::from_iter([("a".to_owned(), 1.into())]), context }
+        call: "call_1".to_owned(),
+    }
 }
 
 #[tokio::test]
@@ -383,10 +381,10 @@ async fn a_tool_reports_progress_and_asks_for_permission() {
     );
     let world = World::new(&cases);
     let host = world.started(world.settings(1)).await;
-    assert_eq!(host.tools()[0].description, "Adds");
+    assert_eq!(host.list()[0].description, "Adds");
     let notes = Notes::default();
     let outcome = timeout(PATIENCE, host.call(call("add"), &notes)).await.unwrap().unwrap();
-    assert_eq!((outcome.output.as_str(), outcome.title.as_deref()), ("3", Some("t")));
+    assert_eq!((outcome.text.as_str(), outcome.title.as_deref()), ("3", Some("t")));
     assert_eq!(*notes.0.lock().unwrap(), ["half", "refused"]);
     let made = world.heard("tool").remove(0);
     assert_eq!((&made["args"], &made["context"]["callID"]), (&json!({ "a": 1 }), &json!("call_1")));

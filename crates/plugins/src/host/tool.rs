@@ -1,17 +1,19 @@
 //! Tools that plugins provide.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use futures::future::BoxFuture;
+use engine::ports::{ToolCall, ToolCaller, ToolInfo, ToolOutput, ToolPermission, Tools};
+use futures::future::{BoxFuture, FutureExt};
+use protocol::part::FilePart;
 use protocol::{Extra, MessageId, SessionId};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 use super::open::Running;
-use super::wire::{Failure, Incoming, Wire};
+use super::wire::{self, Asked, Failure, Inbox, Incoming, Raw};
 use super::{Host, Shared, lock, providers};
 
 /// Limit of progress messages and requests of a tool that are not processed yet.
@@ -19,94 +21,60 @@ const MAX_SAID: usize = 64;
 /// Limit of logins that are read at the same time.
 const MAX_READERS: usize = 16;
 
-/// The description of a tool for the model.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct About {
-    /// The tool's name.
-    pub id: String,
-    /// Tells the model when and how to use the tool.
-    pub description: String,
-    /// JSON Schema of its input.
-    pub parameters: Value,
+/// A call, as the process expects it.
+#[derive(Serialize)]
+struct Made<'a> {
+    plugin: usize,
+    id: &'a str,
+    args: &'a Extra,
+    context: Context<'a>,
 }
 
-/// One call of a tool.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ToolCall {
-    /// The tool's name.
-    pub id: String,
-    pub args: Extra,
-    pub context: Context,
-}
-
-/// The context that a tool receives with a call.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Context {
+#[derive(Serialize)]
+struct Context<'a> {
     #[serde(rename = "sessionID")]
-    pub session_id: SessionId,
-    /// The message with the call.
+    session_id: &'a SessionId,
     #[serde(rename = "messageID")]
-    pub message_id: MessageId,
-    /// The agent that makes the call.
-    pub agent: String,
-    /// The model's id of the call.
+    message_id: &'a MessageId,
+    agent: &'a str,
     #[serde(rename = "callID")]
-    pub call_id: String,
-    /// The session's directory.
-    pub directory: String,
-    /// The root of its repository.
-    pub worktree: String,
+    call_id: &'a str,
+    directory: Cow<'a, str>,
+    worktree: Cow<'a, str>,
 }
 
-/// The result of a call.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct Outcome {
-    /// Shown to users.
+/// A result, as the process returns it.
+#[derive(Deserialize)]
+struct Outcome {
     #[serde(default)]
-    pub title: Option<String>,
-    /// Shown to the model.
+    title: Option<String>,
     #[serde(default)]
-    pub output: String,
-    /// Data for clients.
+    output: String,
     #[serde(default)]
-    pub metadata: Extra,
-    /// Images and documents, for both.
+    metadata: Extra,
     #[serde(default)]
-    pub attachments: Vec<Attachment>,
+    attachments: Vec<Attachment>,
 }
 
-/// An image or a document.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Attachment {
-    pub mime: String,
-    /// Its address, or its content as a `data:` URL.
-    pub url: String,
+#[derive(Deserialize)]
+struct Attachment {
+    mime: String,
+    url: String,
     #[serde(default)]
-    pub filename: Option<String>,
+    filename: Option<String>,
 }
 
-/// A permission that a tool asks for.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Wish {
-    pub permission: String,
-    /// The targets, such as paths or commands.
-    #[serde(default)]
-    pub patterns: Vec<String>,
-    /// Patterns that a reply of `always` allows from then on.
-    #[serde(default)]
-    pub always: Vec<String>,
-    /// Details for clients that show the request.
-    #[serde(default)]
-    pub metadata: Extra,
-}
-
-/// The surroundings of a tool call, through which the tool reports progress and asks for permissions.
-pub trait Desk: Send + Sync {
-    /// Shows the tool's progress.
-    fn progress(&self, title: Option<String>, metadata: Extra) -> BoxFuture<'_, ()>;
-
-    /// Asks for a permission. Returns the reason if it is refused.
-    fn ask(&self, wish: Wish) -> BoxFuture<'_, Result<(), String>>;
+impl From<Outcome> for ToolOutput {
+    fn from(Outcome { title, output, metadata, attachments }: Outcome) -> Self {
+        let file = |Attachment { mime, url, filename }: Attachment| FilePart {
+            mime,
+            filename,
+            url,
+            source: None,
+            extra: Extra::new(),
+        };
+        Self { title, text: output, metadata, attachments: attachments.into_iter().map(file).collect() }
+    }
 }
 
 /// Running calls by the model's ids.
@@ -116,7 +84,7 @@ pub(super) type Calls = Mutex<HashMap<String, mpsc::Sender<Said>>>;
 #[derive(Debug)]
 pub(super) enum Said {
     Progress { title: Option<String>, metadata: Extra },
-    Ask { id: u64, wish: Wish },
+    Ask { asked: Asked, needed: ToolPermission },
 }
 
 #[derive(Deserialize)]
@@ -132,7 +100,7 @@ struct Progress {
 struct Asking {
     call: String,
     #[serde(flatten)]
-    wish: Wish,
+    needed: ToolPermission,
 }
 
 #[derive(Deserialize)]
@@ -144,39 +112,50 @@ struct Complaint {
     message: String,
 }
 
-#[derive(Serialize)]
-struct Made<'a> {
-    plugin: usize,
-    #[serde(flatten)]
-    call: &'a ToolCall,
-}
-
-impl Host {
-    /// The currently loaded tools. If two have the same name, the later plugin's is used.
-    pub fn tools(&self) -> Vec<About> {
+impl Tools for Host {
+    /// Of two tools with one name, lists the later plugin's. Lists none while the process is down.
+    fn list(&self) -> Vec<ToolInfo> {
         let Some(running) = self.0.shared.running() else { return Vec::new() };
         let by_name: BTreeMap<_, _> = running.tools().map(|(_, about)| (&about.id, about)).collect();
         by_name.into_values().cloned().collect()
     }
 
-    /// Calls a tool. Dropping the future aborts the call.
-    pub async fn call(&self, call: ToolCall, desk: &dyn Desk) -> Result<Outcome, String> {
-        let gone = || "the plugin host is not running; it may be back in a moment".to_owned();
+    fn call<'a>(
+        &'a self,
+        call: ToolCall,
+        caller: &'a dyn ToolCaller,
+    ) -> BoxFuture<'a, Result<ToolOutput, String>> {
+        async move { self.call_tool(&call, caller).await.map(ToolOutput::from) }.boxed()
+    }
+}
+
+impl Host {
+    async fn call_tool(&self, call: &ToolCall, caller: &dyn ToolCaller) -> Result<Outcome, String> {
+        let settings = &self.0.shared.settings;
+        let gone = || "the plugin host is not there; it may be back in a moment".to_owned();
         let running = self.0.shared.running().ok_or_else(gone)?;
         let owner = running.tools().filter(|(_, about)| about.id == call.id).last();
         let plugin =
             owner.map(|(plugin, _)| plugin).ok_or_else(|| format!("there is no tool {}", call.id))?;
         let (said, saying) = mpsc::channel(MAX_SAID);
-        let _going = Going::new(&running.calls, &call.context.call_id, said);
-        let limit = self.0.shared.settings.limits.tool;
-        let made = Made { plugin, call: &call };
-        let answer = timeout(limit, attended(&running, &made, saying, desk)).await;
+        let _going = Going::new(&running.calls, &call.call, said);
+        let context = Context {
+            session_id: &call.session,
+            message_id: &call.message,
+            agent: &call.agent,
+            call_id: &call.call,
+            directory: settings.directory.to_string_lossy(),
+            worktree: settings.worktree.to_string_lossy(),
+        };
+        let made = Made { plugin, id: &call.id, args: &call.args, context };
+        let limit = settings.limits.tool;
+        let answer = timeout(limit, attended(&running, &made, saying, caller)).await;
         let answer = answer.map_err(|_| format!("it takes longer than {} s", limit.as_secs()))?;
         let answer = answer.map_err(|failure| match failure {
             Failure::Gone => "the plugin host exited during the call".to_owned(),
             failure => failure.to_string(),
         })?;
-        serde_json::from_str(&answer).map_err(|error| format!("its result has the wrong shape: {error}"))
+        serde_json::from_str(answer.get()).map_err(|error| format!("its result has the wrong shape: {error}"))
     }
 }
 
@@ -185,18 +164,20 @@ async fn attended(
     running: &Running,
     made: &Made<'_>,
     mut saying: mpsc::Receiver<Said>,
-    desk: &dyn Desk,
-) -> Result<String, Failure> {
+    caller: &dyn ToolCaller,
+) -> Result<Raw, Failure> {
     let answer = running.wire.call("tool", made);
     tokio::pin!(answer);
     loop {
         tokio::select! {
             biased;
             Some(said) = saying.recv() => match said {
-                Said::Progress { title, metadata } => desk.progress(title, metadata).await,
-                Said::Ask { id, wish } => running.wire.reply(id, desk.ask(wish).await.map(|()| true.into())).await?,
+                Said::Progress { title, metadata } => caller.progress(title, metadata).await,
+                Said::Ask { asked, needed } => {
+                    wire::answer(asked, caller.permission(needed).await.map(|()| true.into()));
+                }
             },
-            answer = &mut answer => return answer.map(|answer| answer.get().to_owned()),
+            answer = &mut answer => return answer,
         }
     }
 }
@@ -220,57 +201,69 @@ impl Drop for Going<'_> {
     }
 }
 
-/// Handles messages of the process. Never waits for another task, because it also reads the answers.
-pub(super) async fn listen(
-    mut incoming: mpsc::Receiver<Incoming>,
-    wire: Arc<Wire>,
-    calls: Arc<Calls>,
-    shared: Arc<Shared>,
-) {
+/// Takes the requests and notifications of the process. Never waits for a request to be served: the same task reads the
+/// responses.
+pub(super) async fn listen(mut inbox: Inbox, calls: Arc<Calls>, shared: Arc<Shared>) {
     let readers = Arc::new(Semaphore::new(MAX_READERS));
-    while let Some(message) = incoming.recv().await {
-        let asked = message.id;
-        if let ("auth.get", Some(id)) = (message.method.as_str(), asked)
-            && let Ok(reader) = Arc::clone(&readers).try_acquire_owned()
-        {
-            tokio::spawn(providers::tell_login(Arc::clone(&wire), Arc::clone(&shared), id, message, reader));
-            continue;
-        }
-        if let Err(why) = take(&message, &calls, &shared)
-            && let Some(id) = asked
-        {
-            let wire = Arc::clone(&wire);
-            tokio::spawn(async move { wire.reply(id, Err(why)).await });
+    while let Some(message) = inbox.next().await {
+        match message {
+            Incoming::Asked(asked) if asked.method == "auth.get" => {
+                match Arc::clone(&readers).try_acquire_owned() {
+                    Ok(reader) => {
+                        drop(tokio::spawn(providers::tell_login(Arc::clone(&shared), asked, reader)))
+                    }
+                    Err(_) => wire::answer(asked, Err("too many logins are being read".to_owned())),
+                }
+            }
+            Incoming::Asked(asked) => ask(asked, &calls),
+            Incoming::Told { method, params } => {
+                if let Err(error) = take(&method, &params, &calls, &shared) {
+                    tracing::debug!(method, error, "ignored a notification of the plugin host");
+                }
+            }
+            Incoming::Malformed(error) => {
+                tracing::warn!(%error, "the plugin host wrote a line that is no message");
+            }
         }
     }
 }
 
-fn take(message: &Incoming, calls: &Calls, shared: &Shared) -> Result<(), String> {
+/// Passes a tool's request for permission on to its call.
+fn ask(asked: Asked, calls: &Calls) {
+    match serde_json::from_str(asked.params.get()) {
+        Ok(Asking { call, needed }) => {
+            if let Some((Said::Ask { asked, .. }, why)) = hand(calls, &call, Said::Ask { asked, needed }) {
+                wire::answer(asked, Err(why.to_owned()));
+            }
+        }
+        Err(error) => wire::answer(asked, Err(error.to_string())),
+    }
+}
+
+fn take(method: &str, params: &Raw, calls: &Calls, shared: &Shared) -> Result<(), String> {
     let misfit = |error: serde_json::Error| error.to_string();
-    let params = message.params.get();
-    match (message.method.as_str(), message.id) {
-        ("tool.metadata", _) => {
-            let Progress { call, title, metadata } = serde_json::from_str(params).map_err(misfit)?;
+    match method {
+        "tool.metadata" => {
+            let Progress { call, title, metadata } = serde_json::from_str(params.get()).map_err(misfit)?;
             hand(calls, &call, Said::Progress { title, metadata })
+                .map_or(Ok(()), |(_, why)| Err(why.to_owned()))
         }
-        ("tool.ask", Some(id)) => {
-            let Asking { call, wish } = serde_json::from_str(params).map_err(misfit)?;
-            hand(calls, &call, Said::Ask { id, wish })
-        }
-        ("auth.get", _) => Err("too many logins are being read".to_owned()),
-        ("report", _) => {
-            let Complaint { plugin, place, message } = serde_json::from_str(params).map_err(misfit)?;
+        "report" => {
+            let Complaint { plugin, place, message } = serde_json::from_str(params.get()).map_err(misfit)?;
             shared.report(plugin, &format!("failed in {place}"), &message);
             Ok(())
         }
-        (method, _) => Err(format!("there is no method {method}")),
+        method => Err(format!("there is no method {method}")),
     }
 }
 
-fn hand(calls: &Calls, call: &str, said: Said) -> Result<(), String> {
+/// Queues a message of a tool for its call. Returns a message that cannot be queued, with the reason.
+fn hand(calls: &Calls, call: &str, said: Said) -> Option<(Said, &'static str)> {
     match lock(calls).get(call) {
-        Some(call) if call.try_send(said).is_ok() => Ok(()),
-        Some(_) => Err("the tool sends messages faster than they can be processed".to_owned()),
-        None => Err("the call is over".to_owned()),
+        Some(call) => {
+            let unsent = call.try_send(said).err()?.into_inner();
+            Some((unsent, "the tool sends more messages than can be handled"))
+        }
+        None => Some((said, "the call is over")),
     }
 }

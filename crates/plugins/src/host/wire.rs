@@ -1,338 +1,130 @@
-//! JSON-RPC with the host process: one message per line, calls in both directions, all queues bounded.
+//! JSON-RPC with the plugin host. Payloads stay raw, because most of them are only forwarded and some are whole
+//! conversations.
 
-use std::collections::HashMap;
-use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use jsonrpc::{Error, Fault, Options, Payload, Peer, pipe};
+use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Limit of lines that wait to be written. Senders wait when it is reached.
-const MAX_OUTGOING: usize = 256;
-/// Limit of received messages that are not processed yet.
-const MAX_INCOMING: usize = 256;
-/// Maximum length of a line; a whole conversation with images is one line.
+/// Limit for one line, in bytes. A conversation with images is one line.
 const MAX_LINE: usize = 32 * 1024 * 1024;
 
-/// The error code of an exception in a plugin; other codes come from the host.
-const THROWN: i32 = -32000;
+/// The requests that the host may make.
+const METHODS: &[&str] = &["auth.get", "tool.ask"];
 
-/// A call without a result.
+/// The error code for an exception of a plugin; other codes are errors of the host itself.
+const THROWN: i64 = -32000;
+
+pub(super) type Raw = Box<RawValue>;
+pub(super) type Asked = jsonrpc::Asked<Raw>;
+pub(super) type Inbox = jsonrpc::Inbox<Raw>;
+pub(super) type Incoming = jsonrpc::Incoming<Raw>;
+
+/// Reasons why a call has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
-    /// The plugin threw an error.
+    /// The plugin threw an exception.
     #[error("{0}")]
     Thrown(String),
-    /// The process has exited.
-    #[error("the plugin host has exited")]
+    /// The process has ended.
+    #[error("the plugin host is gone")]
     Gone,
-    /// The request or the answer is not JSON of the right shape.
+    /// The parameters or the result cannot be encoded, or the host refused the call.
     #[error("{0}")]
     Misfit(String),
 }
 
-/// A message from the process that is not an answer.
-#[derive(Debug)]
-pub(super) struct Incoming {
-    /// Set if it expects an answer.
-    pub(super) id: Option<u64>,
-    pub(super) method: String,
-    pub(super) params: Box<RawValue>,
-}
-
-/// Baton's end of the connection. Dropping it closes the connection.
-#[derive(Debug)]
-pub(super) struct Wire {
-    outgoing: mpsc::Sender<Vec<u8>>,
-    waiting: Arc<Mutex<Waiting>>,
-    next: AtomicU64,
-    over: CancellationToken,
-    reading: JoinHandle<()>,
-    writing: JoinHandle<()>,
-}
-
-/// The result of a call.
-type Answered = Result<Box<RawValue>, Failure>;
-
-#[derive(Debug, Default)]
-struct Waiting {
-    calls: HashMap<u64, oneshot::Sender<Answered>>,
-    is_over: bool,
-}
-
-#[derive(Serialize)]
-struct Outgoing<'a, P> {
-    jsonrpc: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<u64>,
-    method: &'a str,
-    params: &'a P,
-}
-
-#[derive(Serialize)]
-struct Reply<'a> {
-    jsonrpc: &'static str,
-    id: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Complaint<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<&'a Value>,
-}
-
-#[derive(Serialize)]
-struct Complaint<'a> {
-    code: i32,
-    message: &'a str,
-}
-
-/// Any line: a request or notification if it has a method, otherwise an answer.
-#[derive(Deserialize)]
-struct Line {
-    #[serde(default)]
-    id: Option<u64>,
-    #[serde(default)]
-    method: Option<String>,
-    #[serde(default)]
-    params: Box<RawValue>,
-    #[serde(default)]
-    result: Box<RawValue>,
-    #[serde(default)]
-    error: Option<Told>,
-}
-
-#[derive(Deserialize)]
-struct Told {
-    code: i32,
-    message: String,
-}
-
-impl From<Told> for Failure {
-    fn from(Told { code, message }: Told) -> Self {
-        if code == THROWN { Self::Thrown(message) } else { Self::Misfit(message) }
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Ended { .. } => Self::Gone,
+            Error::Refused { fault, .. } if fault.code == THROWN => Self::Thrown(fault.message),
+            Error::Refused { fault, .. } => Self::Misfit(fault.message),
+            error => Self::Misfit(error.to_string()),
+        }
     }
 }
 
+/// The sending half of the connection to the host.
+#[derive(Debug)]
+pub(super) struct Wire(Peer<Raw>);
+
 impl Wire {
-    /// Connects these pipes. The receiver gets the process's requests and notifications, and ends with the process.
+    /// Connects through the pipes of the process. The requests and notifications of the host arrive in the inbox, which
+    /// keeps the connection alive.
     pub(super) fn new(
         input: impl AsyncWrite + Send + Unpin + 'static,
         output: impl AsyncRead + Send + Unpin + 'static,
-    ) -> (Self, mpsc::Receiver<Incoming>) {
-        let (outgoing, lines) = mpsc::channel(MAX_OUTGOING);
-        let (told, incoming) = mpsc::channel(MAX_INCOMING);
-        let waiting = Arc::<Mutex<Waiting>>::default();
-        let over = CancellationToken::new();
-        let reading =
-            tokio::spawn(read(BufReader::new(output), Arc::clone(&waiting), told, over.clone().drop_guard()));
-        let writing = tokio::spawn(write(input, lines));
-        (Self { outgoing, waiting, next: AtomicU64::new(1), over, reading, writing }, incoming)
+    ) -> (Self, Inbox) {
+        let options = Options { methods: METHODS, cancel: Some("cancel"), ..Options::default() };
+        let (peer, inbox) = pipe::start(options, input, output, MAX_LINE);
+        (Self(peer), inbox)
     }
 
-    /// Waits until the process closes its output or sends a line that is too long.
+    /// Waits until the host has closed its pipe or broken the protocol.
     pub(super) async fn ended(&self) {
-        self.over.cancelled().await;
+        self.0.ended().await;
     }
 
-    /// Makes a call. Dropping the future withdraws the call.
-    pub(super) async fn call(
-        &self,
-        method: &str,
-        params: &(impl Serialize + Sync),
-    ) -> Result<Box<RawValue>, Failure> {
-        let (mut call, answer) = self.open()?;
-        self.send(Outgoing { jsonrpc: "2.0", id: Some(call.id), method, params }).await?;
-        let answered = answer.await.map_err(|_| Failure::Gone);
-        call.is_answered = true;
-        answered?
+    /// Calls a method. The caller has a deadline; dropping the future withdraws the call.
+    pub(super) async fn call(&self, method: &str, params: &(impl Serialize + Sync)) -> Result<Raw, Failure> {
+        let params = Raw::encode(params).map_err(|error| Failure::Misfit(error.to_string()))?;
+        Ok(self.0.call(method, params).await?)
     }
 
-    /// Sends a notification.
-    pub(super) async fn notify(&self, method: &str, params: &(impl Serialize + Sync)) -> Result<(), Failure> {
-        self.send(Outgoing { jsonrpc: "2.0", id: None, method, params }).await
+    /// Sends a notification; waits for room in the queue until the deadline.
+    pub(super) async fn notify(&self, method: &str, params: Raw, deadline: Duration) -> Result<(), Error> {
+        self.0.notify(method, params, deadline).await
     }
 
-    /// Answers a request of the process.
-    pub(super) async fn reply(&self, id: u64, result: Result<Value, String>) -> Result<(), Failure> {
-        let (error, result) = match &result {
-            Ok(result) => (None, Some(result)),
-            Err(message) => (Some(Complaint { code: THROWN, message }), None),
-        };
-        self.send(Reply { jsonrpc: "2.0", id, error, result }).await
-    }
-
-    /// Sends a notification if there is room in the queue; does not wait.
+    /// Sends a notification if the queue has room, for callers that cannot wait.
     pub(super) fn tell(&self, method: &str, params: &impl Serialize) {
-        self.try_send(Outgoing { jsonrpc: "2.0", id: None, method, params });
-    }
-
-    fn open(&self) -> Result<(Call<'_>, oneshot::Receiver<Answered>), Failure> {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (answered, answer) = oneshot::channel();
-        let mut waiting = lock(&self.waiting);
-        if waiting.is_over {
-            return Err(Failure::Gone);
-        }
-        waiting.calls.insert(id, answered);
-        Ok((Call { wire: self, id, is_answered: false }, answer))
-    }
-
-    async fn send(&self, message: impl Serialize) -> Result<(), Failure> {
-        let mut line = serde_json::to_vec(&message).map_err(|error| Failure::Misfit(error.to_string()))?;
-        line.push(b'\n');
-        self.outgoing.send(line).await.map_err(|_| Failure::Gone)
-    }
-
-    /// Sends a message if there is room in the queue.
-    fn try_send(&self, message: impl Serialize) {
-        if let Ok(mut line) = serde_json::to_vec(&message) {
-            line.push(b'\n');
-            // If the queue is full, the process does not read, and its pings will fail.
-            let _ = self.outgoing.try_send(line);
-        }
+        self.0.post(method, params);
     }
 }
 
-impl Drop for Wire {
-    fn drop(&mut self) {
-        self.reading.abort();
-        self.writing.abort();
-        lock(&self.waiting).close();
-    }
-}
-
-/// A pending call.
-struct Call<'a> {
-    wire: &'a Wire,
-    id: u64,
-    is_answered: bool,
-}
-
-impl Drop for Call<'_> {
-    fn drop(&mut self) {
-        if !self.is_answered && lock(&self.wire.waiting).calls.remove(&self.id).is_some() {
-            let about = serde_json::json!({ "id": self.id });
-            self.wire.tell("cancel", &about);
-        }
-    }
-}
-
-impl Waiting {
-    fn close(&mut self) {
-        self.is_over = true;
-        self.calls.clear();
-    }
-}
-
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-async fn write(mut input: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Vec<u8>>) {
-    while let Some(line) = lines.recv().await {
-        if input.write_all(&line).await.is_err() {
-            return;
-        }
-    }
-}
-
-async fn read(
-    mut output: impl AsyncBufRead + Unpin,
-    waiting: Arc<Mutex<Waiting>>,
-    told: mpsc::Sender<Incoming>,
-    _over: DropGuard,
-) {
-    loop {
-        match line(&mut output).await {
-            Ok(Some(line)) => take(&line, &waiting, &told).await,
-            Ok(None) => break,
-            Err(error) => {
-                tracing::warn!(%error, "cannot read from the plugin host");
-                break;
-            }
-        }
-    }
-    lock(&waiting).close();
-}
-
-async fn take(line: &[u8], waiting: &Mutex<Waiting>, told: &mpsc::Sender<Incoming>) {
-    match serde_json::from_slice::<Line>(line) {
-        Ok(Line { id, method: Some(method), params, .. }) => {
-            // The host may be shutting down.
-            let _ = told.send(Incoming { id, method, params }).await;
-        }
-        Ok(Line { id: Some(id), result, error, .. }) => {
-            if let Some(call) = lock(waiting).calls.remove(&id) {
-                // The caller may have gone.
-                let _ = call.send(error.map_or(Ok(result), |error| Err(error.into())));
-            }
-        }
-        Ok(_) => tracing::warn!("the plugin host sent a message that is neither a call nor an answer"),
-        Err(error) => tracing::warn!(%error, "the plugin host sent a line that is not a message"),
-    }
-}
-
-/// The next line without its end; `None` at the end of the stream.
-async fn line(output: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    loop {
-        let available = output.fill_buf().await?;
-        if available.is_empty() {
-            return Ok(None);
-        }
-        let end = memchr::memchr(b'\n', available);
-        let count = end.map_or(available.len(), |at| at + 1);
-        line.extend_from_slice(available.get(..count).unwrap_or_default());
-        output.consume(count);
-        if end.is_some() {
-            line.pop();
-            return Ok(Some(line));
-        }
-        if line.len() > MAX_LINE {
-            return Err(io::Error::other(format!("a line is longer than {MAX_LINE} bytes")));
-        }
-    }
+/// Answers a request of the host; an error becomes an exception in the plugin.
+pub(super) fn answer(asked: Asked, result: Result<Value, String>) {
+    let result = result.and_then(|value| Raw::encode(&value).map_err(|error| error.to_string()));
+    asked.answer(result.map_err(|why| Fault::new(THROWN, why)));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-    use tokio::io::{DuplexStream, duplex, split};
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex, split};
 
-    /// Both ends of a connection.
-    fn connected() -> (Wire, mpsc::Receiver<Incoming>, BufReader<DuplexStream>) {
+    /// The local end, and the pipe of the host.
+    fn connected() -> (Wire, Inbox, BufReader<DuplexStream>) {
         let (near, far) = duplex(1024);
         let (output, input) = split(near);
-        let (wire, incoming) = Wire::new(input, output);
-        (wire, incoming, BufReader::new(far))
+        let (wire, inbox) = Wire::new(input, output);
+        (wire, inbox, BufReader::new(far))
     }
 
-    async fn heard(far: &mut BufReader<DuplexStream>) -> serde_json::Value {
-        serde_json::from_slice(&line(far).await.unwrap().unwrap()).unwrap()
+    async fn heard(far: &mut BufReader<DuplexStream>) -> Value {
+        let mut line = String::new();
+        far.read_line(&mut line).await.unwrap();
+        serde_json::from_str(&line).unwrap()
     }
 
-    async fn say(far: &mut BufReader<DuplexStream>, message: serde_json::Value) {
+    async fn say(far: &mut BufReader<DuplexStream>, message: Value) {
         far.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
     #[tokio::test]
     async fn a_call_gets_its_own_answer() {
-        let (wire, _incoming, mut far) = connected();
+        let (wire, _inbox, mut far) = connected();
         let (one, two) = (json!(1), json!(2));
         let peer = async {
             let (first, second) = (heard(&mut far).await, heard(&mut far).await);
             assert_eq!((&first["method"], &first["params"]), (&json!("hook"), &json!(1)));
-            say(
-                &mut far,
-                json!({ "jsonrpc": "2.0", "id": second["id"], "error": { "code": -32000, "message": "no" } }),
-            )
-            .await;
+            let thrown = json!({ "code": -32000, "message": "no" });
+            say(&mut far, json!({ "jsonrpc": "2.0", "id": second["id"], "error": thrown })).await;
             say(&mut far, json!({ "jsonrpc": "2.0", "id": first["id"], "result": "yes" })).await;
         };
         let (first, second, ()) = tokio::join!(wire.call("hook", &one), wire.call("hook", &two), peer);
@@ -341,8 +133,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dropped_call_is_withdrawn() {
-        let (wire, _incoming, mut far) = connected();
+    async fn a_call_that_its_caller_gives_up_is_withdrawn() {
+        let (wire, _inbox, mut far) = connected();
         let id = {
             let params = json!({});
             let call = wire.call("tool", &params);
@@ -355,26 +147,25 @@ mod tests {
         };
         let cancel = heard(&mut far).await;
         assert_eq!((&cancel["method"], &cancel["params"]["id"]), (&json!("cancel"), &id));
-        // A late answer is dropped.
-        say(&mut far, json!({ "jsonrpc": "2.0", "id": id, "result": 1 })).await;
-        assert!(lock(&wire.waiting).calls.is_empty());
     }
 
     #[tokio::test]
-    async fn incoming_requests_arrive_in_order_and_can_be_answered() {
-        let (wire, mut incoming, mut far) = connected();
+    async fn messages_of_the_host_arrive_in_order_and_can_be_answered() {
+        let (_wire, mut inbox, mut far) = connected();
         say(&mut far, json!({ "jsonrpc": "2.0", "method": "report", "params": { "message": "m" } })).await;
         far.write_all(b"this is no message\n").await.unwrap();
         say(&mut far, json!({ "jsonrpc": "2.0", "id": 7, "method": "tool.ask" })).await;
-        assert_eq!(incoming.recv().await.unwrap().method, "report");
-        assert_eq!(incoming.recv().await.unwrap().id, Some(7));
-        wire.reply(7, Err("refused".to_owned())).await.unwrap();
-        assert_eq!(heard(&mut far).await["error"]["message"], "refused");
+        assert!(matches!(inbox.next().await, Some(Incoming::Told { method, .. }) if method == "report"));
+        assert!(matches!(inbox.next().await, Some(Incoming::Malformed(_))));
+        let Some(Incoming::Asked(asked)) = inbox.next().await else { panic!("a request") };
+        answer(asked, Err("refused".to_owned()));
+        let answer = heard(&mut far).await;
+        assert_eq!((&answer["id"], &answer["error"]["message"]), (&json!(7), &json!("refused")));
     }
 
     #[tokio::test]
     async fn pending_and_later_calls_fail_when_the_process_ends() {
-        let (wire, mut incoming, mut far) = connected();
+        let (wire, mut inbox, mut far) = connected();
         let params = json!({});
         let peer = async {
             heard(&mut far).await;
@@ -382,18 +173,18 @@ mod tests {
         };
         let (answer, ()) = tokio::join!(wire.call("hook", &params), peer);
         assert_eq!(answer.unwrap_err(), Failure::Gone);
-        assert!(incoming.recv().await.is_none());
+        assert!(inbox.next().await.is_none());
         assert_eq!(wire.call("hook", &params).await.unwrap_err(), Failure::Gone);
     }
 
     #[tokio::test]
-    async fn a_line_without_an_end_ends_the_conversation() {
+    async fn a_line_over_the_limit_ends_the_connection() {
         let (near, mut far) = duplex(1024 * 1024);
         let (output, input) = split(near);
-        let (wire, mut incoming) = Wire::new(input, output);
+        let (wire, mut inbox) = Wire::new(input, output);
         let flood = async {
             let chunk = vec![b'x'; 1024 * 1024];
-            // The connection is closed before all of it is written.
+            // The connection ends before all chunks are written.
             for _ in 0..40 {
                 if far.write_all(&chunk).await.is_err() {
                     break;
@@ -401,11 +192,11 @@ mod tests {
             }
         };
         let ended = async {
-            assert!(incoming.recv().await.is_none());
+            assert!(inbox.next().await.is_none());
             wire.ended().await;
         };
         tokio::select! {
-            () = flood => panic!("the connection stays open"),
+            () = flood => panic!("the connection did not end"),
             () = ended => {}
         }
     }

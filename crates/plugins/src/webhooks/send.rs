@@ -4,8 +4,8 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use engine::ports::{Error, Notice};
 use futures::stream::{FuturesUnordered, StreamExt};
+use net::{Guard, chain};
 use protocol::{Millis, SessionId};
-use reach::{Guard, chain};
 use reqwest::{Client, StatusCode, header::CONTENT_TYPE};
 use tokio::{sync::Notify, time::timeout};
 

@@ -22,6 +22,13 @@ macro_rules! properties {
             #[serde(flatten)]
             pub extra: Extra,
         }
+
+        impl $name {
+            /// Properties without unknown fields.
+            pub fn new($($field_name: $type),*) -> Self {
+                Self { $($field_name,)* extra: Extra::new() }
+            }
+        }
     )*};
 }
 

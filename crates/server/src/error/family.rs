@@ -187,7 +187,10 @@ mod tests {
         let all = [
             told(missing("Session", "ses_1"), path),
             told(missing("Message", "msg_2"), path),
-            told(engine::Error::NoRequest { kind: "Permission", id: "per_1".into() }, path),
+            told(
+                engine::Error::NoRequest { kind: engine::RequestKind::Permission, id: "per_1".into() },
+                path,
+            ),
             told(engine::Error::Busy("ses_1".parse().unwrap()), path),
             told(engine::Error::Overloaded("too much".into()), path),
             told(engine::Error::Closing, path),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
+use net::chain;
 use protocol::config::{Mcp, McpLocal, McpRemote};
 use protocol::mcp::McpStatus;
 use reqwest::header::{HeaderName, HeaderValue};
@@ -27,7 +28,7 @@ use tokio::time::timeout;
 use workspace::process::{self, Bounds, Companion, Exit, Pipes, Spec};
 
 use super::connection::{Connection, transport_error};
-use super::error::{chain, span, without_secrets};
+use super::error::{span, without_secrets};
 use super::{Error, Settings};
 use crate::native::limits;
 
@@ -167,7 +168,7 @@ fn client(limit: Duration) -> Result<reqwest::Client, String> {
         }
     });
     reqwest::Client::builder()
-        .tls_backend_preconfigured(reach::tls::config()?)
+        .tls_backend_preconfigured(net::tls::config().map_err(|error| error.to_string())?)
         .user_agent(concat!("baton/", env!("CARGO_PKG_VERSION")))
         .redirect(same_origin)
         .connect_timeout(limit)

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use net::chain;
 use protocol::config::Mcp;
 use protocol::mcp::McpResource;
 use protocol::{Extra, Rest};
@@ -20,7 +21,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::content::Template;
-use super::error::{chain, without_secrets};
+use super::error::without_secrets;
 use super::{Content, Error, Prompt, content, listing};
 use crate::native::limits;
 

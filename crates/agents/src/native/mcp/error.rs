@@ -86,21 +86,6 @@ fn without_secrets_of(address: &str, mut text: String) -> String {
     text
 }
 
-/// Joins an error and its sources.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut below = error.source();
-    while let Some(error) = below {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        below = error.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use engine::ports::Tools;
 use workspace::files::Closed;
 use workspace::output::{Limits, Shelf};
 use workspace::process::Support;
 
-use super::{SandboxOptions, Toolbox};
+use super::SandboxOptions;
 
 /// The settings of the tools.
 #[derive(Debug, Clone)]
@@ -27,8 +28,8 @@ pub struct ToolOptions {
     /// The kernel's support for restricting commands. If it cannot seal them, the built-in rules alone let no
     /// command run without a question.
     pub kernel: Support,
-    /// Further tools, which replace built-in tools of the same name.
-    pub toolbox: Option<Arc<dyn Toolbox>>,
+    /// The tools of plugins, which take the place of built-in tools with the same name.
+    pub plugins: Option<Arc<dyn Tools>>,
 }
 
 /// Instructions for a kind of work, which the model loads when needed.
@@ -51,7 +52,7 @@ impl Default for ToolOptions {
             private_addresses: false,
             sandbox: None,
             kernel: Support::probe(),
-            toolbox: None,
+            plugins: None,
         }
     }
 }

@@ -13,9 +13,9 @@ use workspace::files::Root;
 
 use super::nearby::Loaded;
 use super::{
-    Call, Caller, Failure, Output, Skill, Tool, ToolOptions, all, bash, brought, invalid, object, truncate,
+    Call, Caller, Failure, Output, Skill, Tool, ToolOptions, all, bash, invalid, object, plugin, truncate,
 };
-use crate::native::attempt::ToolCall;
+use crate::native::attempt::RequestedCall;
 use crate::native::background::Background;
 use crate::native::hooks;
 use crate::native::limits;
@@ -111,12 +111,12 @@ impl Toolset {
         let mut tools = all(agents, skills);
         let mut own: HashSet<String> = tools.iter().map(|tool| tool.name().to_owned()).collect();
         tools.extend(servers.tools().into_iter().filter(|tool| !own.contains(tool.name())));
-        if let Some(toolbox) = &options.toolbox {
-            let brought = brought::all(toolbox);
-            let taken: HashSet<&str> = brought.iter().map(|tool| tool.name()).collect();
+        if let Some(plugins) = &options.plugins {
+            let plugin_tools = plugin::all(plugins);
+            let taken: HashSet<&str> = plugin_tools.iter().map(|tool| tool.name()).collect();
             own.extend(taken.iter().map(|name| (*name).to_owned()));
             tools.retain(|tool| tool.name() == invalid::NAME || !taken.contains(tool.name()));
-            tools.extend(brought.into_iter().filter(|tool| tool.name() != invalid::NAME));
+            tools.extend(plugin_tools.into_iter().filter(|tool| tool.name() != invalid::NAME));
         }
         tools.sort_by(|one, other| one.name().cmp(other.name()));
         Self { tools, own, loaded: Loaded::default() }
@@ -149,7 +149,7 @@ impl Toolset {
     /// Makes the calls. Consecutive calls of concurrent tools run at the same time.
     pub(in crate::native) async fn run(
         &self,
-        calls: &[ToolCall],
+        calls: &[RequestedCall],
         context: &ToolContext<'_>,
         loop_detector: &mut LoopDetector,
     ) -> CallOutcome {
@@ -176,7 +176,7 @@ impl Toolset {
     }
 
     /// Returns the tool for a call, or else the tool that reports the mistake to the model.
-    fn find<'a>(&'a self, call: &'a ToolCall, context: &ToolContext<'_>) -> Option<PreparedCall<'a>> {
+    fn find<'a>(&'a self, call: &'a RequestedCall, context: &ToolContext<'_>) -> Option<PreparedCall<'a>> {
         let lower = call.name.to_lowercase();
         let tool = [call.name.as_str(), lower.as_str()]
             .into_iter()

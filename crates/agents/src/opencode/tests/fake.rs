@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{broadcast, watch};
 use tokio::time::timeout;
 
+use crate::external::{Driver, Options};
 use crate::opencode::pulse::Pace;
 use crate::opencode::{ABILITIES, OpenCode, Patience, Remote};
 use crate::roster::{About, Program};
@@ -28,6 +29,10 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What the session is called there.
 pub(super) const SESSION: &str = "ses_there";
+
+fn driver(agent: OpenCode) -> Driver<OpenCode> {
+    Driver::new(agent, Arc::new(SystemClock), Arc::new(|_, _| {}))
+}
 
 /// What a server does.
 #[derive(Debug, Clone)]
@@ -96,9 +101,13 @@ impl Fake {
     }
 
     /// A runner that calls this server.
-    pub(crate) fn runner(&self) -> OpenCode {
+    pub(crate) fn runner(&self) -> Driver<OpenCode> {
+        driver(self.agent())
+    }
+
+    fn agent(&self) -> OpenCode {
         let remote = Remote { address: self.address.clone(), user: None, password: None };
-        self.runner_of(&self.program(Vec::new()), Some(remote))
+        self.agent_of(self.program(Vec::new()), Some(remote))
     }
 
     pub(super) fn program(&self, command: Vec<String>) -> Program {
@@ -112,8 +121,12 @@ impl Fake {
         }
     }
 
-    #[expect(clippy::unused_self, reason = "runners in tests are made by the server they talk to")]
-    pub(super) fn runner_of(&self, program: &Program, remote: Option<Remote>) -> OpenCode {
+    pub(super) fn runner_of(&self, program: Program, remote: Option<Remote>) -> Driver<OpenCode> {
+        driver(self.agent_of(program, remote))
+    }
+
+    #[expect(clippy::unused_self, reason = "agents in tests are made by the server they talk to")]
+    pub(super) fn agent_of(&self, program: Program, remote: Option<Remote>) -> OpenCode {
         let about = About {
             id: "opencode-agent".into(),
             name: "OpenCode".into(),
@@ -122,29 +135,27 @@ impl Fake {
             has_providers: true,
             abilities: ABILITIES,
         };
-        OpenCode::new(about, program, remote, Arc::new(SystemClock), Arc::new(SystemRandom))
+        let options = Options::new(about, program);
+        OpenCode::new(options, remote, Arc::new(SystemClock), Arc::new(SystemRandom))
     }
 
     /// A runner that calls this server and does not wait for long.
-    pub(super) fn hasty_runner(&self) -> OpenCode {
-        let mut runner = self.runner();
-        Arc::get_mut(&mut runner.0).unwrap().patience =
+    pub(super) fn hasty_runner(&self) -> Driver<OpenCode> {
+        let patience =
             Patience { call: Duration::from_secs(2), lost: Duration::from_secs(1), ..Patience::default() };
-        runner
+        driver(OpenCode { patience, ..self.agent() })
     }
 
     /// A runner that calls this server and asks at this pace whether it is at work.
-    pub(super) fn paced_runner(&self, pace: Pace) -> OpenCode {
-        let mut runner = self.runner();
-        Arc::get_mut(&mut runner.0).unwrap().patience.pace = pace;
-        runner
+    pub(super) fn paced_runner(&self, pace: Pace) -> Driver<OpenCode> {
+        driver(OpenCode { patience: Patience { pace, ..Patience::default() }, ..self.agent() })
     }
 
     /// A runner that calls this server and has rules.
-    pub(super) fn ruled_runner(&self, rules: Vec<Rule>) -> OpenCode {
-        let mut runner = self.runner();
-        Arc::get_mut(&mut runner.0).unwrap().rules = rules;
-        runner
+    pub(super) fn ruled_runner(&self, rules: Vec<Rule>) -> Driver<OpenCode> {
+        let mut agent = self.agent();
+        agent.options.program.rules = rules;
+        driver(agent)
     }
 
     /// Plays a script. In events `$P` is the last prompt, and `$A`, `$B`, … are messages that answer it.

@@ -13,8 +13,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::fake::{Act, Fake};
 use super::script::{answer, idle, opened, start};
+use crate::external::Driver;
 use crate::opencode::{OpenCode, Start};
 use crate::roster::External;
+use crate::roster::Program;
 use crate::roster::tests::world::World;
 
 const LISTENS: &str = "echo \"opencode server listening on $FAKE_URL\"";
@@ -34,11 +36,13 @@ impl Installed {
         Self { directory }
     }
 
-    fn runner(&self, fake: &Fake, idle: Duration) -> OpenCode {
+    fn runner(&self, fake: &Fake, idle: Duration) -> Driver<OpenCode> {
+        fake.runner_of(self.program(fake, idle), None)
+    }
+
+    fn program(&self, fake: &Fake, idle: Duration) -> Program {
         let command = self.directory.path().join("opencode").to_str().unwrap().to_owned();
-        let mut program = fake.program(vec![command]);
-        program.idle = idle;
-        fake.runner_of(&program, None)
+        Program { idle, ..fake.program(vec![command]) }
     }
 
     /// The processes that were started, in order.
@@ -122,7 +126,7 @@ async fn a_process_that_cannot_start_is_told_with_its_last_words() {
 #[tokio::test]
 async fn a_program_that_is_not_there_is_told() {
     let fake = Fake::new().await;
-    let runner = fake.runner_of(&fake.program(vec!["/nowhere/opencode".into()]), None);
+    let runner = fake.runner_of(fake.program(vec!["/nowhere/opencode".into()]), None);
     let mut world = World::new(Arc::new(runner), None).await;
     let session = world.session().await;
     assert_eq!(world.turn(&session, "please").await, EndReason::Error);
@@ -204,14 +208,14 @@ async fn a_runner_that_is_dropped_leaves_no_process() {
     let installed = Installed::new(&format!(
         "{LISTENS}\ntrap '' TERM; setsid sleep 600 & echo $! >> $(dirname $0)/pids; wait"
     ));
-    let runner = installed.runner(&fake, Duration::from_hours(1));
-    let lease = runner.0.server.lease("/").await.unwrap();
+    let agent = fake.agent_of(installed.program(&fake, Duration::from_hours(1)), None);
+    let lease = agent.server.lease("/").await.unwrap();
     let until = Instant::now() + Duration::from_secs(20);
     while installed.processes().len() < 2 && Instant::now() < until {
         sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(installed.processes().len(), 2, "the process and its grandchild");
     drop(lease);
-    drop(runner);
+    drop(agent);
     until_none_lives(&installed.processes()).await;
 }

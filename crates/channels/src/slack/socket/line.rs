@@ -113,21 +113,19 @@ async fn connect(address: &str) -> Result<WebSocketStream<Pin<Box<dyn Duplex>>>,
     let plain =
         TcpStream::connect((host.trim_matches(['[', ']']), port)).await.map_err(|error| error.to_string())?;
     let stream: Pin<Box<dyn Duplex>> =
-        if is_secure { Box::pin(secured(plain, url.clone(), host).await?) } else { Box::pin(plain) };
+        if is_secure { Box::pin(secured(plain, host).await?) } else { Box::pin(plain) };
     let config = WebSocketConfig::default().max_message_size(Some(MAX_FRAME)).max_frame_size(Some(MAX_FRAME));
     let upgraded = client_async_with_config(url.as_str(), stream, Some(config)).await;
     upgraded.map(|(socket, _)| socket).map_err(|error| error.to_string())
 }
 
-/// Adds TLS with the system's certificates.
+/// A TLS connection that trusts the system's root certificates.
 async fn secured(
     plain: TcpStream,
-    mut url: Url,
     host: String,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
-    url.set_scheme("https").map_err(|()| "invalid address of the connection")?;
-    let mut config = client::tls::config(&url).map_err(|error| error.to_string())?;
-    // A WebSocket begins as an HTTP/1.1 call.
+    let mut config = net::tls::config().map_err(|error| error.to_string())?;
+    // A WebSocket begins as a call of HTTP/1.1.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
     TlsConnector::from(Arc::new(config)).connect(name, plain).await.map_err(|error| error.to_string())

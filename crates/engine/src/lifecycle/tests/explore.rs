@@ -9,10 +9,10 @@ use std::collections::{HashSet, VecDeque};
 use protocol::{EndReason, prompt::Delivery};
 
 use super::{
-    monitor::{Monitor, TestInput, Verdict},
+    monitor::{Action, Monitor, TestInput, Verdict},
     planted::Bug,
 };
-use crate::lifecycle::{Input, Lifecycle, Stop};
+use crate::lifecycle::{Input, Lifecycle, Run, Stop};
 
 /// Size of the explored space.
 #[derive(Debug, Clone, Copy)]
@@ -45,8 +45,29 @@ impl Sizes {
 }
 
 impl World {
-    /// Feeds one input to the lifecycle, lets the planted bug (if any) change the effects, and checks the rules.
-    pub(super) fn feed(&mut self, input: &TestInput, bug: Option<Bug>) -> Verdict {
+    /// Does one thing with the machine, lets the planted bug (if any) spoil what comes of it, and checks the rules.
+    pub(super) fn act(&mut self, action: &Action, bug: Option<Bug>) -> Verdict {
+        match action {
+            Action::Step(input) => self.feed(input, bug)?,
+            Action::Report(run) => self.report(*run, bug)?,
+            Action::Join(run) => self.monitor.joined(*run, &self.life.join(*run))?,
+        }
+        if self.life.is_busy() != self.monitor.is_busy() {
+            return Err("the machine and the published status disagree".into());
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, run: Run, bug: Option<Bug>) -> Verdict {
+        let (mut is_recorded, mut effects) = (self.life.admits(run), Vec::new());
+        if let Some(bug) = bug {
+            bug.spoil_report(&mut is_recorded, &mut effects);
+        }
+        self.monitor.reported(run, is_recorded)?;
+        self.monitor.observe(None, &effects)
+    }
+
+    fn feed(&mut self, input: &TestInput, bug: Option<Bug>) -> Verdict {
         match input {
             Input::Prompt { .. } => self.accepted += 1,
             Input::ChildStarted { .. } => self.started_children += 1,
@@ -57,15 +78,11 @@ impl World {
         if let Some(bug) = bug {
             bug.spoil(input, &mut effects);
         }
-        self.monitor.observe(input, &effects)?;
-        if self.life.is_busy() != self.monitor.is_busy() {
-            return Err("the machine and the published status disagree".into());
-        }
-        Ok(())
+        self.monitor.observe(Some(input), &effects)
     }
 
-    /// Every input that could come next, including late and repeated ones.
-    fn inputs(&self, sizes: Sizes) -> Vec<TestInput> {
+    /// Everything that could happen next, late and repeated things included.
+    fn actions(&self, sizes: Sizes) -> Vec<Action> {
         let mut inputs = vec![Input::Stop(Stop::Abort), Input::Stop(Stop::Interrupt)];
         if self.accepted < sizes.prompts {
             for delivery in [Delivery::Steer, Delivery::Queue] {
@@ -77,12 +94,7 @@ impl World {
             if self.continued < sizes.continuations {
                 inputs.push(Input::Consulted { run, goes_on: true });
             }
-            inputs.extend([
-                Input::Report { run },
-                Input::Join { run },
-                Input::Retrying { run },
-                Input::Resumed { run },
-            ]);
+            inputs.extend([Input::Retrying { run }, Input::Resumed { run }]);
             for reason in [EndReason::Completed, EndReason::Error, EndReason::Blocked] {
                 inputs.push(Input::Ended { run, reason });
             }
@@ -91,7 +103,8 @@ impl World {
             }
         }
         inputs.extend((0..sizes.children).map(|child| Input::ChildEnded { child }));
-        inputs
+        let spoken = (1..=sizes.runs()).flat_map(|run| [Action::Report(run), Action::Join(run)]);
+        inputs.into_iter().map(Action::Step).chain(spoken).collect()
     }
 
     /// Lets the runner and the children end repeatedly: the session must become idle.
@@ -101,13 +114,13 @@ impl World {
                 return Ok(());
             }
             if let Some(run) = self.monitor.runner() {
-                self.feed(&Input::Ended { run, reason: EndReason::Completed }, bug)?;
+                self.act(&Input::Ended { run, reason: EndReason::Completed }.into(), bug)?;
             }
             if let Some(run) = self.monitor.consulted() {
-                self.feed(&Input::Consulted { run, goes_on: false }, bug)?;
+                self.act(&Input::Consulted { run, goes_on: false }.into(), bug)?;
             }
             for child in self.monitor.children().collect::<Vec<_>>() {
-                self.feed(&Input::ChildEnded { child }, bug)?;
+                self.act(&Input::ChildEnded { child }.into(), bug)?;
             }
         }
         Err("busy for ever".into())
@@ -119,9 +132,9 @@ pub(super) fn explore(sizes: Sizes, bug: Option<Bug>) -> Result<usize, String> {
     let mut seen = HashSet::from([World::default()]);
     let mut queue = VecDeque::from([World::default()]);
     while let Some(world) = queue.pop_front() {
-        for input in world.inputs(sizes) {
+        for action in world.actions(sizes) {
             let mut next = world.clone();
-            next.feed(&input, bug).map_err(|rule| format!("{rule} (input {input:?}, after {world:?})"))?;
+            next.act(&action, bug).map_err(|rule| format!("{rule} (action {action:?}, after {world:?})"))?;
             if seen.insert(next.clone()) {
                 next.clone().comes_to_rest(sizes, bug)?;
                 queue.push_back(next);

@@ -9,6 +9,22 @@ use crate::lifecycle::{Effect, Input, Run, Stop};
 pub(super) type TestInput = Input<u8, u8>;
 pub(super) type TestEffect = Effect<u8, u8>;
 
+/// One thing that a session's actor does with the machine.
+#[derive(Debug, Clone)]
+pub(super) enum Action {
+    Step(TestInput),
+    /// Asks if a report of this run is recorded.
+    Report(Run),
+    /// Takes the prompts that join this run.
+    Join(Run),
+}
+
+impl From<TestInput> for Action {
+    fn from(input: TestInput) -> Self {
+        Self::Step(input)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Prompt {
     Waiting,
@@ -52,16 +68,34 @@ impl Monitor {
         self.children.iter().copied()
     }
 
-    /// Checks one step.
-    pub(super) fn observe(&mut self, input: &TestInput, effects: &[TestEffect]) -> Verdict {
+    /// Checks one step, or the effects that a bug adds to a report.
+    pub(super) fn observe(&mut self, input: Option<&TestInput>, effects: &[TestEffect]) -> Verdict {
         let runner_before = self.runner;
-        self.hear(input);
-        let child_input = matches!(input, Input::ChildStarted { .. } | Input::ChildEnded { .. });
+        input.into_iter().for_each(|input| self.hear(input));
+        let child_input = matches!(input, Some(Input::ChildStarted { .. } | Input::ChildEnded { .. }));
         let status = |effect: &TestEffect| matches!(effect, Effect::Busy | Effect::Retry | Effect::Idle(_));
         if child_input && runner_before.is_some() && effects.iter().any(status) {
             return Err("a child changed its parent's status".into());
         }
         effects.iter().try_for_each(|effect| self.check(effect))?;
+        self.rest()
+    }
+
+    /// Checks a report: recorded if and only if its runner is there.
+    pub(super) fn reported(&self, run: Run, is_recorded: bool) -> Verdict {
+        match (is_recorded, self.runner == Some(run)) {
+            (true, false) => Err(format!("a late report of run {run} was recorded")),
+            (false, true) => Err(format!("a report of run {run} was dropped")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the prompts that join a run.
+    pub(super) fn joined(&mut self, run: Run, prompts: &[u8]) -> Verdict {
+        if !prompts.is_empty() && self.runner != Some(run) {
+            return Err(format!("prompts joined run {run}, which is over"));
+        }
+        prompts.iter().try_for_each(|prompt| self.advance(*prompt, Prompt::Started))?;
         self.rest()
     }
 
@@ -83,7 +117,7 @@ impl Monitor {
     }
 
     fn check(&mut self, effect: &TestEffect) -> Verdict {
-        let allowed_when_idle = matches!(effect, Effect::Busy | Effect::Joined(_) | Effect::StopChild(_));
+        let allowed_when_idle = matches!(effect, Effect::Busy | Effect::StopChild(_));
         if !self.busy && !allowed_when_idle {
             return Err(format!("{effect:?} outside a turn"));
         }
@@ -110,11 +144,6 @@ impl Monitor {
                 }
                 self.run(*run);
             }
-            Effect::Joined(prompts) => {
-                for prompt in prompts {
-                    self.advance(*prompt, Prompt::Started)?;
-                }
-            }
             Effect::Close(_) => {
                 if self.runner.is_some() || !self.children.is_empty() {
                     return Err("closed while something was going on".into());
@@ -123,7 +152,7 @@ impl Monitor {
             }
             Effect::EndPrompt { prompt, .. } => self.advance(*prompt, Prompt::Ended)?,
             Effect::Idle(reason) => self.idle(*reason)?,
-            Effect::Record | Effect::Cancel { .. } | Effect::StopChild(_) => {}
+            Effect::Cancel { .. } | Effect::StopChild(_) => {}
         }
         Ok(())
     }

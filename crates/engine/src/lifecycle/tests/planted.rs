@@ -49,10 +49,18 @@ impl Bug {
         Self::GoesOnAfterAbort,
     ];
 
+    pub(super) fn spoil_report(self, is_recorded: &mut bool, effects: &mut Vec<TestEffect>) {
+        match self {
+            Self::IdlePerMessage if *is_recorded => effects.push(Effect::Idle(EndReason::Completed)),
+            Self::BusyPerStep if *is_recorded => effects.push(Effect::Busy),
+            Self::LateReport => *is_recorded = true,
+            _ => {}
+        }
+    }
+
     pub(super) fn spoil(self, input: &TestInput, effects: &mut Vec<TestEffect>) {
         let idle = Effect::Idle(EndReason::Completed);
         match self {
-            Self::IdlePerMessage if effects.contains(&Effect::Record) => effects.push(idle),
             Self::IdleBeforeCleanup => {
                 effects.sort_by_key(|effect| !matches!(effect, Effect::Idle(_)));
             }
@@ -66,12 +74,8 @@ impl Bug {
                 effects.push(Effect::Idle(EndReason::Aborted));
             }
             Self::ChildIdle if matches!(input, Input::ChildEnded { .. }) => effects.push(idle),
-            Self::BusyPerStep if effects.contains(&Effect::Record) => effects.push(Effect::Busy),
             Self::ForgetWaiting if matches!(input, Input::Stop(_)) => {
                 effects.retain(|effect| !matches!(effect, Effect::EndPrompt { .. }));
-            }
-            Self::LateReport if matches!(input, Input::Report { .. }) && effects.is_empty() => {
-                effects.push(Effect::Record);
             }
             Self::IdleBeforeGoingOn
                 if effects.iter().any(|effect| matches!(effect, Effect::Consult { .. })) =>

@@ -3,7 +3,10 @@
 use proptest::prelude::*;
 use protocol::{EndReason, prompt::Delivery};
 
-use super::{explore::World, monitor::TestInput};
+use super::{
+    explore::World,
+    monitor::{Action, TestInput},
+};
 use crate::lifecycle::{Input, Stop};
 
 /// A random input. Prompts and children get their numbers when the input is fed.
@@ -12,8 +15,6 @@ fn input() -> impl Strategy<Value = TestInput> {
     prop_oneof![
         4 => prop_oneof![Just(Delivery::Steer), Just(Delivery::Queue)]
             .prop_map(|delivery| Input::Prompt { prompt: 0, delivery }),
-        4 => run.clone().prop_map(|run| Input::Report { run }),
-        2 => run.clone().prop_map(|run| Input::Join { run }),
         1 => run.clone().prop_map(|run| Input::Retrying { run }),
         1 => run.clone().prop_map(|run| Input::Resumed { run }),
         1 => run.clone().prop_map(|run| Input::ChildStarted { run, child: 0 }),
@@ -26,21 +27,29 @@ fn input() -> impl Strategy<Value = TestInput> {
     ]
 }
 
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        4 => (1u64..12).prop_map(Action::Report),
+        2 => (1u64..12).prop_map(Action::Join),
+        15 => input().prop_map(Action::Step),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_interleaving_keeps_the_rules(inputs in proptest::collection::vec(input(), 1..120)) {
+    fn any_interleaving_keeps_the_rules(actions in proptest::collection::vec(action(), 1..120)) {
         let mut world = World::default();
         let (mut prompts, mut children) = (0u8, 0u8);
-        for mut input in inputs {
-            match &mut input {
-                Input::Prompt { prompt, .. } => { *prompt = prompts; prompts += 1; }
-                Input::ChildStarted { child, .. } => { *child = children; children += 1; }
+        for mut action in actions {
+            match &mut action {
+                Action::Step(Input::Prompt { prompt, .. }) => { *prompt = prompts; prompts += 1; }
+                Action::Step(Input::ChildStarted { child, .. }) => { *child = children; children += 1; }
                 _ => {}
             }
-            let fed = world.feed(&input, None);
-            prop_assert!(fed.is_ok(), "{:?}", fed);
+            let verdict = world.act(&action, None);
+            prop_assert!(verdict.is_ok(), "{:?}", verdict);
         }
     }
 }

@@ -45,7 +45,7 @@ fn a_truncated_stream_is_dropped_at_any_position() {
 #[test]
 fn nothing_follows_the_end() {
     for (_, dialect, stream) in RECORDINGS {
-        let mut frames = sse::Decoder::default();
+        let mut frames = net::sse::Decoder::default();
         frames.push(stream.repeat(2).as_bytes()).unwrap();
         let mut decoder = dialect.decoder(3);
         let mut heard: Heard =

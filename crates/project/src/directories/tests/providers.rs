@@ -80,11 +80,17 @@ async fn ollama_is_usable_without_configuration_unless_it_is_switched_off() {
 }
 
 #[tokio::test]
-async fn an_unknown_default_model_is_replaced_by_the_demo() {
+async fn a_configured_model_that_cannot_be_used_is_refused_and_not_replaced() {
     let harness = Harness::with_variables(&[("ANTHROPIC_API_KEY", KEY)]);
-    let directory = harness.project("p", &json!({ "model": "openai/gpt-5" }));
-    let model = harness.resolve(&directory, None).await.unwrap().model;
-    assert_eq!((model.provider_id.as_str(), model.model_id.as_str()), ("demo", "baton"));
+    for (model, word) in [
+        ("openai/gpt-5", "has no key"),
+        ("anthropic/no-such-model", "has no such model"),
+        ("claude", "provider/model"),
+    ] {
+        let directory = harness.project(&model.replace('/', "-"), &json!({ "model": model }));
+        let refused = harness.resolve(&directory, None).await.unwrap_err().to_string();
+        assert!(refused.contains(model) && refused.contains(word), "{model}: {refused}");
+    }
 }
 
 #[tokio::test]

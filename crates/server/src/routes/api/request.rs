@@ -106,9 +106,9 @@ async fn posed_by(app: &App, session: &SessionId) -> Result<Vec<QuestionRequest>
 
 async fn check_posed(app: &App, session: &SessionId, id: &QuestionId) -> Result<(), Error> {
     let waits = posed_by(app, session).await?.iter().any(|request| request.id == *id);
-    waits
-        .then_some(())
-        .ok_or_else(|| engine::Error::NoRequest { kind: "Question", id: id.to_string() }.into())
+    waits.then_some(()).ok_or_else(|| {
+        engine::Error::NoRequest { kind: engine::RequestKind::Question, id: id.to_string() }.into()
+    })
 }
 
 async fn answer(

@@ -2,7 +2,7 @@
 
 use encoding_rs::{Encoding, UTF_8};
 use futures::StreamExt;
-use reach::{Guard, chain};
+use net::{Guard, chain};
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION};
 use reqwest::{Client, Response, Url};
 

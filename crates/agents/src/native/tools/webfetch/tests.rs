@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use reach::{Guard, Lookup};
+use net::{Guard, Lookup};
 
 use super::*;
 

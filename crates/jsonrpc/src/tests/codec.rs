@@ -1,10 +1,10 @@
-//! Lines in, messages out; and back; and whatever else may be in a line.
+//! Parsing and encoding of lines, and of lines that are not messages.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use testkit::dice::Dice;
 
-use crate::jsonrpc::{Dialect, Fault, Id, Malformed, Message};
+use crate::{Dialect, Fault, Id, Malformed, Message};
 
 fn parse(line: &str) -> Message {
     Message::parse(line.as_bytes()).unwrap()
@@ -55,7 +55,7 @@ fn a_line_that_is_no_message_says_why_and_not_what_it_says() {
         (b"{\"result\":1}", "it has neither a method nor an answer"),
     ];
     for (line, expected) in cases {
-        let error = Message::parse(line).unwrap_err().to_string();
+        let error = Message::<Value>::parse(line).unwrap_err().to_string();
         assert!(error.contains(expected), "{error:?} for {:?}", String::from_utf8_lossy(line));
     }
 }
@@ -124,7 +124,7 @@ fn whatever_is_in_a_line_is_a_message_or_an_error() {
     for seed in 0..20_000 {
         let mut dice = Dice::new(seed);
         let line = spoil(seeds[usize::try_from(seed).unwrap() % seeds.len()], &mut dice);
-        match Message::parse(&line) {
+        match Message::<Value>::parse(&line) {
             // What was understood can be said again, and then means the same.
             Ok(message) => {
                 let again =
@@ -144,7 +144,7 @@ fn whatever_is_in_a_line_is_a_message_or_an_error() {
 #[test]
 fn a_line_that_is_nested_too_deep_is_refused() {
     let line = format!("{{\"method\":\"m\",\"params\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-    assert!(Message::parse(line.as_bytes()).is_err());
+    assert!(Message::<Value>::parse(line.as_bytes()).is_err());
 }
 
 /// A line with a few bytes changed, removed, doubled or cut off.

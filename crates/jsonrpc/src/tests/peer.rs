@@ -1,4 +1,4 @@
-//! Two sides of a conversation, and what holds when one of them misbehaves.
+//! Both ends of a connection, also when the remote end misbehaves.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 
 use super::codec;
-use crate::jsonrpc::{
-    Dialect, Error, Fault, INTERNAL_ERROR, Id, Inbox, Incoming, MAX_ASKED, MAX_PENDING, METHOD_NOT_FOUND,
-    Message, Options, Peer,
+use crate::{
+    Dialect, Error, Fault, INTERNAL_ERROR, Id, Inbox, Incoming, Line, MAX_ASKED, MAX_PENDING,
+    METHOD_NOT_FOUND, Message, Options, Peer,
 };
 
 /// Long enough that it passes only when nothing else can happen: the clock is paused.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A peer and the other side of its transport, as a test plays it.
+/// The remote end of the transport, which the test plays.
 struct Other {
     send: mpsc::Sender<Vec<u8>>,
-    receive: mpsc::Receiver<Value>,
+    receive: mpsc::Receiver<Line>,
 }
 
 impl Other {
@@ -29,16 +29,20 @@ impl Other {
     }
 
     async fn hear(&mut self) -> Value {
-        self.receive.recv().await.unwrap()
+        self.receive.recv().await.unwrap().value()
     }
 }
 
 fn start() -> (Peer, Inbox, Other) {
+    start_with(None)
+}
+
+fn start_with(cancel: Option<&'static str>) -> (Peer, Inbox, Other) {
     let (send, mut lines) = mpsc::channel(4096);
     let (transport, receive) = mpsc::channel(4096);
     let lines = futures::stream::poll_fn(move |context| lines.poll_recv(context));
     let lines = lines.map(|line: Vec<u8>| Message::parse(&line));
-    let options = Options { dialect: Dialect::Bare, methods: &["may/i", "which"] };
+    let options = Options { dialect: Dialect::Bare, methods: &["may/i", "which"], cancel };
     let (peer, inbox) = Peer::start(options, lines, transport);
     (peer, inbox, Other { send, receive })
 }
@@ -96,6 +100,23 @@ async fn a_request_that_is_not_answered_ends_with_its_deadline_and_a_late_answer
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_that_its_caller_gives_up_is_withdrawn_once() {
+    let (peer, _inbox, mut other) = start_with(Some("cancel"));
+    let late = peer.request("slow", Value::Null, DEADLINE).await.unwrap_err();
+    assert_eq!(late, Error::Late { method: "slow".into(), after: DEADLINE });
+    assert_eq!(other.hear().await, json!({"id": 1, "method": "slow"}));
+    assert_eq!(other.hear().await, json!({"method": "cancel", "params": {"id": 1}}));
+    // A request that is answered is not withdrawn.
+    let (answer, ()) = tokio::join!(peer.request("quick", Value::Null, DEADLINE), async {
+        other.hear().await;
+        other.say(json!({"id": 2, "result": true})).await;
+    });
+    assert_eq!(answer, Ok(json!(true)));
+    peer.post("next", &json!([]));
+    assert_eq!(other.hear().await, json!({"method": "next", "params": []}));
+}
+
+#[tokio::test(start_paused = true)]
 async fn strange_answers_are_ignored() {
     let (peer, _inbox, mut other) = start();
     let (answer, ()) = tokio::join!(peer.request("ask", Value::Null, DEADLINE), async {
@@ -114,7 +135,7 @@ async fn strange_answers_are_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_transport_ends_everything_that_waits_fails_and_so_does_what_follows() {
+async fn when_the_transport_ends_pending_and_later_requests_fail() {
     let (peer, mut inbox, mut other) = start();
     let (one, two, ()) = tokio::join!(
         peer.request("one", Value::Null, DEADLINE),
@@ -145,7 +166,7 @@ async fn dropping_the_inbox_ends_the_conversation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn their_requests_are_answered_even_if_nobody_does() {
+async fn remote_requests_are_answered_even_if_they_are_dropped() {
     let (_peer, mut inbox, mut other) = start();
     other.say(json!({"id": "a", "method": "may/i", "params": {"x": 1}})).await;
     other.say(json!({"id": "b", "method": "which"})).await;
@@ -201,7 +222,7 @@ async fn both_directions_are_bounded() {
     let answers = futures::future::join_all(asks).await;
     let crowded = Err(Error::Crowded { method: "ask".into() });
     assert_eq!(answers.iter().filter(|answer| **answer == crowded).count(), 1);
-    // Nobody waits any more, so there is room again.
+    // The requests have ended, so there is room again.
     assert!(matches!(peer.request("ask", Value::Null, DEADLINE).await, Err(Error::Late { .. })));
     for _ in 0..=MAX_PENDING {
         other.hear().await;
@@ -217,14 +238,15 @@ async fn both_directions_are_bounded() {
     assert_eq!(other.hear().await["id"], json!(MAX_ASKED));
 }
 
-/// What a peer makes of bytes that arrive in chunks.
+/// The messages that a peer receives from bytes that arrive in chunks.
 fn heard(bytes: &[u8], cuts: &[usize]) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let (mut write, read) = tokio::io::duplex(64);
         let lines = Box::pin(futures::stream::unfold(BufReader::new(read), |mut read| async {
             let mut line = Vec::new();
-            (read.read_until(b'\n', &mut line).await.ok()? > 0).then_some((Message::parse(&line), read))
+            (read.read_until(b'\n', &mut line).await.ok()? > 0)
+                .then_some((Message::<Value>::parse(&line), read))
         }));
         let (transport, _kept) = mpsc::channel(4096);
         let (_peer, mut inbox) = Peer::start(Options::default(), lines, transport);
@@ -253,7 +275,7 @@ fn heard(bytes: &[u8], cuts: &[usize]) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn how_the_bytes_are_split_makes_no_difference(
+    fn the_split_of_the_bytes_makes_no_difference(
         messages in prop::collection::vec(codec::message(), 0..6),
         cuts in prop::collection::vec(any::<usize>(), 0..12),
     ) {
@@ -264,7 +286,7 @@ proptest! {
         }
         prop_assert_eq!(heard(&bytes, &cuts), heard(&bytes, &[]));
         let told = bytes.split(|byte| *byte == b'\n')
-            .filter(|line| matches!(Message::parse(line), Ok(Message::Notification { .. })))
+            .filter(|line| matches!(Message::<Value>::parse(line), Ok(Message::Notification { .. })))
             .count();
         prop_assert_eq!(heard(&bytes, &cuts).len(), told);
     }

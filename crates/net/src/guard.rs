@@ -1,4 +1,4 @@
-//! Who looks an address up and says whether it may be reached.
+//! Resolves the host of a URL and builds a client that connects only to the addresses it has checked.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,13 +8,13 @@ use reqwest::{Client, ClientBuilder, Url, redirect};
 
 use crate::{address, chain, tls};
 
-/// Finds the addresses of a name.
+/// Resolves host names.
 pub trait Lookup: Send + Sync {
-    /// All of them.
+    /// Returns every address of a host.
     fn lookup<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>>;
 }
 
-/// Asks whom the system asks.
+/// The resolver of the system.
 struct System;
 
 impl Lookup for System {
@@ -23,30 +23,19 @@ impl Lookup for System {
     }
 }
 
-/// Why an address is not called. Nothing of it but the host is told: the rest may hold a secret.
+/// Reasons to refuse a URL. They quote only its host, because the rest may contain a secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Neither http nor https.
     #[error("only http and https can be reached, not {0}")]
     Scheme(String),
-    /// Nobody knows the name.
+    /// The host has no address.
     #[error("{host} cannot be found: {reason}")]
-    Unknown {
-        /// The name.
-        host: String,
-        /// What the system said.
-        reason: String,
-    },
-    /// It belongs to this machine or its network.
+    Unknown { host: String, reason: String },
+    /// The address belongs to this machine or to a private network.
     #[error("{host} is {address}, which is not a public address and may not be reached")]
-    Private {
-        /// The name.
-        host: String,
-        /// What it stands for.
-        address: IpAddr,
-    },
-    /// There is no client.
+    Private { host: String, address: IpAddr },
+    /// The HTTP client cannot be built.
     #[error("{0}")]
     Client(String),
 }
@@ -64,18 +53,18 @@ impl std::fmt::Debug for Guard {
 }
 
 impl Guard {
-    /// One that lets calls through to everybody, or also to this machine and private networks.
+    /// A guard that allows public addresses, and with `private` also this machine and private networks.
     pub fn new(private: bool) -> Self {
         let allows: fn(IpAddr) -> bool = if private { |_| true } else { address::is_public };
         Self::with(Box::new(System), allows)
     }
 
-    /// One that looks names up and judges addresses in another way.
+    /// A guard with its own resolver and its own rule for addresses.
     pub fn with(lookup: Box<dyn Lookup>, allows: fn(IpAddr) -> bool) -> Self {
         Self { lookup, allows }
     }
 
-    /// A client that reaches the host of this address, by what was checked, and follows no redirect.
+    /// Builds a client that connects to the checked addresses of this URL's host and follows no redirects.
     pub async fn client(&self, url: &Url, builder: ClientBuilder) -> Result<Client, Refused> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Refused::Scheme(url.scheme().to_owned()));
@@ -83,8 +72,8 @@ impl Guard {
         let host = url.host_str().unwrap_or_default();
         let addresses = self.addresses(url, host).await?;
         builder
-            .tls_backend_preconfigured(tls::config().map_err(Refused::Client)?)
-            // A proxy would look names up by itself, after they were checked here.
+            .tls_backend_preconfigured(tls::config().map_err(|error| Refused::Client(error.to_string()))?)
+            // A proxy would resolve the name again, after this check.
             .no_proxy()
             .redirect(redirect::Policy::none())
             .resolve_to_addrs(host, &addresses)
@@ -92,7 +81,7 @@ impl Guard {
             .map_err(|error| Refused::Client(chain(&error.without_url())))
     }
 
-    /// The addresses of a host, all of which may be reached.
+    /// Resolves a host; fails if any of its addresses is not allowed.
     async fn addresses(&self, url: &Url, host: &str) -> Result<Vec<SocketAddr>, Refused> {
         let unknown = |reason: String| Refused::Unknown { host: host.to_owned(), reason };
         let port = url.port_or_known_default().unwrap_or(80);
@@ -102,7 +91,7 @@ impl Guard {
             self.lookup.lookup(host, port).await.map_err(|error| unknown(error.to_string()))?
         };
         if found.is_empty() {
-            return Err(unknown("it has no address".to_owned()));
+            return Err(unknown("the host has no address".to_owned()));
         }
         match found.iter().find(|address| !(self.allows)(address.ip())) {
             Some(address) => Err(Refused::Private { host: host.to_owned(), address: address.ip() }),

@@ -1,8 +1,8 @@
-//! Which addresses belong to everybody, and which to this machine or its neighbours.
+//! Tells public IP addresses from those of this machine, of private networks and of special purposes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address can be reached by anybody, so that reaching it from here gives nothing away.
+/// Tells if an address is globally reachable. Connecting to one exposes nothing that only this machine can reach.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -13,7 +13,7 @@ pub fn is_public(address: IpAddr) -> bool {
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     let special = match a {
-        // This network, this machine, and what is not for single machines or not for anything yet.
+        // This network, loopback, multicast and reserved.
         0 | 127 | 224..=255 => true,
         100 => (64..=127).contains(&b),
         192 => (b == 0 && (c == 0 || c == 2)) || (b == 88 && c == 99),
@@ -21,7 +21,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         203 => b == 0 && c == 113,
         _ => false,
     };
-    // Link-local is also where clouds serve a machine its own credentials.
+    // Cloud providers serve a machine its own credentials at a link-local address.
     !(special || address.is_private() || address.is_link_local())
 }
 
@@ -33,17 +33,17 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match segments {
-        // The old kind in the clothes of the new one: mapped, compatible, translated.
+        // IPv4 inside IPv6: mapped, compatible and translated addresses.
         [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => {
             embedded(seventh, eighth)
         }
-        // The same at the other end: 6to4.
+        // 6to4 holds the IPv4 address in the second and third segment.
         [0x2002, high, low, ..] => embedded(high, low),
-        // What is given to the world begins with 001; of that, tunnels and examples are not.
+        // Global unicast begins with the bits 001; Teredo and documentation prefixes are excluded.
         _ => {
-            let given = first & 0xe000 == 0x2000;
+            let is_global = first & 0xe000 == 0x2000;
             let special = (first == 0x2001 && (second < 0x200 || second == 0xdb8)) || first == 0x3fff;
-            given && !special
+            is_global && !special
         }
     }
 }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_everybody_can_reach_is_public() {
+    fn special_purpose_addresses_are_not_public() {
         for address in [
             "1.1.1.1",
             "8.8.8.8",

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use engine::ports::{ToolCall, ToolCaller, ToolInfo, ToolOutput, ToolPermission, Tools};
 use futures::future::{BoxFuture, FutureExt};
 use llm::Purpose;
 use protocol::{
@@ -12,44 +13,44 @@ use serde_json::json;
 
 use crate::native::tests::harness::{Harness, Responder};
 use crate::native::tests::scripted_model::{Reply, ScriptedModel};
-use crate::native::{
-    BroughtCall, BroughtOutput, BroughtTool, Counter, Options, ToolOptions, Toolbox, built_in,
-};
+use crate::native::{Options, ToolOptions, built_in};
 
 /// Returns its arguments, after asking for a permission if they say so.
 #[derive(Debug)]
 struct Echo;
 
-impl Toolbox for Echo {
-    fn tools(&self) -> Vec<BroughtTool> {
-        let tool = |id: &str| BroughtTool {
+impl Tools for Echo {
+    fn list(&self) -> Vec<ToolInfo> {
+        let tool = |id: &str| ToolInfo {
             id: id.to_owned(),
             description: format!("the plugin's {id}"),
-            schema: json!({ "type": "object" }),
+            parameters: json!({ "type": "object" }),
         };
         vec![tool("echo"), tool("glob"), tool("no name"), tool("invalid")]
     }
 
     fn call<'a>(
         &'a self,
-        call: BroughtCall,
-        counter: &'a dyn Counter,
-    ) -> BoxFuture<'a, Result<BroughtOutput, String>> {
+        call: ToolCall,
+        caller: &'a dyn ToolCaller,
+    ) -> BoxFuture<'a, Result<ToolOutput, String>> {
         async move {
-            counter.progress(Some("half".to_owned()), Extra::new()).await;
-            if call.input.contains_key("ask") {
-                let all = vec!["*".to_owned()];
-                counter.permission("echo_aloud".to_owned(), all.clone(), all, Extra::new()).await?;
+            caller.progress(Some("half".to_owned()), Extra::new()).await;
+            if call.args.contains_key("ask") {
+                let (permission, all) = ("echo_aloud".to_owned(), vec!["*".to_owned()]);
+                let needed =
+                    ToolPermission { permission, patterns: all.clone(), always: all, ..Default::default() };
+                caller.permission(needed).await?;
             }
-            let text = format!("{} by {} in {}", json!(call.input), call.agent, call.call);
-            Ok(BroughtOutput { text, ..BroughtOutput::default() })
+            let text = format!("{} by {} in {}", json!(call.args), call.agent, call.call);
+            Ok(ToolOutput { text, ..ToolOutput::default() })
         }
         .boxed()
     }
 }
 
 async fn harness(model: &ScriptedModel) -> Harness {
-    let tools = ToolOptions { toolbox: Some(Arc::new(Echo)), ..ToolOptions::default() };
+    let tools = ToolOptions { plugins: Some(Arc::new(Echo)), ..ToolOptions::default() };
     let agents = built_in(&[Rule::new("echo_aloud", "*", Action::Ask)]);
     Harness::with_model(Arc::new(model.clone()), Options { agents, tools, ..Options::default() }).await
 }

@@ -1,36 +1,38 @@
-//! The codec: what one line says, and the line that says it.
+//! The codec: parses a line into a message and encodes a message as a line.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// The other side does not know what was asked of it.
+use crate::Payload;
+
+/// The remote side does not offer the requested method.
 pub const METHOD_NOT_FOUND: i64 = -32601;
 
-/// The parameters of a request make no sense.
+/// The parameters of a request are invalid.
 pub const INVALID_PARAMS: i64 = -32602;
 
-/// Something went wrong with a request that was understood.
+/// A valid request failed.
 pub const INTERNAL_ERROR: i64 = -32603;
 
-/// Whether messages name the version of the protocol.
+/// The form in which messages are written; both forms are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
-    /// They do, as the standard wants it.
+    /// Messages name the protocol version, as the standard requires.
     #[default]
     Standard,
-    /// They do not, as Codex wants it.
+    /// Messages do not name the version, as Codex requires.
     Bare,
 }
 
-/// Names a request, within one direction of a conversation.
+/// Identifies a request within one direction of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Id {
-    /// A number, as ours are.
+    /// A number; local requests use numbers.
     Number(i64),
-    /// A text, as some agents prefer.
+    /// A string; some agents use strings.
     Text(String),
 }
 
@@ -43,22 +45,21 @@ impl fmt::Display for Id {
     }
 }
 
-/// Why a request was not granted.
+/// The error of a request that was refused or failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} (code {code})")]
 pub struct Fault {
-    /// Which kind; the standard has reserved some.
+    /// The kind of error; the standard reserves some codes.
     pub code: i64,
-    /// For people.
     #[serde(default)]
     pub message: String,
-    /// Whatever else there is to say.
+    /// Further details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
 impl Fault {
-    /// A fault without further data.
+    /// A fault without further details.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
@@ -69,42 +70,30 @@ impl Fault {
     }
 }
 
-/// What one line says.
+/// One message.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Message {
-    /// Something is asked and wants an answer.
-    Request {
-        /// Its name, for the answer.
-        id: Id,
-        /// What is asked.
-        method: String,
-        /// With what; null if with nothing.
-        params: Value,
-    },
-    /// Something is said.
-    Notification {
-        /// What is said.
-        method: String,
-        /// With what; null if with nothing.
-        params: Value,
-    },
-    /// An answer.
+pub enum Message<P = Value> {
+    /// Requires a response.
+    Request { id: Id, method: String, params: P },
+    /// Requires no response.
+    Notification { method: String, params: P },
+    /// Answers a request.
     Response {
-        /// To which request; none if the other side could not read it.
+        /// The request; none if the remote side could not parse it.
         id: Option<Id>,
-        /// What came of it.
-        result: Result<Value, Fault>,
+        result: Result<P, Fault>,
     },
 }
 
-/// Something that is no message. What it says is not repeated, because nobody knows what that is.
+/// A line that is not a message. The text does not quote the line, because it may contain a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a line is no JSON-RPC message: {0}")]
 pub struct Malformed(pub String);
 
-/// All fields that any message has.
-#[derive(Default, Serialize, Deserialize)]
-struct Wire {
+/// A message as it is encoded: the fields of all kinds.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(bound = "P: Payload")]
+pub struct Line<P = Value> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     jsonrpc: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,36 +101,46 @@ struct Wire {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     method: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    params: Option<Value>,
-    /// An answer of null is an answer.
+    params: Option<P>,
+    /// A result of null is a result.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    result: Option<Value>,
+    result: Option<P>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<Fault>,
 }
 
-fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(from).map(Some)
+fn present<'de, D: Deserializer<'de>, P: Payload>(from: D) -> Result<Option<P>, D::Error> {
+    P::deserialize(from).map(Some)
 }
 
 impl Message {
-    /// Reads a line, with or without its end, in either dialect.
-    pub fn parse(line: &[u8]) -> Result<Self, Malformed> {
-        serde_json::from_slice(line).map_err(|error| Malformed(describe(&error))).and_then(Self::read)
-    }
-
-    /// Reads what was a line.
+    /// Reads a message from JSON that is already parsed.
     pub fn read(value: Value) -> Result<Self, Malformed> {
-        // A list could be taken for the fields of a message in their order.
+        // Serde would accept a list as the fields of a message in their order.
         if !value.is_object() {
-            return Err(Malformed("it is not an object".into()));
+            return Err(Malformed(NO_OBJECT.into()));
         }
         serde_json::from_value(value).map_err(|error| Malformed(describe(&error))).and_then(Self::of)
     }
 
-    fn of(wire: Wire) -> Result<Self, Malformed> {
-        let params = wire.params.unwrap_or_default();
-        match (wire.method, wire.id, wire.result, wire.error) {
+    /// Encodes the message as a JSON value.
+    pub fn value(self, dialect: Dialect) -> Value {
+        self.line(dialect).value()
+    }
+}
+
+impl<P: Payload> Message<P> {
+    /// Parses a line, with or without its line ending.
+    pub fn parse(line: &[u8]) -> Result<Self, Malformed> {
+        if line.trim_ascii_start().starts_with(b"[") {
+            return Err(Malformed(NO_OBJECT.into()));
+        }
+        serde_json::from_slice(line).map_err(|error| Malformed(describe(&error))).and_then(Self::of)
+    }
+
+    fn of(line: Line<P>) -> Result<Self, Malformed> {
+        let params = line.params.unwrap_or_default();
+        match (line.method, line.id, line.result, line.error) {
             (Some(method), Some(id), ..) => Ok(Self::Request { id, method, params }),
             (Some(method), None, ..) => Ok(Self::Notification { method, params }),
             (None, id, _, Some(fault)) => Ok(Self::Response { id, result: Err(fault) }),
@@ -150,26 +149,34 @@ impl Message {
         }
     }
 
-    /// What is to be a line.
-    pub fn value(self, dialect: Dialect) -> Value {
+    /// Prepares the message for encoding.
+    pub fn line(self, dialect: Dialect) -> Line<P> {
         let jsonrpc = (dialect == Dialect::Standard).then(|| Value::from("2.0"));
-        let empty = Wire { jsonrpc, ..Wire::default() };
-        let wire = match self {
+        let empty = Line { jsonrpc, ..Line::default() };
+        match self {
             Self::Request { id, method, params } => {
-                Wire { id: Some(id), method: Some(method), params: said(params), ..empty }
+                Line { id: Some(id), method: Some(method), params: unless_null(params), ..empty }
             }
             Self::Notification { method, params } => {
-                Wire { method: Some(method), params: said(params), ..empty }
+                Line { method: Some(method), params: unless_null(params), ..empty }
             }
-            Self::Response { id, result: Ok(result) } => Wire { id, result: Some(result), ..empty },
-            Self::Response { id, result: Err(fault) } => Wire { id, error: Some(fault), ..empty },
-        };
-        // Only values and texts are in it: nothing that could fail to become JSON.
-        serde_json::to_value(&wire).unwrap_or_default()
+            Self::Response { id, result: Ok(result) } => Line { id, result: Some(result), ..empty },
+            Self::Response { id, result: Err(fault) } => Line { id, error: Some(fault), ..empty },
+        }
     }
 }
 
-/// What the parser did not like, without the text it did not like.
+impl Line {
+    /// Encodes the message as a JSON value.
+    pub fn value(&self) -> Value {
+        // Contains values and strings only, which always encode.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+const NO_OBJECT: &str = "it is not an object";
+
+/// Describes a parse error without quoting the text.
 fn describe(error: &serde_json::Error) -> String {
     let what = match error.classify() {
         serde_json::error::Category::Data => "a field is not what it should be",
@@ -182,6 +189,6 @@ fn describe(error: &serde_json::Error) -> String {
     }
 }
 
-fn said(params: Value) -> Option<Value> {
+fn unless_null<P: Payload>(params: P) -> Option<P> {
     (!params.is_null()).then_some(params)
 }

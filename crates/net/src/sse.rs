@@ -1,28 +1,28 @@
-//! Server-sent events: an incremental decoder, bytes in, frames out.
+//! An incremental decoder of server-sent events: bytes in, frames out.
 //!
 //! It follows the standard's parsing rules (CR, LF and CRLF, one byte order mark, comments, a single space
-//! after the colon) with two differences that a resuming client wants. [`Frame::id`] is the id of *this*
-//! frame and not the last one seen, because only durable events have one. And a block without data, which is
-//! no event, leaves its `id` and `retry` to the next frame instead of losing them.
+//! after the colon) with two differences for clients that resume. [`Frame::id`] is the id of *this* frame and not
+//! the last one seen, because only durable events have one. A block without data, which is no event, passes its `id`
+//! and `retry` on to the next frame instead of losing them.
 
 use std::{collections::VecDeque, mem};
 
-/// Longest line that is accepted by default. A part with an attachment is one line.
+/// Default limit for one line, in bytes. A part with an attachment is one line.
 pub const MAX_LINE: usize = 32 << 20;
 
-/// Most data that one event may have by default, over all its lines.
+/// Default limit for the data of one event, in bytes over all its lines.
 pub const MAX_EVENT: usize = 64 << 20;
 
 /// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// Its position in the stream, if it has one.
+    /// The position in the stream; only durable events have one.
     pub id: Option<String>,
-    /// Its type; OpenCode names types inside the data instead.
+    /// The type; OpenCode puts it into the data instead.
     pub event: Option<String>,
-    /// Its data; several lines are joined by line feeds.
+    /// The data; several lines are joined by line feeds.
     pub data: String,
-    /// How many milliseconds to wait before connecting again.
+    /// Milliseconds to wait before reconnecting.
     pub retry: Option<u64>,
 }
 
@@ -30,33 +30,25 @@ pub struct Frame {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A line does not end.
     #[error("a line of the event stream is longer than {limit} bytes")]
-    LineTooLong {
-        /// The limit.
-        limit: usize,
-    },
-    /// An event does not end.
+    LineTooLong { limit: usize },
     #[error("an event of the stream is longer than {limit} bytes")]
-    EventTooLong {
-        /// The limit.
-        limit: usize,
-    },
+    EventTooLong { limit: usize },
 }
 
 /// Decodes a stream that arrives in chunks of any size.
 ///
-/// Lines are cut at bytes and decoded whole, so a character that is split between two chunks is put together
-/// again; what is not UTF-8 becomes U+FFFD.
+/// Lines are split as bytes and decoded whole, so a character may be split between two chunks. Invalid UTF-8 becomes
+/// U+FFFD.
 #[derive(Debug)]
 pub struct Decoder {
     max_line: usize,
     max_event: usize,
-    /// The line so far.
+    /// The unfinished line.
     line: Vec<u8>,
-    /// Whether the last byte was a CR, so that an LF right after it is no line of its own.
+    /// The last byte was a CR, so an LF right after it belongs to the same line ending.
     after_cr: bool,
-    /// Whether the first line is still to come, which may begin with a byte order mark.
+    /// No line has ended yet; the first may begin with a byte order mark.
     at_start: bool,
     pending: Frame,
     has_data: bool,
@@ -71,7 +63,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder for one connection.
+    /// Creates a decoder for one connection.
     pub fn with_limits(max_line: usize, max_event: usize) -> Self {
         Self {
             max_line,
@@ -86,8 +78,8 @@ impl Decoder {
         }
     }
 
-    /// Takes the next bytes of the stream. Frames that were complete before an error can still be had from
-    /// [`Decoder::frame`]; the stream itself is lost, and every further push says so.
+    /// Takes the next bytes of the stream. After an error, [`Decoder::frame`] still returns the frames that were
+    /// complete, and every further push returns the same error.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         while self.failed.is_none() {
             if mem::take(&mut self.after_cr) {
@@ -112,7 +104,7 @@ impl Decoder {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// The next complete frame.
+    /// Returns the next complete frame.
     pub fn frame(&mut self) -> Option<Frame> {
         self.ready.pop_front()
     }
@@ -138,7 +130,7 @@ impl Decoder {
                 self.pending.id = Some(String::from_utf8_lossy(value).into_owned());
             }
             b"retry" => self.pending.retry = digits(value).or(self.pending.retry),
-            // Comments and fields of the future.
+            // Comments and unknown fields.
             _ => {}
         }
         Ok(())
@@ -164,7 +156,7 @@ impl Decoder {
     }
 }
 
-/// A number of nothing but digits, as the standard has it.
+/// Parses a number that consists of digits only, as the standard requires.
 fn digits(value: &[u8]) -> Option<u64> {
     let text = str::from_utf8(value).ok()?;
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
@@ -218,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_without_data_leaves_its_id_to_the_next_frame() {
+    fn a_block_without_data_passes_its_id_to_the_next_frame() {
         let frame = Frame { id: Some("7".into()), data: "d".into(), ..Frame::default() };
         check("id: 7\nevent: dropped\n\ndata: d\n\ndata: e\n\n", &[frame, data("e")]);
     }
@@ -234,17 +226,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_utf_8_does_not_end_the_stream() {
+    fn invalid_utf_8_does_not_end_the_stream() {
         assert_eq!(decode(&[b"data: a\xFFb\n\ndata: c\n\n"]).0, [data("a\u{FFFD}b"), data("c")]);
     }
 
     #[test]
-    fn endless_lines_and_events_are_refused_after_what_was_complete() {
+    fn lines_and_events_over_the_limit_fail_after_complete_frames() {
         let long = format!("data: a\n\ndata: {}", "x".repeat(64));
         assert_eq!(decode(&[long.as_bytes()]), (vec![data("a")], Err(Error::LineTooLong { limit: 64 })));
         let many = format!("data: a\n\n{}", format!("data: {}\n", "x".repeat(40)).repeat(3));
         assert_eq!(decode(&[many.as_bytes()]), (vec![data("a")], Err(Error::EventTooLong { limit: 96 })));
-        assert!(decode(&[long.as_bytes(), b"\n\ndata: b\n\n"]).1.is_err(), "an error is for good");
+        assert!(decode(&[long.as_bytes(), b"\n\ndata: b\n\n"]).1.is_err(), "an error is permanent");
     }
 
     proptest! {
