@@ -142,7 +142,7 @@ impl Loop<'_> {
                 return Flow::Break(TurnEnd::Completed);
             }
             NextAction::Continue { large } => {
-                self.turn.emit(AgentEvent::Continued(vec![continue_part(large)])).await
+                self.turn.emit(AgentEvent::Continued(vec![continue_part(large)])).await;
             }
             NextAction::RepeatPrompt(parts) => self.turn.emit(AgentEvent::Continued(parts)).await,
         }

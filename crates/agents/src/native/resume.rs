@@ -27,9 +27,9 @@ impl Loop<'_> {
         };
         let step = self.step_context().await?;
         self.turn.emit(AgentEvent::step_started()).await;
-        let mut loop_detector = std::mem::take(&mut self.loop_detector);
-        let outcome = step.tools.run(&[call], &self.tool_context(&step), &mut loop_detector).await;
-        self.loop_detector = loop_detector;
+        let mut detector = std::mem::take(&mut self.detector);
+        let outcome = step.tools.run(&[call], &self.tool_context(&step), &mut detector).await;
+        self.detector = detector;
         if outcome == CallOutcome::Cancelled {
             return Flow::Break(TurnEnd::Cancelled);
         }

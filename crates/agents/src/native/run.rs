@@ -56,7 +56,7 @@ pub(super) struct Loop<'a> {
     root: Root,
     instructions: Vec<Instruction>,
     pub(super) meter: Meter<'a>,
-    pub(super) loop_detector: LoopDetector,
+    pub(super) detector: LoopDetector,
     pub(super) changes: Changes<'a>,
     pub(super) background: Background,
     /// The number of ancestors of this session.
@@ -110,7 +110,7 @@ impl<'a> Loop<'a> {
             root,
             instructions,
             meter,
-            loop_detector: LoopDetector::default(),
+            detector: LoopDetector::default(),
             changes: Changes::new(inner.options.snapshots.as_deref(), turn).await,
             background: Background::default(),
             depth,

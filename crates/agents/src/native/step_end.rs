@@ -73,9 +73,9 @@ impl Loop<'_> {
             self.finish_step(result, None).await;
             return Flow::Break(TurnEnd::Budget { message });
         }
-        let mut loop_detector = std::mem::take(&mut self.loop_detector);
-        let outcome = step.tools.run(calls, &self.tool_context(step), &mut loop_detector).await;
-        self.loop_detector = loop_detector;
+        let mut detector = std::mem::take(&mut self.detector);
+        let outcome = step.tools.run(calls, &self.tool_context(step), &mut detector).await;
+        self.detector = detector;
         match outcome {
             CallOutcome::Cancelled => Flow::Break(TurnEnd::Cancelled),
             CallOutcome::Refused if !self.inner.options.continue_on_deny => {
