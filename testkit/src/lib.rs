@@ -9,6 +9,7 @@
     reason = "development only: a developer reads the output"
 )]
 
+pub mod breaker;
 pub mod calls;
 pub mod dice;
 pub mod platforms;

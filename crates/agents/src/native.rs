@@ -69,7 +69,7 @@ use tools::Toolset;
 pub use agent::built_in;
 pub(crate) use gate::{Access, Gate, Target, edit_check, external_directory_check, root};
 pub use instructions::{Instruction, Instructions};
-pub use options::Options;
+pub use options::{CompactionOptions, Options};
 pub(crate) use protected::has_wildcard;
 pub(crate) use title::is_default;
 pub(crate) use tools::{Failure, blocking, object, restored};

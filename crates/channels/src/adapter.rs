@@ -64,12 +64,12 @@ pub trait Adapter: Send + Sync {
     fn typing<'a>(&'a self, place: &'a Place, message: Option<&'a str>, words: &'a str) -> Answer<'a, ()>;
 
     /// Removes the typing indicator, for services where it does not expire by itself.
-    fn rest<'a>(&'a self, _place: &'a Place) -> Answer<'a, ()> {
+    fn stop_typing<'a>(&'a self, _place: &'a Place) -> Answer<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
     /// Confirms a button tap to the service, with a short text for the user if there is one.
-    fn understood<'a>(&'a self, _receipt: &'a str, _words: Option<&'a str>) -> Answer<'a, ()> {
+    fn confirm_tap<'a>(&'a self, _receipt: &'a str, _words: Option<&'a str>) -> Answer<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 

@@ -43,22 +43,22 @@ pub struct Showing {
 
 /// The couriers of all places. Clones share their state.
 #[derive(Clone)]
-pub struct Couriers(Arc<Office>);
+pub struct Couriers(Arc<Inner>);
 
-struct Office {
+struct Inner {
     inbox: Inbox,
     ledger: Arc<Ledger>,
     adapters: HashMap<&'static str, Arc<dyn Adapter>>,
-    desks: Mutex<HashMap<Place, Arc<Desk>>>,
+    mailboxes: Mutex<HashMap<Place, Arc<Mailbox>>>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
 /// The work queue of one courier.
 #[derive(Default)]
-struct Desk {
+struct Mailbox {
     orders: Mutex<Orders>,
-    bell: Notify,
+    wake: Notify,
 }
 
 #[derive(Default)]
@@ -91,8 +91,8 @@ impl Couriers {
     pub fn new(inbox: Inbox, adapters: &[Arc<dyn Adapter>]) -> Self {
         let ledger = Arc::clone(inbox.ledger());
         let adapters = adapters.iter().map(|adapter| (adapter.channel(), Arc::clone(adapter))).collect();
-        let (desks, tasks, stop) = (Mutex::default(), TaskTracker::new(), CancellationToken::new());
-        Self(Arc::new(Office { inbox, ledger, adapters, desks, tasks, stop }))
+        let (mailboxes, tasks, stop) = (Mutex::default(), TaskTracker::new(), CancellationToken::new());
+        Self(Arc::new(Inner { inbox, ledger, adapters, mailboxes, tasks, stop }))
     }
 
     /// Wakes the courier of a place after a post was stored.
@@ -107,11 +107,14 @@ impl Couriers {
 
     /// Replaces the content of a post once it was sent.
     pub fn replace(&self, place: &Place, post: PostId, with: Post) {
-        self.order(place, |orders| push(&mut orders.replacing, (post, with)));
+        self.order(place, |orders| {
+            orders.replacing.retain(|(queued, _)| *queued != post);
+            push(&mut orders.replacing, (post, with));
+        });
     }
 
     /// Confirms a button tap to the service.
-    pub fn understood(&self, place: &Place, receipt: String, words: Option<String>) {
+    pub fn confirm_tap(&self, place: &Place, receipt: String, words: Option<String>) {
         self.order(place, |orders| push(&mut orders.receipts, (receipt, words)));
     }
 
@@ -128,25 +131,25 @@ impl Couriers {
             tracing::warn!(%place, "cannot send to this place: the channel is not configured");
             return;
         };
-        let mut desks = lock(&self.0.desks);
-        let desk = desks.entry(place.clone()).or_insert_with(|| {
-            let desk = Arc::new(Desk::default());
+        let mut mailboxes = lock(&self.0.mailboxes);
+        let mailbox = mailboxes.entry(place.clone()).or_insert_with(|| {
+            let mailbox = Arc::new(Mailbox::default());
             let courier =
-                work::Courier::new(place.clone(), Arc::clone(adapter), self.clone(), Arc::clone(&desk));
+                work::Courier::new(place.clone(), Arc::clone(adapter), self.clone(), Arc::clone(&mailbox));
             self.0.tasks.spawn(self.0.stop.clone().run_until_cancelled_owned(courier.run()));
-            desk
+            mailbox
         });
-        order(&mut lock(&desk.orders));
-        desk.bell.notify_one();
+        order(&mut lock(&mailbox.orders));
+        mailbox.wake.notify_one();
     }
 
     /// Removes a courier's queue unless it has new orders.
-    fn leave(&self, place: &Place, desk: &Desk) -> bool {
+    fn leave(&self, place: &Place, mailbox: &Mailbox) -> bool {
         // `order` holds the same lock, so no order can come between the check and the removal.
-        let mut desks = lock(&self.0.desks);
-        let is_done = lock(&desk.orders).is_empty();
+        let mut mailboxes = lock(&self.0.mailboxes);
+        let is_done = lock(&mailbox.orders).is_empty();
         if is_done {
-            desks.remove(place);
+            mailboxes.remove(place);
         }
         is_done
     }

@@ -16,7 +16,7 @@ use crate::{
     Adapter, Fault, Inbox, Place, Settings,
     courier::Couriers,
     ledger::{self, Clock, Ledger},
-    router::{Desk, Router},
+    router::{Context, Router},
     settings::{Allowed, Person},
     slack::Slack,
     telegram::Telegram,
@@ -41,7 +41,9 @@ pub enum Error {
     NoListener { channel: &'static str },
     #[error("cannot listen for webhooks on {address}: {reason}")]
     Listen { address: SocketAddr, reason: std::io::Error },
-    /// A channel's settings are invalid, or the channel failed while running.
+    #[error("`channels.{channel}` cannot be used: {reason}")]
+    Settings { channel: &'static str, reason: String },
+    /// A channel failed while running.
     #[error("{channel}: {fault}")]
     Channel { channel: &'static str, fault: Fault },
     #[error(transparent)]
@@ -81,13 +83,18 @@ impl Gateway {
         clock: Clock,
     ) -> Result<Self, Error> {
         let adapters = adapters(settings)?;
+        if let (None, Some(directory)) = (&settings.server, &settings.directory)
+            && !directory.is_dir()
+        {
+            tracing::warn!(directory = %directory.display(), "`channels.directory` does not exist on this machine");
+        }
         let listener = listen(settings, &adapters).await?;
         let ledger = Arc::new(Ledger::open(&ledger_path(directory), clock)?);
         let (inbox, news) = Inbox::new(Arc::clone(&ledger));
         let couriers = Couriers::new(inbox.clone(), &adapters);
         let allow = allowed(settings);
         let has_guests = allow.values().any(|people| !people.is_empty());
-        let router = Router::new(Desk {
+        let router = Router::new(Context {
             feed: Feed::new(client.clone(), Scope::Directory),
             client,
             ledger: Arc::clone(&ledger),
@@ -175,7 +182,13 @@ fn allowed(settings: &Settings) -> BTreeMap<String, Vec<Person>> {
 
 fn adapters(settings: &Settings) -> Result<Vec<Arc<dyn Adapter>>, Error> {
     let mut adapters: Vec<Arc<dyn Adapter>> = Vec::new();
-    let unusable = |channel| move |fault| Error::Channel { channel, fault };
+    let unusable = |channel| {
+        move |fault| match fault {
+            // No service was called yet.
+            Fault::Refused(reason) => Error::Settings { channel, reason },
+            fault => Error::Channel { channel, fault },
+        }
+    };
     if let Some(telegram) = &settings.telegram {
         adapters.push(Arc::new(Telegram::new(telegram).map_err(unusable("telegram"))?));
     }

@@ -183,19 +183,20 @@ mod tests {
         Update {
             id: id.into(),
             alias: None,
+            quoted: None,
             place: Place { channel: "telegram".into(), chat: "7".into(), thread: None },
             sender: Sender { id: "1".into(), name: "Ada".into() },
             is_direct: true,
             is_addressed: true,
             message: None,
             sent: 0,
-            content: Content::Said { text: id.into(), files: Vec::new() },
+            content: Content::Message { text: id.into(), files: Vec::new() },
         }
     }
 
     async fn stored(ledger: &Ledger) -> Vec<String> {
-        let kept = ledger.open_updates(&update("").place).await.unwrap();
-        kept.into_iter().map(|kept| kept.update.id).collect()
+        let pending = ledger.open_updates(&update("").place).await.unwrap();
+        pending.into_iter().map(|pending| pending.update.id).collect()
     }
 
     struct World {

@@ -30,9 +30,9 @@ use tokio::sync::oneshot;
 
 pub use asks::{Ask, Asked};
 pub use people::{CODE_LIFE, Paired, Roles};
-pub use places::Seat;
+pub use places::PlaceState;
 pub use posts::{Held, Outgoing, PostId};
-pub use updates::{Kept, Run, State, UpdateId};
+pub use updates::{PendingUpdate, Run, State, UpdateId};
 
 /// The current time.
 pub type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;

@@ -16,6 +16,10 @@ pub struct Post {
     /// True for the first post of a turn's answer, which replaces the preview that was shown while the answer grew.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_answer: bool,
+    /// True if a second copy does no harm, as with a note or an open request. Such a post is sent until the service
+    /// confirms it; any other post is sent once, even if its delivery is unknown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_repeat: bool,
     /// A file to send with the post; `text` is then its caption.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<Document>,
@@ -33,7 +37,7 @@ impl Post {
 pub struct Button {
     /// Visible text. The adapter shortens it to its service's limit.
     pub label: String,
-    /// Returned in [`Content::Tapped`](crate::Content::Tapped) when the user taps the button; at most 40 bytes of
+    /// Returned in [`Content::Tap`](crate::Content::Tap) when the user taps the button; at most 40 bytes of
     /// ASCII.
     pub token: String,
 }

@@ -1,7 +1,7 @@
 //! Turns users' messages into prompts, and their answers into posts.
 //!
-//! Each place with unfinished work has one [lane](Lane), the task that handles it. Places are independent: each has
-//! its own session, running turn, queue and requests. A lane can be dropped at any time, because it can read all of
+//! Each place with unfinished work has one [worker](Worker), the task that handles it. Places are independent: each has
+//! its own session, running turn, queue and requests. A worker can be dropped at any time, because it can read all of
 //! its state again from the ledger.
 
 mod answers;
@@ -10,7 +10,6 @@ mod board;
 mod choices;
 mod command;
 mod commands;
-mod lane;
 mod people;
 mod prompt;
 mod requests;
@@ -19,6 +18,7 @@ mod start;
 mod taps;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -31,11 +31,11 @@ use client::{Client, Feed};
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{lane::Lane, people::Strangers, requests::Note};
+use self::{people::Strangers, requests::Note, worker::Worker};
 use crate::{Adapter, Place, courier::Couriers, ledger::Ledger, settings};
 
-/// Shared dependencies of all lanes.
-pub struct Desk {
+/// Shared dependencies of all workers.
+pub struct Context {
     pub client: Client,
     pub feed: Feed,
     pub ledger: Arc<Ledger>,
@@ -50,71 +50,71 @@ pub struct Desk {
     pub files: PathBuf,
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for Context {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Desk").field("settings", &self.settings).finish_non_exhaustive()
+        out.debug_struct("Context").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
-/// Starts a lane for each place with work. Clones share their state.
+/// Starts a worker for each place with work. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Router(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    desk: Desk,
+    context: Context,
     strangers: Strangers,
-    /// One sender per running lane, which wakes it.
-    lanes: Mutex<HashMap<Place, mpsc::Sender<()>>>,
-    /// Notes that lanes have not read yet. Each request adds at most two, so the lists stay short.
+    /// One sender per running worker, which wakes it.
+    workers: Mutex<HashMap<Place, mpsc::Sender<()>>>,
+    /// Notes that workers have not read yet. Each request adds at most two, so the lists stay short.
     notes: Mutex<HashMap<Place, Vec<Note>>>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
 impl Router {
-    /// Creates a router without lanes.
-    pub fn new(desk: Desk) -> Self {
+    /// Creates a router without workers.
+    pub fn new(context: Context) -> Self {
         Self(Arc::new(Inner {
-            desk,
+            context,
             strangers: Strangers::default(),
-            lanes: Mutex::default(),
+            workers: Mutex::default(),
             notes: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
     }
 
-    /// Wakes the lane of a place, or starts one.
+    /// Wakes the worker of a place, or starts one.
     pub fn attend(&self, place: Place) {
         let inner = &self.0;
-        let Some(adapter) = inner.desk.adapters.get(&place.channel) else {
+        let Some(adapter) = inner.context.adapters.get(&place.channel) else {
             // The channel was removed from the settings; its updates stay in the ledger until it is back.
             tracing::debug!(%place, "the channel is not configured; its updates wait");
             return;
         };
-        let mut lanes = inner.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lane) = lanes.get(&place)
-            && !matches!(lane.try_send(()), Err(mpsc::error::TrySendError::Closed(())))
+        let mut workers = inner.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(worker) = workers.get(&place)
+            && !matches!(worker.try_send(()), Err(mpsc::error::TrySendError::Closed(())))
         {
             return;
         }
         let (wake, wakes) = mpsc::channel(1);
-        lanes.insert(place.clone(), wake);
-        let lane = Lane::new(Arc::clone(inner), place, Arc::clone(adapter), wakes);
-        inner.tasks.spawn(inner.stop.clone().run_until_cancelled_owned(lane.run()));
+        workers.insert(place.clone(), wake);
+        let worker = Worker::new(Arc::clone(inner), place, Arc::clone(adapter), wakes);
+        inner.tasks.spawn(inner.stop.clone().run_until_cancelled_owned(worker.run()));
     }
 
-    /// Stops all lanes at once. The next start resumes unfinished updates.
+    /// Stops all workers at once. The next start resumes unfinished updates.
     pub async fn stop(&self) {
         self.0.stop.cancel();
         self.0.tasks.close();
         self.0.tasks.wait().await;
     }
 
-    /// Number of running lanes.
-    pub fn lanes(&self) -> usize {
-        self.0.lanes.lock().unwrap_or_else(PoisonError::into_inner).len()
+    /// Number of running workers.
+    pub fn workers(&self) -> usize {
+        self.0.workers.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 }
 
@@ -123,7 +123,7 @@ impl Inner {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes unread notes to the lane of another place.
+    /// Passes unread notes to the worker of another place.
     fn forward(&self, from: &Place, to: Place) {
         let mut notes = self.notes();
         if let Some(left) = notes.remove(from) {
@@ -131,12 +131,12 @@ impl Inner {
         }
     }
 
-    /// Removes a lane unless it was woken in the meantime; `attend` holds the same lock.
+    /// Removes a worker unless it was woken in the meantime; `attend` holds the same lock.
     fn leave(&self, place: &Place, wakes: &mut mpsc::Receiver<()>) -> bool {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = wakes.try_recv().is_err();
         if is_over {
-            lanes.remove(place);
+            workers.remove(place);
         }
         is_over
     }

@@ -1,5 +1,7 @@
 //! The settings under `channels` in the configuration.
 
+mod checked;
+
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use protocol::config::Secret;
@@ -17,6 +19,7 @@ pub struct Settings {
     /// Directory of the sessions.
     pub directory: Option<PathBuf>,
     /// Address of the webhook listener; required if a channel receives by webhook.
+    #[serde(deserialize_with = "checked::listen")]
     pub listen: Option<SocketAddr>,
     pub telegram: Option<Telegram>,
     pub slack: Option<Slack>,
@@ -34,7 +37,7 @@ pub struct Telegram {
     #[serde(default = "telegram_api")]
     pub api: String,
     /// Users who may talk to the bot.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "checked::numeric_ids")]
     pub allow: Vec<Allowed>,
     /// Receives updates by webhook; without it the adapter polls.
     #[serde(default)]
@@ -92,8 +95,7 @@ pub struct WhatsApp {
 }
 
 /// A user who may talk to the agent.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allowed {
     /// An id: the user may do everything.
     Fully(String),
@@ -120,8 +122,10 @@ pub struct Person {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Router {
     /// Timeout of an answer in milliseconds.
+    #[serde(deserialize_with = "checked::at_least::<1_000, _>")]
     pub timeout_ms: u64,
     /// Timeout of a question or permission request in milliseconds.
+    #[serde(deserialize_with = "checked::at_least::<1_000, _>")]
     pub question_timeout_ms: u64,
     /// Handling of a message that arrives while the agent works.
     pub busy: Busy,
@@ -153,14 +157,12 @@ pub struct Progress {
     /// True to report tool calls and to send heartbeats. Requests are always shown.
     pub enabled: bool,
     /// Minimum time between two tool lines in milliseconds.
+    #[serde(deserialize_with = "checked::at_least::<1_000, _>")]
     pub tool_throttle_ms: u64,
     /// Silence before a heartbeat in milliseconds.
+    #[serde(deserialize_with = "checked::at_least::<10_000, _>")]
     pub heartbeat_ms: u64,
 }
-
-/// Lower limits; smaller configured values are raised to them.
-const MIN_TOOL_THROTTLE: Duration = Duration::from_secs(1);
-const MIN_HEARTBEAT: Duration = Duration::from_secs(10);
 
 impl Default for Router {
     fn default() -> Self {
@@ -182,14 +184,14 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Minimum time between two tool lines, raised to its lower limit.
+    /// Minimum time between two tool lines.
     pub fn tool_throttle(&self) -> Duration {
-        Duration::from_millis(self.tool_throttle_ms).max(MIN_TOOL_THROTTLE)
+        Duration::from_millis(self.tool_throttle_ms)
     }
 
-    /// Silence before a heartbeat, raised to its lower limit.
+    /// Silence before a heartbeat.
     pub fn heartbeat(&self) -> Duration {
-        Duration::from_millis(self.heartbeat_ms).max(MIN_HEARTBEAT)
+        Duration::from_millis(self.heartbeat_ms)
     }
 }
 
@@ -232,10 +234,22 @@ mod tests {
     }
 
     #[test]
-    fn values_below_the_minimum_are_raised() {
-        let progress = Progress { tool_throttle_ms: 1, heartbeat_ms: 1, ..Progress::default() };
-        assert_eq!(progress.tool_throttle(), Duration::from_secs(1));
-        assert_eq!(progress.heartbeat(), Duration::from_secs(10));
+    fn mistakes_are_refused_with_advice() {
+        let telegram = |allow: serde_json::Value| json!({ "telegram": { "token": "t", "allow": allow } });
+        for (settings, advice) in [
+            (json!({ "router": { "timeoutMs": 0 } }), "0 is too small; use at least 1000"),
+            (json!({ "router": { "questionTimeoutMs": 10 } }), "use at least 1000"),
+            (json!({ "router": { "progress": { "toolThrottleMs": 1 } } }), "use at least 1000"),
+            (json!({ "router": { "progress": { "heartbeatMs": 5 } } }), "5 is too small; use at least 10000"),
+            (telegram(json!([1])), "write the id in quotes: \"1\""),
+            (telegram(json!(["@ada"])), "\"@ada\" is a username, which can change; use the numeric id"),
+            (telegram(json!([{ "id": "@ada" }])), "use the numeric id"),
+            (telegram(json!([true])), "a user is an id such as \"1001\""),
+            (json!({ "listen": "localhost" }), "for instance \"127.0.0.1:4097\""),
+        ] {
+            let error = serde_json::from_value::<Settings>(settings.clone()).unwrap_err().to_string();
+            assert!(error.contains(advice), "{settings}: {error}");
+        }
     }
 
     #[test]

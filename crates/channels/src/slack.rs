@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use errors::Trouble;
+use errors::ApiError;
 use signature::Signature;
 use socket::Patience;
 use status::Statuses;
@@ -92,7 +92,7 @@ impl Slack {
     }
 
     /// The app's own user.
-    async fn identity(&self) -> Result<&Identity, Trouble> {
+    async fn identity(&self) -> Result<&Identity, ApiError> {
         self.me
             .get_or_try_init(|| async {
                 let Owner { user_id } = self.web.call("auth.test", &[]).await?;
@@ -103,7 +103,7 @@ impl Slack {
 
     /// Stores a delivery if it concerns the app. It must not be acknowledged before this returns.
     async fn take(&self, delivery: &Delivery, inbox: &Inbox) -> Result<(), String> {
-        let me = self.identity().await.map_err(|trouble| trouble.fault.to_string())?;
+        let me = self.identity().await.map_err(|error| error.fault.to_string())?;
         let Some(mut update) = updates::update(delivery, me, inbox.now()) else { return Ok(()) };
         self.statuses.correct(&mut update);
         inbox.accept(update).await.map_err(|error| error.to_string())
@@ -111,8 +111,8 @@ impl Slack {
 
     async fn listen(&self, inbox: &Inbox) -> Fault {
         let mut patience = Patience::default();
-        while let Err(trouble) = self.identity().await {
-            if let Err(fault) = patience.wait("auth.test", trouble).await {
+        while let Err(error) = self.identity().await {
+            if let Err(fault) = patience.wait("auth.test", error).await {
                 return fault;
             }
         }
@@ -158,8 +158,8 @@ impl Slack {
             self.web.call("chat.delete", &[("channel", &place.chat), ("ts", &sent.0)]).await
         };
         match gone {
-            Err(trouble) if !trouble.is(&["message_not_found", "file_deleted", "file_not_found"]) => {
-                Err(trouble.into())
+            Err(error) if !error.is(&["message_not_found", "file_deleted", "file_not_found"]) => {
+                Err(error.into())
             }
             _ => Ok(()),
         }
@@ -174,7 +174,9 @@ fn present(settings: &settings::Slack) -> Result<(), Fault> {
         ("signingSecret", settings.signing_secret.as_ref()),
     ];
     match values.iter().find(|(_, value)| value.is_some_and(|value| value.reveal().trim().is_empty())) {
-        Some((name, _)) => Err(Fault::Refused(format!("`{name}` is empty"))),
+        Some((name, _)) => Err(Fault::Refused(format!(
+            "`{name}` is empty; if it comes from {{env:NAME}}, check that NAME is set"
+        ))),
         None => Ok(()),
     }
 }
@@ -229,7 +231,7 @@ impl Adapter for Slack {
         Box::pin(self.statuses.show(&self.web, place, message, words))
     }
 
-    fn rest<'a>(&'a self, place: &'a Place) -> Answer<'a, ()> {
+    fn stop_typing<'a>(&'a self, place: &'a Place) -> Answer<'a, ()> {
         Box::pin(self.statuses.clear(&self.web, place))
     }
 

@@ -1,8 +1,11 @@
 //! Splits a long text into messages without breaking its formatting.
 //!
-//! It cuts between paragraphs if possible, else between lines, else between words, else between any two characters.
+//! It cuts between paragraphs if possible, else between lines, else between words or sentences, else between any two
+//! user-perceived characters: an emoji of several code points stays whole.
 //! A fenced code block that does not fit into one message is closed at the cut and opened again, with its language,
 //! in the next message.
+
+use unicode_segmentation::UnicodeSegmentation;
 
 /// Maximum length of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,25 +35,31 @@ impl Limit {
         }
     }
 
-    /// Length in bytes of the longest prefix that has at most `length` units.
+    /// Length in bytes of the longest prefix that has at most `length` units and tears no emoji.
     fn prefix(self, text: &str, length: usize) -> usize {
+        let whole = self.prefix_of(text.grapheme_indices(true), length);
+        // A single grapheme that is too long has to be torn.
+        let torn =
+            || text.char_indices().map(|(at, it)| (at, text.get(at..at + it.len_utf8()).unwrap_or_default()));
+        whole.filter(|end| *end > 0).or_else(|| self.prefix_of(torn(), length)).unwrap_or(text.len())
+    }
+
+    /// Position of the first piece that no longer fits; `None` if all do.
+    fn prefix_of<'a>(self, pieces: impl Iterator<Item = (usize, &'a str)>, length: usize) -> Option<usize> {
         let mut used = 0;
-        for (at, character) in text.char_indices() {
-            used += match self.unit {
-                Unit::Character => 1,
-                Unit::Utf16 => character.len_utf16(),
-                Unit::Byte => character.len_utf8(),
-            };
-            if used > length {
-                return at;
-            }
-        }
-        text.len()
+        let mut too_much = pieces.skip_while(|(_, piece)| {
+            used += self.measure(piece);
+            used <= length
+        });
+        too_much.next().map(|(at, _)| at)
     }
 }
 
 /// Maximum length of a repeated fence; a longer info string is dropped.
 const MAX_FENCE: usize = 40;
+
+/// Marks after which a text can be cut: a space, and the ends of sentences in languages without spaces.
+const SENTENCE_MARKS: [char; 4] = [' ', '。', '！', '？'];
 
 /// Splits a text into pieces that fit, in order. Only white space at a cut is dropped.
 pub fn pieces(text: &str, limit: Limit) -> Vec<String> {
@@ -93,7 +102,10 @@ fn cut(text: &str, most: usize) -> usize {
     // A cut in the first half would make messages too short.
     let least = most / 2;
     let found = |pattern: &str| head.rfind(pattern).filter(|at| *at > least);
-    found("\n\n").or_else(|| found("\n")).or_else(|| found(" ").map(|at| at + 1)).unwrap_or(most)
+    let word = || head.rfind(SENTENCE_MARKS).filter(|at| *at > least);
+    // The mark itself stays in the first piece.
+    let after = |at: usize| at + head.get(at..).map_or(0, first_character);
+    found("\n\n").or_else(|| found("\n")).or_else(|| word().map(after)).unwrap_or(most)
 }
 
 /// The opening line of the code block that is still open at the end of the text.
@@ -164,6 +176,28 @@ mod tests {
             let pieces = pieces(&faces, limit);
             assert!(pieces.iter().all(|piece| limit.measure(piece) <= 100));
             assert_eq!(pieces.concat(), faces);
+        }
+    }
+
+    #[test]
+    fn an_emoji_of_several_code_points_is_not_torn() {
+        for emoji in ["👨‍👩‍👧‍👦", "🇩🇪", "👍🏽"] {
+            let limit = Limit { length: 100, unit: Unit::Utf16 };
+            let text = emoji.repeat(40);
+            let pieces = pieces(&text, limit);
+            assert!(pieces.len() > 1);
+            for piece in &pieces {
+                assert!(limit.measure(piece) <= limit.length);
+                assert_eq!(piece.replace(emoji, ""), "", "{piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_without_spaces_is_cut_between_sentences() {
+        let text = "这是一个很长的句子。".repeat(20);
+        for piece in pieces(&text, SHORT) {
+            assert!(piece.ends_with('。'), "{piece}");
         }
     }
 

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use self::{
-    api::{Api, Body, Trouble},
+    api::{Api, ApiError, Body},
     poll::Pace,
     read::Bot,
     say::Dress,
@@ -73,7 +73,7 @@ impl Telegram {
     }
 
     /// The bot's own user; requested once.
-    async fn bot(&self) -> Result<&Bot, Trouble> {
+    async fn bot(&self) -> Result<&Bot, ApiError> {
         let ask = async || {
             let user: wire::User = self.api.call("getMe", &json!({})).await?;
             let username = user.username.unwrap_or_default();
@@ -84,7 +84,7 @@ impl Telegram {
     }
 
     /// Authenticates the bot, sets or deletes the webhook, and registers the commands.
-    async fn introduce(&self) -> Result<&Bot, Trouble> {
+    async fn introduce(&self) -> Result<&Bot, ApiError> {
         let bot = self.bot().await?;
         match &self.hook {
             Some(hook) => self.api.call::<Value>("setWebhook", &hook.registration()).await.map(drop)?,
@@ -103,8 +103,8 @@ impl Telegram {
         let bot = loop {
             match self.introduce().await {
                 Ok(bot) => break bot,
-                Err(trouble) if self.hook.is_some() && trouble.is(400, "") => return trouble.into(),
-                Err(trouble) => match self.pace.after(&trouble, &mut tries) {
+                Err(error) if self.hook.is_some() && error.is(400, "") => return error.into(),
+                Err(error) => match self.pace.after(&error, &mut tries) {
                     Ok(pause) => tokio::time::sleep(pause).await,
                     Err(fault) => return fault,
                 },
@@ -118,32 +118,32 @@ impl Telegram {
 
     /// Calls a method with Telegram's HTML, and again with plain text if Telegram cannot parse or show the HTML. A
     /// call refused for one of these reasons was certainly not carried out.
-    async fn say(&self, method: &str, words: impl Fn(Dress) -> Body) -> Result<Value, Trouble> {
-        let trouble = match self.api.submit(method, words(Dress::Html)).await {
+    async fn say(&self, method: &str, words: impl Fn(Dress) -> Body) -> Result<Value, ApiError> {
+        let error = match self.api.submit(method, words(Dress::Html)).await {
             Ok(value) => return Ok(value),
-            Err(trouble) => trouble,
+            Err(error) => error,
         };
         let is_unreadable = ["parse entities", "too long", "text is empty", "must be non-empty"]
             .iter()
-            .any(|reason| trouble.is(400, reason));
+            .any(|reason| error.is(400, reason));
         if !is_unreadable {
-            return Err(trouble);
+            return Err(error);
         }
-        tracing::warn!(fault = %Fault::from(trouble), "Telegram rejected a text in HTML; sending it as plain text");
+        tracing::warn!(fault = %Fault::from(error), "Telegram rejected a text in HTML; sending it as plain text");
         self.api.submit(method, words(Dress::Plain)).await
     }
 }
 
-fn best_effort(result: Result<Value, Trouble>, method: &str) {
-    if let Err(trouble) = result {
-        tracing::debug!(method, fault = %Fault::from(trouble), "a call to Telegram failed; continuing without it");
+fn best_effort(result: Result<Value, ApiError>, method: &str) {
+    if let Err(error) = result {
+        tracing::debug!(method, fault = %Fault::from(error), "a call to Telegram failed; continuing without it");
     }
 }
 
 /// Treats a refusal as success if there was nothing to do.
-fn forgive(result: Result<Value, Trouble>, reasons: &[&str]) -> Result<(), Fault> {
+fn forgive(result: Result<Value, ApiError>, reasons: &[&str]) -> Result<(), Fault> {
     match result {
-        Err(trouble) if !reasons.iter().any(|reason| trouble.is(400, reason)) => Err(trouble.into()),
+        Err(error) if !reasons.iter().any(|reason| error.is(400, reason)) => Err(error.into()),
         _ => Ok(()),
     }
 }
@@ -215,7 +215,7 @@ impl Adapter for Telegram {
         Box::pin(async move { forgive(self.api.call("sendChatAction", &say::typing(place)).await, &[]) })
     }
 
-    fn understood<'a>(&'a self, receipt: &'a str, words: Option<&'a str>) -> Answer<'a, ()> {
+    fn confirm_tap<'a>(&'a self, receipt: &'a str, words: Option<&'a str>) -> Answer<'a, ()> {
         Box::pin(async move {
             let result = self.api.call("answerCallbackQuery", &say::receipt(receipt, words)).await;
             // An old callback query cannot be confirmed any more, and needs no confirmation.

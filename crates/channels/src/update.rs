@@ -23,6 +23,9 @@ pub struct Update {
     /// The service's id of the message, for replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Text of the message that the user replied to. The model does not know which of the messages is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quoted: Option<String>,
     /// Time at which the user acted, as the service reports it.
     pub sent: Millis,
     pub content: Content,
@@ -41,14 +44,16 @@ pub struct Sender {
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Content {
     /// The user sent a message. A command begins with a slash; the adapter removes a mention of the agent.
-    Said {
+    #[serde(rename = "said")]
+    Message {
         text: String,
         /// Files attached to the message.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<Attachment>,
     },
     /// The user tapped a button.
-    Tapped {
+    #[serde(rename = "tapped")]
+    Tap {
         /// The token of the [`Button`](crate::Button).
         token: String,
         /// The id with which the tap is confirmed, so that the service stops its waiting animation.
@@ -56,7 +61,8 @@ pub enum Content {
         receipt: Option<String>,
     },
     /// The user used the service's own stop button.
-    Stopped,
+    #[serde(rename = "stopped")]
+    Stop,
 }
 
 /// A file that a user sent; it is downloaded when a prompt needs it.

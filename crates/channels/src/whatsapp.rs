@@ -113,7 +113,9 @@ fn present(settings: &settings::WhatsApp) -> Result<(), Fault> {
         ("verifyToken", settings.verify_token.reveal()),
     ];
     match values.iter().find(|(_, value)| value.trim().is_empty()) {
-        Some((name, _)) => Err(Fault::Refused(format!("`{name}` is empty"))),
+        Some((name, _)) => Err(Fault::Refused(format!(
+            "`{name}` is empty; if it comes from {{env:NAME}}, check that NAME is set"
+        ))),
         None => Ok(()),
     }
 }

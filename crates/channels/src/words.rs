@@ -20,7 +20,7 @@ pub(crate) const COMMANDS: [(&str, &str, &str); 13] = [
     ("cancel", "", "Stop the running turn"),
     ("stop", "", "Stop, drop waiting messages and end automatic continuation"),
     ("continue", "", "Allow automatic continuation again"),
-    ("new", "", "Start a new session"),
+    ("new", "/new fix the test", "Start a new session, with its first prompt if you like"),
     ("sessions", "", "List the sessions"),
     ("use", "/use 2", "Continue a session of that list, or one by its id"),
     ("model", "/model provider/name", "List the models, or choose one"),
@@ -53,9 +53,10 @@ pub(crate) fn unknown_command(name: &str) -> String {
     format!("There is no command /{name}. /help lists them.")
 }
 
-/// Answer to a message that has to wait behind `position` others.
-pub(crate) fn queued(position: usize) -> String {
-    format!("📥 Queued, {position} before it. /cancel stops what is running now.")
+/// Answer to messages that have to wait for the running turn.
+pub(crate) fn queued(count: usize) -> String {
+    let what = if count == 1 { "Queued.".to_owned() } else { format!("Queued: {count} messages.") };
+    format!("📥 {what} /cancel stops what is running now.")
 }
 
 /// Answer to a message when the queue is full.

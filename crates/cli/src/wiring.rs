@@ -15,7 +15,7 @@ use engine::{
     ports::{Clock, Observer, Random, SystemClock, SystemRandom},
 };
 use llm::demo::{self, Demo, Scenarios};
-use project::{Directories, Services, WORKTREES, Wakes, options, services};
+use project::{Directories, Services, WORKTREES, Wakes, services};
 use server::Facts;
 use store::{
     files::{Environment, Places},
@@ -124,7 +124,7 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
         random,
         bus,
         // Limits of the engine hold for all directories, so they come from the directory it was started in.
-        limits: options::limits(&settings.loaded.config),
+        limits: settings.resolved.engine.clone(),
         version: facts.version.clone(),
     });
     wakes.open(sessions.clone());

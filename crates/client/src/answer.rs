@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
     EventBody, Message, MessageError, MessageId, MessageWithParts, Millis, Part, PartBody, PartId, SessionId,
+    message::Finish,
 };
 
 /// One answer as it grows.
@@ -25,6 +26,7 @@ pub struct Answer {
 struct Step {
     words: BTreeMap<PartId, String>,
     error: Option<MessageError>,
+    finish: Option<Finish>,
     /// The output of a compaction is for the model only.
     is_summary: bool,
 }
@@ -50,6 +52,15 @@ impl Answer {
     /// The error of the last step, if it has one.
     pub fn error(&self) -> Option<&MessageError> {
         self.steps.last_key_value().and_then(|(_, step)| step.error.as_ref())
+    }
+
+    /// True if the model's output limit cut the answer off.
+    pub fn is_cut_off(&self) -> bool {
+        let last = self.steps.last_key_value().map(|(_, step)| step);
+        last.is_some_and(|step| {
+            step.finish == Some(Finish::Length)
+                || matches!(step.error, Some(MessageError::OutputLength { .. }))
+        })
     }
 
     /// True if a message is a step of this answer.
@@ -110,6 +121,7 @@ impl Answer {
             Message::Assistant(step) if self.prompts.contains(&step.parent_id) => {
                 let entry = self.steps.entry((step.time.created, step.id.clone())).or_default();
                 entry.error.clone_from(&step.error);
+                entry.finish = step.finish;
                 entry.is_summary = step.summary == Some(true);
             }
             Message::Assistant(_) => {}

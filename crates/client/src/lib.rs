@@ -35,6 +35,7 @@ pub mod id;
 mod password;
 pub mod recording;
 pub mod streaming;
+pub mod title;
 pub mod view;
 
 pub use connection::{CALL_TIMEOUT, Client, MAX_BODY};

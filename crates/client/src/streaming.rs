@@ -22,6 +22,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use crate::{
     Client, Error, Received, Scope,
     answer::Answer,
+    title,
     view::{Activity, Change, Request, SessionView},
 };
 
@@ -36,8 +37,10 @@ pub struct Pace {
     pub timeout: Duration,
     /// Minimum time between two reported tool calls.
     pub tools: Duration,
-    /// Silence before a heartbeat.
+    /// Silence before a heartbeat. There is none while a request is open: then the agent waits for the user.
     pub heartbeat: Duration,
+    /// True if the user sees the growing text, which then delays a heartbeat as any other report does.
+    pub shows_text: bool,
 }
 
 impl Default for Pace {
@@ -46,6 +49,7 @@ impl Default for Pace {
             timeout: Duration::from_mins(5),
             tools: Duration::from_secs(5),
             heartbeat: Duration::from_mins(1),
+            shows_text: true,
         }
     }
 }
@@ -88,6 +92,8 @@ pub struct Outcome {
     /// Number of steps of the answer.
     pub steps: usize,
     pub ending: Ending,
+    /// True if the model's output limit cut the answer off.
+    pub is_cut_off: bool,
     /// The reason why the turn did not continue, if todos are left.
     pub left: Option<StopReason>,
 }
@@ -255,7 +261,9 @@ impl PromptStream {
     pub async fn next(&mut self) -> Option<Progress> {
         loop {
             if let Some(progress) = self.ready.pop_front() {
-                self.heartbeat.as_mut().reset(Instant::now() + self.pace.heartbeat);
+                if self.pace.shows_text || !matches!(progress, Progress::Text(_)) {
+                    self.heartbeat.as_mut().reset(Instant::now() + self.pace.heartbeat);
+                }
                 return Some(progress);
             }
             if self.is_done {
@@ -275,7 +283,9 @@ impl PromptStream {
                     Some(Err(error)) => self.lose(error.to_string()).await,
                     None => self.lose("the stream of events ended".to_owned()).await,
                 },
-                () = self.heartbeat.as_mut() => self.ready.push_back(Progress::Heartbeat),
+                () = self.heartbeat.as_mut(), if self.asked_since.is_none() => {
+                    self.ready.push_back(Progress::Heartbeat);
+                }
                 () = sleep_until(deadline) => self.give_up().await,
             }
         }
@@ -351,6 +361,7 @@ impl PromptStream {
         match (self.view.requests().is_empty(), self.asked_since) {
             (false, None) => self.asked_since = Some(Instant::now()),
             (true, Some(since)) => {
+                self.heartbeat.as_mut().reset(Instant::now() + self.pace.heartbeat);
                 self.deadline += since.elapsed();
                 self.asked_since = None;
             }
@@ -366,7 +377,7 @@ impl PromptStream {
         }
         self.tools_at = now + self.pace.tools;
         let title = running.title.clone().filter(|title| !title.is_empty());
-        let title = title.unwrap_or_else(|| tool.tool.clone());
+        let title = title.unwrap_or_else(|| title::of_call(&tool.tool, &running.input));
         self.ready.push_back(Progress::Tool { tool: tool.tool.clone(), title });
     }
 
@@ -425,6 +436,10 @@ impl PromptStream {
         let error = self.answer.error().cloned().or_else(|| self.failure.take());
         let ending = match (reason, error) {
             (Some(EndReason::Completed) | None, None) => Ending::Complete,
+            (None, Some(error)) if error == MessageError::interrupted() => {
+                Ending::Ended(EndReason::Interrupted)
+            }
+            (_, Some(MessageError::OutputLength { .. })) if self.answer.is_cut_off() => Ending::Complete,
             (_, Some(MessageError::Aborted { .. })) if reason.is_none() => Ending::Ended(EndReason::Aborted),
             (None | Some(EndReason::Error | EndReason::Completed), Some(error)) => Ending::Failed(error),
             (Some(reason), _) => Ending::Ended(reason),
@@ -449,7 +464,8 @@ impl PromptStream {
         if !self.is_done {
             self.is_done = true;
             let (text, steps) = (self.answer.text(), self.answer.steps());
-            self.ready.push_back(Progress::Done(Outcome { text, steps, ending, left: self.view.left() }));
+            let (is_cut_off, left) = (self.answer.is_cut_off(), self.view.left());
+            self.ready.push_back(Progress::Done(Outcome { text, steps, ending, is_cut_off, left }));
         }
     }
 }

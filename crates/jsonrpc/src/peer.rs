@@ -33,10 +33,13 @@ pub struct Options {
     pub dialect: Dialect,
     /// The methods that the remote side may request.
     pub methods: &'static [&'static str],
-    /// The notification that withdraws a local request nobody waits for any more, if the remote side knows one. Its
-    /// parameter `id` names the request.
+    /// The notification that withdraws a local request whose caller has stopped waiting, if the remote side knows one.
+    /// Its parameter `id` names the request.
     pub cancel: Option<&'static str>,
 }
+
+/// The content of a response.
+type Answer<P> = Result<P, Fault>;
 
 /// Reasons why a request has no result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -94,7 +97,7 @@ pub struct Asked<P = Value> {
     pub id: Id,
     pub method: String,
     pub params: P,
-    reply: oneshot::Sender<Result<P, Fault>>,
+    reply: oneshot::Sender<Answer<P>>,
 }
 
 impl<P> Asked<P> {
@@ -116,7 +119,7 @@ struct Shared<P> {
 struct State<P> {
     last: i64,
     /// Local requests.
-    pending: HashMap<Id, oneshot::Sender<Result<P, Fault>>>,
+    pending: HashMap<Id, oneshot::Sender<Answer<P>>>,
     /// Remote requests.
     asked: HashSet<Id>,
 }
@@ -136,7 +139,7 @@ impl<P> Shared<P> {
 enum Outgoing<P> {
     Message(Message<P>),
     /// A response that is sent as soon as it is known.
-    Answer(Id, oneshot::Receiver<Result<P, Fault>>),
+    Answer(Id, oneshot::Receiver<Answer<P>>),
 }
 
 /// A local request that waits for its response. Dropping it forgets the request, and withdraws it if it was sent and
@@ -229,7 +232,7 @@ impl<P: Payload> Peer<P> {
         self.queue.send(Outgoing::Message(message)).await.is_ok()
     }
 
-    fn enrol(&self, method: &str) -> Result<(Pending<'_, P>, oneshot::Receiver<Result<P, Fault>>), Error> {
+    fn enrol(&self, method: &str) -> Result<(Pending<'_, P>, oneshot::Receiver<Answer<P>>), Error> {
         let mut state = self.shared.state();
         if self.shared.ended.is_cancelled() {
             return Err(Error::Ended { method: method.into() });
@@ -362,8 +365,7 @@ struct Writer<P> {
 
 impl<P: Payload> Writer<P> {
     async fn run(mut self) {
-        let mut answers: FuturesUnordered<BoxFuture<'static, (Id, Result<P, Fault>)>> =
-            FuturesUnordered::new();
+        let mut answers: FuturesUnordered<BoxFuture<'static, (Id, Answer<P>)>> = FuturesUnordered::new();
         loop {
             let message = tokio::select! {
                 outgoing = self.outgoing.recv() => match outgoing {
@@ -386,6 +388,6 @@ impl<P: Payload> Writer<P> {
     }
 }
 
-async fn settled<P>(answer: oneshot::Receiver<Result<P, Fault>>) -> Result<P, Fault> {
+async fn settled<P>(answer: oneshot::Receiver<Answer<P>>) -> Result<P, Fault> {
     answer.await.unwrap_or_else(|_| Err(Fault::new(INTERNAL_ERROR, "the request was dropped")))
 }

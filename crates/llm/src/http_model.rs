@@ -49,10 +49,6 @@ impl Model for HttpModel {
         self.provider.knows(model)
     }
 
-    fn keeps_deadlines(&self) -> bool {
-        true
-    }
-
     fn about(&self, model: &str) -> Option<&catalogue::Model> {
         self.provider.models.get(model)
     }

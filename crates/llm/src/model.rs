@@ -12,8 +12,8 @@ pub type EventStream = BoxStream<'static, Result<ModelEvent, Error>>;
 ///
 /// The outer future covers everything up to the response headers, so that a refused call (a bad key, a rate
 /// limit) is an error of the call and not of the stream. An error inside the stream is its last item.
-/// Implementations do not retry: that belongs to the caller, which can show the wait. Implementations that use
-/// the network enforce their own timeouts, because only they can tell a keep-alive from content.
+/// Implementations do not retry: that belongs to the caller, which can show the wait. They end a wait that takes too long
+/// with [`Error::Stalled`]: only they can tell a keep-alive from a word, so callers set no deadlines of their own.
 pub trait Model: Send + Sync {
     /// Returns true if this model exists, as far as can be told without asking the provider.
     fn knows(&self, model: &str) -> bool;
@@ -22,11 +22,6 @@ pub trait Model: Send + Sync {
     fn about(&self, model: &str) -> Option<&catalogue::Model> {
         let _ = model;
         None
-    }
-
-    /// Returns true if the implementation enforces its own timeouts. Otherwise the caller must.
-    fn keeps_deadlines(&self) -> bool {
-        false
     }
 
     /// Starts one call.

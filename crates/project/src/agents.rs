@@ -74,7 +74,7 @@ pub(crate) fn all(environment: &Environment, config: &Config, external: &[Arc<dy
                 "the default agent is hidden or a subagent; ignoring `default_agent`"
             ),
             None => {
-                tracing::warn!(agent = wanted, "unknown `default_agent` in the configuration; ignoring it")
+                tracing::warn!(agent = wanted, "unknown `default_agent` in the configuration; ignoring it");
             }
         }
     }

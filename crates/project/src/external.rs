@@ -22,7 +22,7 @@ use protocol::config::{self, Agents, Config, OpenCode, Positive};
 use server::instance::Invalid;
 use store::files::Environment;
 
-use crate::{agents, hidden, options, services::Services, settings::Settings};
+use crate::{agents, hidden, services::Services, settings::Settings};
 
 /// Characters that a name in `acp` may have besides letters and digits.
 const NAME_CHARACTERS: &str = "-_.";
@@ -176,8 +176,8 @@ fn is_executable(file: &Path) -> bool {
 /// Builds a runner for each agent that is installed and enabled.
 pub(crate) fn runners(services: &Services, settings: &Settings) -> Result<Vec<Arc<dyn External>>, Invalid> {
     let config = &settings.loaded.config;
-    let snapshots = (config.snapshot != Some(false)).then(|| Arc::clone(&services.snapshots));
-    let budget = config.budget.clone().unwrap_or_default();
+    let snapshots = settings.resolved.snapshots.then(|| Arc::clone(&services.snapshots));
+    let budget = settings.resolved.budget.clone();
     let watch =
         |runner| -> Arc<dyn External> { Arc::new(Watched::new(runner, snapshots.clone(), budget.clone())) };
     let candidates = candidates(&settings.environment, config)?;
@@ -247,7 +247,7 @@ fn acp(services: &Services, settings: &Settings, candidate: &Candidate, program:
     Acp::new(acp::Options {
         agent: Options::new(about, program),
         servers: config.mcp.clone(),
-        sandbox: config.sandbox.and_then(options::sandbox),
+        sandbox: settings.resolved.sandbox.clone(),
         closed: services.closed.clone(),
     })
 }

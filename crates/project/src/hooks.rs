@@ -16,7 +16,7 @@ pub(crate) fn chain(services: &Services, project: &Project, place: Place) -> Arc
     let announcer = services.announcer.clone();
     let report: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(move |text: &str| announcer.error(&place, text));
     let mut links = Vec::new();
-    if project.settings.loaded.config.auto_commit == Some(true)
+    if project.settings.resolved.auto_commit
         && let Some(reads) = services.reads.get()
     {
         let commit = AutoCommit {

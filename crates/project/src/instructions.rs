@@ -34,8 +34,7 @@ impl ProjectInstructions {
     }
 
     async fn fetch(&self, url: String) -> Option<Instruction> {
-        let webfetch = self.settings.loaded.config.webfetch;
-        let private = webfetch.and_then(|it| it.private_addresses).unwrap_or(false);
+        let private = self.settings.resolved.private_addresses;
         let answer = timeout(FETCH, read_address(&url, private)).await;
         let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {} seconds", FETCH.as_secs())));
         let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,9 +10,10 @@
 //! | module | step |
 //! |---|---|
 //! | [`settings`] | reads the configuration files, logins, skills and the trust in the directory |
+//! | `resolved` | applies the defaults of limits and switches, once |
 //! | `plugins`, `patches` | let plugins change the configuration, the models of a provider and the way it is called |
 //! | `providers`, [`external`] | find the providers that have a key and the agents that are installed |
-//! | `agents`, [`options`] | build the list of agents and the options of the native loop, with all defaults applied |
+//! | `agents`, `options` | build the list of agents and the options of the native loop |
 //! | `project` | puts these parts together |
 //! | `directories` | caches one project per directory and answers the ports |
 //!
@@ -33,11 +34,12 @@ mod lease;
 mod listing;
 mod logins;
 mod mcp;
-pub mod options;
+mod options;
 mod patches;
 mod plugins;
 mod project;
 mod providers;
+mod resolved;
 mod revealed;
 pub mod services;
 pub mod settings;
@@ -45,5 +47,6 @@ pub mod trust;
 mod wakes;
 
 pub use directories::Directories;
+pub use resolved::ResolvedConfig;
 pub use services::{Services, WORKTREES};
 pub use wakes::Wakes;

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use ::plugins::{
     Chain, Link,
-    host::{Host, Limits, Logins, Member, Reporter, Runtime},
+    host::{Host, Logins, Member, Reporter, Runtime},
 };
 use engine::{
     bus::Place,
@@ -91,7 +91,7 @@ impl Plugins {
             for key in wrong {
                 tracing::warn!(key, "a plugin wrote an invalid value into the configuration; ignoring it");
             }
-            settings.loaded.config = config;
+            settings.set_config(config);
             self.applied = host.life();
         }
     }
@@ -167,7 +167,7 @@ async fn start(services: &Services, settings: &Settings, wanted: &[Plugin]) -> (
         config: files::shown(&settings.loaded.config),
         plugins: wanted.to_vec(),
         bus: services.announcer.bus.clone(),
-        limits: limits(&settings.loaded.config),
+        limits: settings.resolved.hooks,
         report: Arc::clone(&report),
         logins: logins(services),
     });
@@ -185,12 +185,4 @@ fn logins(services: &Services) -> Logins {
         // A file that cannot be read has no logins.
         async move { read.await.ok().flatten() }.boxed()
     })
-}
-
-fn limits(config: &Config) -> Limits {
-    let usual = Limits::default();
-    let written = config.limits.as_ref().and_then(|limits| limits.hook_seconds);
-    // The hook chain has the same timeout, so a longer one would have no effect.
-    let hook = written.map_or(usual.hook, |written| written.seconds().min(usual.hook));
-    Limits { hook, turn_end: hook * 3, authorize: hook * 3, ..usual }
 }

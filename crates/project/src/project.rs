@@ -95,12 +95,11 @@ impl Project {
         let providers = providers::find(&settings, patches);
         let (config, directory) = (&settings.loaded.config, settings.site.directory.to_string_lossy());
         let same = before.filter(|before| before.settings.loaded.config.mcp == config.mcp);
-        let mcp = match same {
-            Some(before) => before.mcp.clone(),
-            None => {
-                let hidden = hidden::from_commands(&settings, &providers);
-                mcp::servers(&services.announcer, &directory, config, hidden).await
-            }
+        let mcp = if let Some(before) = same {
+            before.mcp.clone()
+        } else {
+            let hidden = hidden::from_commands(&settings, &providers);
+            mcp::servers(&services.announcer, &directory, config, hidden).await
         };
         let external = match before.filter(|before| has_same_agents(&before.settings, &settings)) {
             Some(before) => before.roster.external.clone(),
@@ -183,7 +182,8 @@ fn roster(
 ) -> (Roster, Native) {
     let default = providers.default_choice();
     let mut models = providers.into_models(&services.client);
-    models.insert(demo::PROVIDER.to_owned(), services.demo.clone());
+    let demo = services.demo.clone().with_deadlines(settings.resolved.deadlines);
+    models.insert(demo::PROVIDER.to_owned(), Arc::new(demo));
     let model = providers::default_model(&settings.loaded.config, default);
     let (agents, hidden) = (instance.agents.clone(), instance.hidden.clone());
     let options = options::native(services, settings, agents, &models, &external, hidden);
@@ -202,7 +202,7 @@ fn roster(
         missing,
         runner: Arc::new(native.clone()),
         external,
-        continuation: options::continuation(&settings.loaded.config),
+        continuation: settings.resolved.continuation.clone(),
     };
     (roster, native)
 }

@@ -4,6 +4,8 @@
 //! A key comes from the configuration, else from a plugin, else from `auth.json`, else from the environment. Catalogue
 //! entries are compressed, so only those that may be used are unpacked.
 
+mod usable;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -11,25 +13,18 @@ use std::{
 
 use ::agents::roster::{External, known};
 use llm::{
-    Carrier, Catalogue, Client, HttpModel, Secret,
-    catalogue::{self, Model, OLLAMA, Provider},
+    Catalogue, Client, HttpModel, Secret,
+    catalogue::{self, OLLAMA, Provider},
     demo,
 };
 use protocol::{
-    config::{Config, Positive},
-    login::Login,
-    message::ModelRef,
-    provider::ProviderSource,
-    secret::is_secret,
+    config::Config, login::Login, message::ModelRef, provider::ProviderSource, secret::is_secret,
 };
 use store::files::Environment;
 
-use crate::{
-    hidden, listing,
-    patches::{Patch, Patches},
-    revealed,
-    settings::Settings,
-};
+use crate::{hidden, listing, patches::Patches, revealed, settings::Settings};
+use usable::Inputs;
+pub(crate) use usable::Usable;
 
 /// Keys that users have for other purposes, too. A provider with such a key can be called but is not chosen as the
 /// default, and commands inherit the key.
@@ -44,19 +39,6 @@ pub(crate) const SHARED_KEYS: [&str; 7] = [
 ];
 
 type Models = BTreeMap<String, Arc<dyn llm::Model>>;
-
-/// A provider that can be called.
-#[derive(Debug)]
-pub(crate) struct Usable {
-    pub(crate) provider: Provider,
-    pub(crate) source: ProviderSource,
-    /// True if its model may be the default model.
-    is_default_candidate: bool,
-    /// True if clients list it.
-    is_listed: bool,
-    /// The plugin that makes the calls, if one does.
-    carrier: Option<Arc<dyn Carrier>>,
-}
 
 /// All usable providers except the demo.
 #[derive(Debug, Default)]
@@ -78,30 +60,16 @@ pub(crate) fn find(settings: &Settings, patches: &Patches) -> Providers {
     let (config, logins) = (&settings.loaded.config, &settings.logins);
     let read = |name: &str| read(&settings.environment, logins, name);
     let mut found = Providers::default();
-    let listed = catalogue.entries().filter(|entry| {
-        config.provider.contains_key(&entry.id)
-            || logins.contains_key(&entry.id)
-            || entry.env.iter().any(|name| read(name).is_some())
-    });
-    let listed: Vec<&str> = listed.map(|entry| entry.id.as_str()).collect();
-    let others = config.provider.keys().map(String::as_str).filter(|id| !listed.contains(id));
-    let mut ids: Vec<&str> =
-        listed.iter().copied().chain(others).filter(|id| *id != demo::PROVIDER).collect();
-    if !ids.contains(&OLLAMA) {
-        ids.push(OLLAMA);
-    }
-    for id in ids {
-        let base = match catalogue.provider(id) {
-            Ok(Some(provider)) => provider,
-            Ok(None) if id == OLLAMA => Provider::ollama(),
-            Ok(None) => Provider::named(id),
-            Err(error) => {
-                tracing::warn!(provider = id, %error, "cannot use a provider; leaving it out");
-                continue;
-            }
+    for id in candidates(&catalogue, settings, &read) {
+        let Some(base) = base(&catalogue, id) else { continue };
+        let inputs = Inputs {
+            config,
+            deadlines: settings.resolved.deadlines,
+            login: logins.get(id),
+            patch: &patches.of(id),
+            read: &read,
         };
-        let patch = patches.of(id);
-        let Some((usable, keys)) = set_up(base, config, logins.get(id), &patch, &read) else { continue };
+        let Some((usable, keys)) = inputs.decide(base) else { continue };
         found.keys.extend(keys);
         let Some(usable) = usable else { continue };
         found.keys.extend(holders(&usable.provider, &settings.environment));
@@ -119,71 +87,40 @@ pub(crate) fn find(settings: &Settings, patches: &Patches) -> Providers {
     found
 }
 
-/// Applies configuration, patches and key to a provider. Returns the provider if it is usable, and the variables that may
-/// hold its key. Returns nothing if the configuration is invalid.
-fn set_up(
-    base: Provider,
-    config: &Config,
-    login: Option<&Login>,
-    patch: &Patch,
+/// Returns the providers that have a configuration, a login or a key, and Ollama.
+fn candidates<'a>(
+    catalogue: &'a Catalogue,
+    settings: &'a Settings,
     read: &dyn Fn(&str) -> Option<String>,
-) -> Option<(Option<Usable>, Vec<String>)> {
-    let id = base.id.clone();
-    let written = config.provider.get(&id);
-    // A provider whose models were all filtered out is unusable; one that never listed any accepts every model.
-    let had_models = !base.models.is_empty() || written.is_some_and(|written| !written.models.is_empty());
-    let mut provider = patch.opened(patch.listed(base));
-    if let Some(limits) = &config.limits {
-        let waits = &mut provider.deadlines;
-        waits.first_chunk = limits.first_chunk_seconds.map_or(waits.first_chunk, Positive::seconds);
-        waits.next_chunk = limits.next_chunk_seconds.map_or(waits.next_chunk, Positive::seconds);
-    }
-    if let Some(written) = written {
-        match read_config(written) {
-            Ok(config) => provider = provider.configured(&config),
-            Err(error) => {
-                tracing::warn!(provider = id, %error, "cannot use a provider; leaving it out");
-                return None;
-            }
-        }
-    }
-    provider = patch.priced(provider);
-    match login {
-        Some(Login::Api { key, .. }) if provider.key.is_none() && !patch.decides_key() => {
-            provider = provider.with_key(Secret::new(key.reveal()));
-        }
-        Some(Login::Oauth { .. }) if provider.key.is_none() && !patch.is_loaded() => {
-            tracing::warn!(provider = id, "no plugin handles the login of this provider; set a key instead");
-        }
-        _ => {}
-    }
-    let source = match login {
-        _ if written.is_some() => ProviderSource::Config,
-        Some(Login::Api { .. }) if provider.key.is_some() => ProviderSource::Api,
-        _ if patch.is_loaded() => ProviderSource::Custom,
-        _ => ProviderSource::Env,
-    };
-    let had_key = provider.key.is_some() || provider.vouched;
-    let keys: Vec<String> = provider.key_variables().map(str::to_owned).collect();
-    provider = provider.with_environment(&|name| {
-        read(name).filter(|_| !(patch.decides_key() && keys.iter().any(|key| key == name)))
+) -> Vec<&'a str> {
+    let (config, logins) = (&settings.loaded.config, &settings.logins);
+    let listed = catalogue.entries().filter(|entry| {
+        config.provider.contains_key(&entry.id)
+            || logins.contains_key(&entry.id)
+            || entry.env.iter().any(|name| read(name).is_some())
     });
-    let is_own = |name: &&String| read(name).is_some() && !SHARED_KEYS.contains(&name.as_str());
-    let is_default_candidate = written.is_some() || had_key || keys.iter().any(|name| is_own(&name));
-    let mut models = std::mem::take(&mut provider.models);
-    models.retain(|_, model| provider.dialect(model).is_some());
-    provider.models = models;
-    let speaks =
-        !provider.models.is_empty() || (!had_models && provider.dialect(&Model::named("any")).is_some());
-    let is_known = written.is_some() || provider.key.is_some() || provider.vouched || id == OLLAMA;
-    let is_listed = written.is_some() || id != OLLAMA;
-    let is_usable = speaks && is_known && provider.is_usable();
-    if !is_usable {
-        tracing::debug!(provider = id, "provider is not usable");
+    let mut ids: Vec<&str> = listed.map(|entry| entry.id.as_str()).collect();
+    let configured = config.provider.keys().map(String::as_str);
+    for id in configured.chain([OLLAMA]) {
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
     }
-    let carrier = patch.carrier();
-    let usable = Usable { provider, source, is_default_candidate, is_listed, carrier };
-    Some((is_usable.then_some(usable), keys))
+    ids.retain(|id| *id != demo::PROVIDER);
+    ids
+}
+
+/// Unpacks a provider of the catalogue, or creates one that is only configured.
+fn base(catalogue: &Catalogue, id: &str) -> Option<Provider> {
+    match catalogue.provider(id) {
+        Ok(Some(provider)) => Some(provider),
+        Ok(None) if id == OLLAMA => Some(Provider::ollama()),
+        Ok(None) => Some(Provider::named(id)),
+        Err(error) => {
+            tracing::warn!(provider = id, %error, "cannot use a provider; leaving it out");
+            None
+        }
+    }
 }
 
 /// Converts a provider's configuration into the form that `llm` reads.
@@ -302,37 +239,7 @@ fn read(environment: &Environment, logins: &BTreeMap<String, Login>, name: &str)
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    fn is_usable(base: Provider, config: serde_json::Value, variables: &[(&str, &str)]) -> bool {
-        let environment = Environment::of(variables.iter().copied());
-        let read = |name: &str| environment.text(name).map(str::to_owned);
-        let config = serde_json::from_value(config).unwrap();
-        set_up(base, &config, None, &Patch::default(), &read).is_some_and(|(usable, _)| usable.is_some())
-    }
-
-    fn acme() -> Provider {
-        let mut acme = Provider::named("acme");
-        acme.env = vec!["ACME_KEY".into()];
-        acme.models = BTreeMap::from([("large".to_owned(), Model::named("large"))]);
-        acme
-    }
-
-    #[test]
-    fn a_provider_is_usable_with_a_key_a_dialect_and_a_model() {
-        let key = [("ACME_KEY", "sk-1")];
-        assert!(is_usable(acme(), json!({}), &key));
-        assert!(!is_usable(acme(), json!({}), &[]));
-        assert!(!is_usable(acme(), json!({ "provider": { "acme": { "name": "A" } } }), &[]), "still no key");
-        assert!(is_usable(acme(), json!({ "provider": { "acme": { "options": { "apiKey": "k" } } } }), &[]));
-        assert!(!is_usable(acme(), json!({ "provider": { "acme": { "whitelist": ["none"] } } }), &key));
-        assert!(!is_usable(acme(), json!({ "provider": { "acme": { "npm": "unheard-of" } } }), &key));
-        let near =
-            json!({ "provider": { "mine": { "options": { "baseURL": "http://localhost:8080/v1" } } } });
-        assert!(is_usable(Provider::named("mine"), near, &[]), "no key, and whatever models it has");
-    }
 
     #[test]
     fn variables_that_hold_a_key_are_found_by_value() {
@@ -342,7 +249,7 @@ mod tests {
             ("C", "short"),
             ("D", "other"),
         ]);
-        let mut provider = acme().with_key(Secret::new("sk-0123456789"));
+        let mut provider = Provider::named("acme").with_key(Secret::new("sk-0123456789"));
         provider.headers.set("authorization", "Bearer tok-0123456789");
         provider.headers.set("x-feature", "other");
         assert_eq!(holders(&provider, &environment), ["A", "B"]);

@@ -49,7 +49,7 @@ pub struct Services {
     pub(crate) places: Places,
     /// Paths that no client and no model may read.
     pub(crate) closed: Closed,
-    pub(crate) demo: Arc<Demo>,
+    pub(crate) demo: Demo,
     /// One connection pool for all providers.
     pub(crate) client: Client,
     pub(crate) shelf: Shelf,
@@ -76,7 +76,7 @@ impl Services {
         let mint = Arc::new(Mint::new(clock.clone(), random.clone()));
         Self {
             environment,
-            demo: Arc::new(demo),
+            demo,
             client: Client::default(),
             shelf: shelf(&places, clock.as_ref()),
             snapshots: Arc::new(Snapshots::new(places.data.join(SNAPSHOTS)).without(closed.clone())),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use protocol::{
-    config::Skill,
+    config::{Config, Skill},
     login::Login,
     trust::{Withheld, WithheldKind, WithheldReason},
 };
@@ -18,7 +18,7 @@ use store::files::{
 use tokio::task::{JoinError, spawn_blocking};
 use workspace::git::Repository;
 
-use crate::{services::Services, trust::Standing};
+use crate::{resolved::ResolvedConfig, services::Services, trust::Standing};
 
 /// The configuration that applies in a directory, and the environment that it was read in.
 #[derive(Debug, Clone)]
@@ -26,6 +26,8 @@ pub struct Settings {
     pub environment: Environment,
     pub site: Site,
     pub loaded: Loaded,
+    /// Limits and switches of `loaded.config`, with every default applied.
+    pub resolved: Arc<ResolvedConfig>,
     pub(crate) skills: BTreeMap<String, Skill>,
     /// Keys and logins, by provider.
     pub(crate) logins: BTreeMap<String, Login>,
@@ -67,7 +69,14 @@ impl Settings {
         trace.join(std::mem::take(&mut loaded.trace));
         trace.join(found.trace);
         let (skills, trace) = (found.skills, Arc::new(trace));
-        Ok(Self { environment, site, loaded, skills, logins, standing, trace })
+        let resolved = Arc::new(ResolvedConfig::new(&loaded.config));
+        Ok(Self { environment, site, loaded, resolved, skills, logins, standing, trace })
+    }
+
+    /// Replaces the configuration by one that plugins have changed.
+    pub(crate) fn set_config(&mut self, config: Config) {
+        self.resolved = Arc::new(ResolvedConfig::new(&config));
+        self.loaded.config = config;
     }
 
     /// Returns true if a file has changed since the settings were read.

@@ -68,7 +68,7 @@ impl Inner {
 
     /// Returns true if conversations are summarised automatically.
     pub(super) fn compacts(&self) -> bool {
-        self.options.compaction.auto != Some(false)
+        self.options.compaction.auto
     }
 
     /// Returns true if a step has filled the model's context.

@@ -1,14 +1,12 @@
 //! One attempt of a step: calls the model, emits its output as events, and collects its tool calls.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use engine::session::Turn;
 use futures::StreamExt;
-use llm::{Deadline, Error, Finish, Model, ModelEvent, Request, Usage};
+use llm::{Error, Finish, Model, ModelEvent, Request, Usage};
 use protocol::{AgentEvent, Extra};
 use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
 
 /// A tool call that the model requested.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,13 +39,10 @@ pub(super) struct AttemptFailure {
 pub(super) async fn attempt(
     turn: &Turn,
     model: &dyn Model,
-    waits: Waits,
     request: Request,
 ) -> Result<ModelOutput, AttemptFailure> {
-    let waits = if model.keeps_deadlines() { Waits::FOREVER } else { waits };
     let mut reader = StreamReader {
         turn,
-        waits,
         output: ModelOutput::default(),
         open: Vec::new(),
         metadata: HashMap::new(),
@@ -62,23 +57,8 @@ pub(super) async fn attempt(
     }
 }
 
-/// The timeouts of a model's stream.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Waits {
-    /// Until the first event.
-    pub(super) first: Duration,
-    /// Between two events.
-    pub(super) next: Duration,
-}
-
-impl Waits {
-    /// Practically no timeout, for models that enforce their own.
-    const FOREVER: Self = Self { first: Duration::from_hours(48), next: Duration::from_hours(48) };
-}
-
 struct StreamReader<'a> {
     turn: &'a Turn,
-    waits: Waits,
     output: ModelOutput,
     /// Text and reasoning blocks that have begun and not ended.
     open: Vec<Block>,
@@ -95,22 +75,15 @@ enum Block {
 
 impl StreamReader<'_> {
     async fn read(&mut self, model: &dyn Model, request: Request) -> Result<(), Error> {
-        let Waits { first: wait, next: pause } = self.waits;
-        let first = Instant::now() + wait;
-        let stalled = |deadline, after: Duration| move |_| Error::Stalled { deadline, after };
-        let silent = stalled(Deadline::FirstChunk, wait);
-        let mut stream = timeout_at(first, model.stream(request)).await.map_err(&silent)??;
-        let mut next = timeout_at(first, stream.next()).await.map_err(&silent)?;
-        while let Some(event) = next {
+        // The model ends a wait that takes too long; see `llm::Model`.
+        let mut stream = model.stream(request).await?;
+        while let Some(event) = stream.next().await {
             let event = event?;
             if let ModelEvent::Finish { reason, usage } = event {
                 self.output.finish = Some((reason, usage));
                 break;
             }
             self.handle(event).await;
-            next = timeout_at(Instant::now() + pause, stream.next())
-                .await
-                .map_err(stalled(Deadline::NextChunk, pause))?;
         }
         Ok(())
     }

@@ -2,12 +2,6 @@
 
 use std::time::Duration;
 
-/// Time until the first event of a model that enforces no timeouts of its own.
-pub const FIRST_CHUNK: Duration = Duration::from_mins(5);
-
-/// Time between two events of a model. Keep-alives of the provider do not count.
-pub const NEXT_CHUNK: Duration = Duration::from_mins(2);
-
 /// Maximum number of retries of a step after transient failures.
 pub const RETRIES: u32 = 5;
 

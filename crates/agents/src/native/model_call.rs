@@ -5,11 +5,10 @@ use std::time::Duration;
 use engine::ports::hooks::ChatContext;
 use engine::session::Turn;
 use llm::{Model, Request, Retry, retry};
-use protocol::config::Positive;
 use protocol::{AgentEvent, MessageError, Millis};
 
-use super::attempt::{AttemptFailure, ModelOutput, Waits, attempt};
-use super::{Inner, failure, hooks, limits};
+use super::attempt::{AttemptFailure, ModelOutput, attempt};
+use super::{Inner, failure, hooks};
 
 /// The error of a model call that is not retried any more.
 #[derive(Debug)]
@@ -47,21 +46,15 @@ pub(super) async fn call_model(
     call: ModelCall<'_>,
 ) -> Result<ModelOutput, CallFailure> {
     let ModelCall { model, request, chat } = call;
-    let bounds = &inner.options.limits;
-    let most = bounds.retries.unwrap_or(limits::RETRIES);
-    let waits = Waits {
-        first: bounds.first_chunk_seconds.map_or(limits::FIRST_CHUNK, Positive::seconds),
-        next: bounds.next_chunk_seconds.map_or(limits::NEXT_CHUNK, Positive::seconds),
-    };
     let mut retries = 0;
     loop {
         let attempt_request = hooks::change_request(turn, chat, for_attempt(request, retries)).await;
-        let AttemptFailure { error, emitted } = match attempt(turn, model, waits, attempt_request).await {
+        let AttemptFailure { error, emitted } = match attempt(turn, model, attempt_request).await {
             Ok(output) => return Ok(output),
             Err(failed) => failed,
         };
         let wait = match error.retry_at(&request.model.provider) {
-            Retry::After { delay_hint } if retries < most => {
+            Retry::After { delay_hint } if retries < inner.options.retries => {
                 retry::delay(retries + 1, delay_hint, fraction(inner))
             }
             _ => return Err(CallFailure { error, emitted, until: None }),

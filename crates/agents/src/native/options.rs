@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use protocol::agent::Agent;
-use protocol::config::{Budget, Compaction, Limits};
+use protocol::config::Budget;
 use protocol::message::ModelRef;
 use protocol::provider::Provider;
 
@@ -25,10 +25,12 @@ pub struct Options {
     /// The user's instructions for all agents.
     pub instructions: Arc<dyn Instructions>,
     /// Settings for summarising long conversations.
-    pub compaction: Compaction,
+    pub compaction: CompactionOptions,
     pub budget: Budget,
-    /// Limits that differ from the defaults in [`limits`](super::limits).
-    pub limits: Limits,
+    /// Retries of a step after transient failures; the default is [`RETRIES`](super::limits::RETRIES).
+    pub retries: u32,
+    /// Steps of one turn, for agents without a limit of their own; the default is [`STEPS`](super::limits::STEPS).
+    pub steps: u32,
     /// Maximum size of an attachment that is not text, in characters of base64; at most
     /// [`ATTACHMENT`](super::limits::ATTACHMENT).
     pub attachment: usize,
@@ -47,15 +49,37 @@ pub struct Options {
     pub providers: Vec<Provider>,
 }
 
+/// When and how a long conversation is summarised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompactionOptions {
+    /// Summarise when the context is full, without a request of the user.
+    pub auto: bool,
+    /// Drop old tool outputs after each turn.
+    pub prune: bool,
+    /// Keep at most this many turns at the end; without it, only tokens limit them.
+    pub tail_turns: Option<u32>,
+    /// Keep this many tokens at the end; without it, the model's context decides.
+    pub preserve_recent_tokens: Option<u64>,
+    /// Leave this many tokens free; without it, the model's limits decide.
+    pub reserved: Option<u64>,
+}
+
+impl Default for CompactionOptions {
+    fn default() -> Self {
+        Self { auto: true, prune: false, tail_turns: None, preserve_recent_tokens: None, reserved: None }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             agents: built_in(&[]),
             small_model: None,
             instructions: Arc::new(Vec::new()),
-            compaction: Compaction::default(),
+            compaction: CompactionOptions::default(),
             budget: Budget::default(),
-            limits: Limits::default(),
+            retries: limits::RETRIES,
+            steps: limits::STEPS,
             attachment: limits::ATTACHMENT,
             subagent_depth: 1,
             continue_on_deny: false,
@@ -75,7 +99,8 @@ impl fmt::Debug for Options {
             .field("small_model", &self.small_model)
             .field("compaction", &self.compaction)
             .field("budget", &self.budget)
-            .field("limits", &self.limits)
+            .field("retries", &self.retries)
+            .field("steps", &self.steps)
             .field("attachment", &self.attachment)
             .field("subagent_depth", &self.subagent_depth)
             .field("continue_on_deny", &self.continue_on_deny)

@@ -1,7 +1,6 @@
 //! The loop of one turn.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 
 use engine::session::Turn;
@@ -133,7 +132,7 @@ impl<'a> Loop<'a> {
             None => self.work().await,
         };
         self.report_left_changes().await;
-        if end == TurnEnd::Completed && self.inner.options.compaction.prune == Some(true) {
+        if end == TurnEnd::Completed && self.inner.options.compaction.prune {
             self.prune().await;
         }
         end
@@ -270,8 +269,7 @@ impl<'a> Loop<'a> {
         let tools = Toolset::new(&options.agents, &options.tools, &options.mcp, &permissions);
         let prompt = self.newest_prompt.clone();
         let tool_switches = prompt.as_ref().and_then(|prompt| prompt.tools.clone()).unwrap_or_default();
-        let most = agent.config.steps.or(options.limits.steps.map(NonZeroU32::get));
-        let most = most.unwrap_or(limits::STEPS).max(1);
+        let most = agent.config.steps.unwrap_or(options.steps).max(1);
         if self.steps >= most {
             let message = format!("The turn has taken {most} steps, the limit of its agent.");
             return Flow::Break(TurnEnd::Budget { message });

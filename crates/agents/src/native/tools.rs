@@ -27,6 +27,8 @@ mod truncate;
 mod webfetch;
 mod write;
 
+use std::time::Duration;
+
 use engine::session::Turn;
 use futures::future::BoxFuture;
 use protocol::agent::Agent;
@@ -201,10 +203,10 @@ pub(crate) fn object(value: Value) -> Extra {
 }
 
 /// The built-in tools of the native loop.
-fn all(agents: &[Agent], skills: Vec<Skill>) -> Vec<Box<dyn Tool>> {
+fn all(agents: &[Agent], skills: Vec<Skill>, command: Duration) -> Vec<Box<dyn Tool>> {
     vec![
         Box::new(apply_patch::ApplyPatch),
-        Box::new(bash::Bash),
+        Box::new(bash::Bash { timeout: command }),
         Box::new(edit::Edit),
         Box::new(glob::Glob),
         Box::new(grep::Grep),

@@ -139,14 +139,25 @@ async fn posts_keep_their_order_and_wait_when_the_service_asks() {
 }
 
 #[tokio::test]
-async fn a_post_that_may_have_arrived_is_not_sent_again() {
+async fn a_post_that_may_have_arrived_is_not_sent_again_but_its_note_is() {
     let uncertain = Fault::Uncertain("the connection broke".into());
-    let world = World::new(Service::new(true, [uncertain.clone(), uncertain]));
-    world.say(&["one"]).await;
-    world.service.until(&format!("in vain: send {DOUBT}")).await;
-    world.say(&["two"]).await;
-    let done = world.service.until("send two").await;
-    assert_eq!(done, ["in vain: send one", &format!("in vain: send {DOUBT}"), "send two"]);
+    let world = World::new(Service::new(true, [uncertain.clone(), uncertain.clone(), uncertain]));
+    world.say(&["one", "two"]).await;
+    let done = world.service.until(&format!("send {DOUBT}")).await;
+    let in_vain = format!("in vain: send {DOUBT}");
+    assert_eq!(done, ["in vain: send one", "in vain: send two", &in_vain, &format!("send {DOUBT}")]);
+}
+
+#[tokio::test]
+async fn a_note_being_sent_when_the_gateway_died_is_sent_again() {
+    let world = World::new(Service::new(true, []));
+    let ids = world.ledger.say(&place(), vec![Post::text("one")]).await.unwrap();
+    let note = Post { may_repeat: true, ..Post::text(DOUBT) };
+    world.ledger.uncertain(ids[0], &place(), note).await.unwrap();
+    let queued = world.ledger.next_post(&place()).await.unwrap().unwrap();
+    world.ledger.sending(queued.id).await.unwrap();
+    world.couriers.wake(&place());
+    assert_eq!(world.service.until(&format!("send {DOUBT}")).await, [format!("send {DOUBT}")]);
 }
 
 #[tokio::test]
@@ -168,13 +179,14 @@ async fn a_held_post_is_sent_when_the_user_writes() {
     let update = Update {
         id: "a".into(),
         alias: None,
+        quoted: None,
         place: place(),
         sender: Sender { id: "1".into(), name: "Ada".into() },
         is_direct: true,
         is_addressed: true,
         message: None,
         sent: 0,
-        content: Content::Stopped,
+        content: Content::Stop,
     };
     while world.ledger.next_post(&place()).await.unwrap().is_some() {}
     world.ledger.accept(update).await.unwrap();

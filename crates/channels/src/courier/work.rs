@@ -5,7 +5,7 @@ use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 use protocol::Millis;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Couriers, Desk, Showing};
+use super::{Couriers, Mailbox, Showing};
 use crate::{
     Adapter, Fault, Place, Post, Sent,
     ledger::{self, Outgoing, PostId},
@@ -37,7 +37,7 @@ pub(super) struct Courier {
     place: Place,
     adapter: Arc<dyn Adapter>,
     couriers: Couriers,
-    desk: Arc<Desk>,
+    mailbox: Arc<Mailbox>,
     showing: Showing,
     replacing: VecDeque<(PostId, Post)>,
     /// End of the pause that the service asked for.
@@ -59,12 +59,17 @@ pub(super) struct Courier {
 }
 
 impl Courier {
-    pub(super) fn new(place: Place, adapter: Arc<dyn Adapter>, couriers: Couriers, desk: Arc<Desk>) -> Self {
+    pub(super) fn new(
+        place: Place,
+        adapter: Arc<dyn Adapter>,
+        couriers: Couriers,
+        mailbox: Arc<Mailbox>,
+    ) -> Self {
         Self {
             place,
             adapter,
             couriers,
-            desk,
+            mailbox,
             showing: Showing::default(),
             replacing: VecDeque::new(),
             quiet_until: None,
@@ -88,12 +93,12 @@ impl Courier {
                 self.work().await;
             }
             self.follow().await;
-            if self.is_done() && self.couriers.leave(&self.place, &self.desk) {
+            if self.is_done() && self.couriers.leave(&self.place, &self.mailbox) {
                 return;
             }
             let next = self.next();
             tokio::select! {
-                () = self.desk.bell.notified() => {}
+                () = self.mailbox.wake.notified() => {}
                 () = async { match next { Some(at) => sleep_until(at).await, None => std::future::pending().await } } => {}
             }
         }
@@ -110,7 +115,7 @@ impl Courier {
     }
 
     async fn take_orders(&mut self) {
-        let orders = mem::take(&mut *super::lock(&self.desk.orders));
+        let orders = mem::take(&mut *super::lock(&self.mailbox.orders));
         if orders.has_posts {
             self.posts_at.get_or_insert_with(Instant::now);
         }
@@ -123,10 +128,13 @@ impl Courier {
             }
             self.showing = showing;
         }
-        self.replacing.extend(orders.replacing);
+        for (post, with) in orders.replacing {
+            self.replacing.retain(|(queued, _)| *queued != post);
+            self.replacing.push_back((post, with));
+        }
         // The user is waiting for the button to react, so taps are confirmed first.
         for (receipt, words) in orders.receipts {
-            if let Err(fault) = self.adapter.understood(&receipt, words.as_deref()).await {
+            if let Err(fault) = self.adapter.confirm_tap(&receipt, words.as_deref()).await {
                 tracing::debug!(place = %self.place, %fault, "cannot confirm a tap");
             }
         }
@@ -137,7 +145,7 @@ impl Courier {
         self.say_all().await;
         self.replace_all().await;
         self.show_status().await;
-        self.rest().await;
+        self.stop_typing().await;
     }
 
     fn is_quiet(&self) -> bool {
@@ -164,7 +172,7 @@ impl Courier {
     }
 
     /// Applies a fault that concerns the whole place.
-    fn heed(&mut self, fault: &Fault) {
+    fn apply_fault(&mut self, fault: &Fault) {
         match fault {
             Fault::Busy { after } => self.quiet_until = Some(Instant::now() + *after),
             Fault::Moved { into } => self.moved = Some(into.clone()),
@@ -199,17 +207,17 @@ impl Courier {
         self.typing_at = Some(Instant::now() + refresh);
         let Showing { message, words, .. } = &self.showing;
         if let Err(fault) = self.adapter.typing(&self.place, message.as_deref(), words).await {
-            self.heed(&fault);
+            self.apply_fault(&fault);
             tracing::debug!(place = %self.place, %fault, "cannot show the typing indicator");
         }
     }
 
     /// Removes the typing indicator after the turn.
-    async fn rest(&mut self) {
+    async fn stop_typing(&mut self) {
         if self.is_typing && !self.showing.is_working {
             self.is_typing = false;
             self.typing_at = None;
-            if let Err(fault) = self.adapter.rest(&self.place).await {
+            if let Err(fault) = self.adapter.stop_typing(&self.place).await {
                 tracing::debug!(place = %self.place, %fault, "cannot remove the typing indicator");
             }
         }
@@ -240,7 +248,7 @@ impl Courier {
     async fn say(&mut self, outgoing: Outgoing) -> Result<(), ledger::Error> {
         let ledger = Arc::clone(&self.couriers.0.ledger);
         let now = ledger.now();
-        if outgoing.is_uncertain {
+        if outgoing.is_uncertain && !outgoing.post.may_repeat {
             return self.doubt(&outgoing).await;
         }
         if outgoing.due > now {
@@ -254,7 +262,7 @@ impl Courier {
         ledger.sending(outgoing.id).await?;
         let result = self.send(&outgoing.post).await;
         if let Err(fault) = &result {
-            self.heed(fault);
+            self.apply_fault(fault);
         }
         self.unnoted = Some((outgoing, result));
         self.note().await
@@ -281,7 +289,8 @@ impl Courier {
         let now = ledger.now();
         match fault {
             Fault::Busy { after } => ledger.postpone(outgoing.id, later(now, *after)).await,
-            Fault::Unreachable(_) => {
+            Fault::Uncertain(_) if !outgoing.post.may_repeat => self.doubt(outgoing).await,
+            Fault::Unreachable(_) | Fault::Uncertain(_) => {
                 let delay = FIRST_DELAY.saturating_mul(1 << outgoing.attempts.min(10)).min(MAX_DELAY);
                 ledger.postpone(outgoing.id, later(now, delay)).await
             }
@@ -290,7 +299,6 @@ impl Courier {
                 ledger.follow(outgoing.id, &Place { chat: into.clone(), ..self.place.clone() }).await
             }
             Fault::Refused(_) => ledger.refused(outgoing.id).await,
-            Fault::Uncertain(_) => self.doubt(outgoing).await,
         }
     }
 
@@ -317,9 +325,10 @@ impl Courier {
         self.adapter.send(&self.place, post).await
     }
 
-    /// Stores that the delivery of a post is unknown. It is not sent again; a note tells the user.
+    /// Stores that the delivery of a post is unknown. It is not sent again; a note tells the user, and is repeated
+    /// until the service confirms it.
     async fn doubt(&self, outgoing: &Outgoing) -> Result<(), ledger::Error> {
-        let note = (outgoing.post.text != DOUBT).then(|| Post::text(DOUBT));
+        let note = Post { may_repeat: true, ..Post::text(DOUBT) };
         self.couriers.0.ledger.uncertain(outgoing.id, &self.place, note).await
     }
 
@@ -332,15 +341,15 @@ impl Courier {
                 return;
             }
             let Some((id, post)) = self.replacing.pop_front() else { return };
-            match self.couriers.0.ledger.whereabouts(id).await {
+            match self.couriers.0.ledger.sent_id(id).await {
                 Ok(Some(sent)) => match self.adapter.edit(&self.place, &sent, &post).await {
                     Ok(()) => {}
                     Err(fault @ (Fault::Busy { .. } | Fault::Unreachable(_))) => {
-                        self.heed(&fault);
+                        self.apply_fault(&fault);
                         self.replacing.push_back((id, post));
                     }
                     Err(fault) => {
-                        self.heed(&fault);
+                        self.apply_fault(&fault);
                         tracing::debug!(place = %self.place, %fault, "cannot replace a post");
                     }
                 },
@@ -387,7 +396,7 @@ impl Courier {
             (None, None) => Ok(()),
         };
         if let Err(fault) = done {
-            self.heed(&fault);
+            self.apply_fault(&fault);
             tracing::debug!(place = %self.place, %fault, "cannot show the progress message");
             // Progress is not urgent.
             self.status_at = Instant::now() + pace.max(MAX_DELAY / 12);
@@ -436,7 +445,7 @@ impl Courier {
         self.line.clone_from(&line);
         let Some(line) = line else { return };
         if let Err(fault) = self.adapter.send(&self.place, &Post::text(line)).await {
-            self.heed(&fault);
+            self.apply_fault(&fault);
             tracing::debug!(place = %self.place, %fault, "cannot send a progress line");
         }
     }

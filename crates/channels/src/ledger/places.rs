@@ -10,7 +10,7 @@ use crate::Place;
 /// Stored state of a place.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Seat {
+pub struct PlaceState {
     /// The place's current session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
@@ -33,7 +33,7 @@ pub struct Seat {
 
 impl Ledger {
     /// Reads a place's state; the default if the place is new.
-    pub async fn seat(&self, place: &Place) -> Result<Seat, Error> {
+    pub async fn place_state(&self, place: &Place) -> Result<PlaceState, Error> {
         let place = place.clone();
         self.with(move |tables| read(tables, &moves::resolve(tables, &place)?.to_string())).await
     }
@@ -57,17 +57,17 @@ impl Ledger {
     }
 
     /// Changes a place's state in one transaction.
-    pub async fn change_seat(
+    pub async fn change_place_state(
         &self,
         place: &Place,
-        change: impl FnOnce(&mut Seat) + Send + 'static,
+        change: impl FnOnce(&mut PlaceState) + Send + 'static,
     ) -> Result<(), Error> {
         let place = place.clone();
         self.with(move |tables| {
             let place = moves::resolve(tables, &place)?.to_string();
-            let mut seat = read(tables, &place)?;
-            change(&mut seat);
-            let body = serde_json::to_string(&seat)?;
+            let mut state = read(tables, &place)?;
+            change(&mut state);
+            let body = serde_json::to_string(&state)?;
             let change = "INSERT OR REPLACE INTO places (place, body) VALUES (?, ?)";
             tables.prepare_cached(change)?.execute(params![place, body])?;
             Ok(())
@@ -76,7 +76,7 @@ impl Ledger {
     }
 }
 
-fn read(tables: &Connection, place: &str) -> Result<Seat, Error> {
+fn read(tables: &Connection, place: &str) -> Result<PlaceState, Error> {
     let mut query = tables.prepare_cached("SELECT body FROM places WHERE place = ?")?;
     let body: Option<String> = query.query_row([place], |row| row.get(0)).optional()?;
     Ok(body.map(|body| serde_json::from_str(&body)).transpose()?.unwrap_or_default())

@@ -2,7 +2,8 @@
 //!
 //! A post is marked as sending before it is sent. If a crash or a broken connection comes between the mark and the
 //! service's answer, the result is unknown, and the post is not sent again: a duplicate is worse than a note that a
-//! message may be missing.
+//! message may be missing. A post that [may be repeated](crate::Post::may_repeat), such as that note, is sent until the
+//! service confirms it.
 //!
 //! Some services only deliver messages for a while after the user has written. A post that comes too late is held
 //! and is due again as soon as the user writes.
@@ -87,12 +88,16 @@ impl Ledger {
         self.mark(id, "sent", Some(sent.0)).await
     }
 
-    /// Marks a post whose delivery is unknown. It is not sent again; `note` tells the user so.
-    pub async fn uncertain(&self, id: PostId, place: &Place, note: Option<Post>) -> Result<(), Error> {
+    /// Marks a post whose delivery is unknown. It is not sent again; `note` tells the user so. A note that is still
+    /// queued covers this post as well.
+    pub async fn uncertain(&self, id: PostId, place: &Place, note: Post) -> Result<(), Error> {
         let (place, now) = (place.clone(), self.now());
         self.with(move |tables| {
             mark(tables, id, "uncertain", None, now)?;
-            insert(tables, &place, note.as_slice(), now).map(drop)
+            if is_queued(tables, &moves::resolve(tables, &place)?, &note)? {
+                return Ok(());
+            }
+            insert(tables, &place, &[note], now).map(drop)
         })
         .await
     }
@@ -150,7 +155,7 @@ impl Ledger {
     }
 
     /// The service's message id of a post, if it was sent.
-    pub async fn whereabouts(&self, id: PostId) -> Result<Option<Sent>, Error> {
+    pub async fn sent_id(&self, id: PostId) -> Result<Option<Sent>, Error> {
         self.with(move |tables| {
             let query = "SELECT sent FROM posts WHERE id = ?";
             let sent: Option<Option<String>> = tables.query_row(query, [id], |row| row.get(0)).optional()?;
@@ -174,6 +179,13 @@ fn mark(tables: &Connection, id: PostId, state: &str, sent: Option<&str>, now: M
                AND id NOT IN (SELECT post FROM asks WHERE is_open AND post IS NOT NULL)";
     tables.prepare_cached(old)?.execute([now - REMEMBERED, now - HELD])?;
     Ok(())
+}
+
+/// True if the same post already waits in this place.
+fn is_queued(tables: &Connection, place: &Place, post: &Post) -> Result<bool, Error> {
+    let query = "SELECT EXISTS (SELECT 1 FROM posts WHERE place = ? AND state = 'waiting' AND body = ?)";
+    let body = serde_json::to_string(post)?;
+    Ok(tables.prepare_cached(query)?.query_row(params![place.to_string(), body], |row| row.get(0))?)
 }
 
 /// Queues all held posts of a place after a note that explains the delay, because the user has written.

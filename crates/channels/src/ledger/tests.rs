@@ -76,13 +76,14 @@ fn update(id: &str) -> Update {
     Update {
         id: id.into(),
         alias: None,
+        quoted: None,
         place: place(),
         sender: ada(),
         is_direct: true,
         is_addressed: true,
         message: None,
         sent: 0,
-        content: Content::Said { text: format!("say {id}"), files: Vec::new() },
+        content: Content::Message { text: format!("say {id}"), files: Vec::new() },
     }
 }
 
@@ -117,7 +118,7 @@ async fn unfinished_updates_survive_a_restart_in_order() {
     }
     let ledger = world.open();
     let open = ledger.open_updates(&place()).await.unwrap();
-    assert_eq!(open.iter().map(|kept| kept.update.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(open.iter().map(|pending| pending.update.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
     assert_eq!((&open[0].state, open[0].attempts, open[0].due), (&State::Running(run), 1, 5));
     assert_eq!(ledger.open_places().await.unwrap(), [place()]);
     assert_eq!(ledger.next_post(&place()).await.unwrap().unwrap().post.text, "answer a");
@@ -134,7 +135,7 @@ async fn finishing_an_update_twice_answers_it_once() {
     let first = ledger.next_post(&place()).await.unwrap().unwrap();
     ledger.sent(first.id, Sent("9".into())).await.unwrap();
     assert_eq!(ledger.next_post(&place()).await.unwrap(), None);
-    assert_eq!(ledger.whereabouts(first.id).await.unwrap(), Some(Sent("9".into())));
+    assert_eq!(ledger.sent_id(first.id).await.unwrap(), Some(Sent("9".into())));
 }
 
 #[tokio::test]
@@ -148,7 +149,7 @@ async fn a_post_that_was_being_sent_is_known_to_be_uncertain() {
     let ledger = world.open();
     let first = ledger.next_post(&place()).await.unwrap().unwrap();
     assert!(first.is_uncertain);
-    ledger.uncertain(first.id, &place(), None).await.unwrap();
+    ledger.uncertain(first.id, &place(), Post::text("a note")).await.unwrap();
     let second = ledger.next_post(&place()).await.unwrap().unwrap();
     assert!(!second.is_uncertain && second.post.text == "two");
     ledger.postpone(second.id, 77).await.unwrap();
@@ -175,7 +176,7 @@ async fn a_late_post_is_held_until_the_user_writes() {
     // After a day the ledger forgets sent posts, but not held ones.
     world.now.fetch_add(2 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);
     ledger.sent(ids[2], Sent("10".into())).await.unwrap();
-    assert_eq!(ledger.whereabouts(ids[2]).await.unwrap(), None, "a sent post is forgotten");
+    assert_eq!(ledger.sent_id(ids[2]).await.unwrap(), None, "a sent post is forgotten");
     assert_eq!(ledger.next_post(&place()).await.unwrap(), None);
     assert!(ledger.open_places().await.unwrap().is_empty());
     ledger.accept(update("a")).await.unwrap();
@@ -215,7 +216,7 @@ async fn updates_that_come_together_are_stored_together() {
     let places = ledger.accept_all(vec![update("a"), update("b"), elsewhere.clone()]).await.unwrap();
     assert_eq!(places.into_iter().collect::<Vec<_>>(), [place(), elsewhere.place.clone()]);
     let open = ledger.open_updates(&place()).await.unwrap();
-    assert_eq!(open.iter().map(|kept| kept.update.id.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+    assert_eq!(open.iter().map(|pending| pending.update.id.as_str()).collect::<Vec<_>>(), ["b", "a"]);
     assert!(ledger.accept_all(vec![elsewhere]).await.unwrap().is_empty());
 }
 
@@ -306,7 +307,7 @@ async fn a_failed_change_leaves_nothing_behind() {
     let [a, b, c] = ["a", "b", "c"].map(|id| ledger.accept(update(id)));
     let (_, a, b, c, ()) = futures::join!(holding, a, b, c, going);
     let stored: Vec<String> =
-        ledger.open_updates(&place()).await.unwrap().into_iter().map(|kept| kept.update.id).collect();
+        ledger.open_updates(&place()).await.unwrap().into_iter().map(|pending| pending.update.id).collect();
     for (name, result) in [("a", a), ("b", b), ("c", c)] {
         assert_eq!(
             result.is_ok(),
@@ -324,7 +325,7 @@ async fn a_full_disk_has_its_own_error() {
     let limit = |tables: &Connection| Ok(tables.query_row("PRAGMA max_page_count = 1", [], |_| Ok(()))?);
     ledger.with(limit).await.unwrap();
     let long =
-        Update { content: Content::Said { text: "x".repeat(1 << 20), files: Vec::new() }, ..update("a") };
+        Update { content: Content::Message { text: "x".repeat(1 << 20), files: Vec::new() }, ..update("a") };
     let error = ledger.accept(long).await.unwrap_err();
     assert!(matches!(error, Error::Full), "{error}");
     assert!(error.to_string().contains("no space is left"), "{error}");
@@ -342,12 +343,15 @@ async fn a_session_is_found_in_the_place_where_it_runs_or_was_last_used() {
     let at = |chat: &str| Place { chat: chat.into(), ..place() };
     for (chat, heard) in [("8", 1), ("9", 2)] {
         let id = session.clone();
-        let change = move |seat: &mut Seat| (seat.session, seat.heard) = (Some(id), Some(heard));
-        ledger.change_seat(&at(chat), change).await.unwrap();
+        let change = move |state: &mut PlaceState| (state.session, state.heard) = (Some(id), Some(heard));
+        ledger.change_place_state(&at(chat), change).await.unwrap();
     }
     assert_eq!(ledger.place_of(&session).await.unwrap(), Some(at("9")));
     ledger.accept(update("a")).await.unwrap();
-    let kept = ledger.open_updates(&place()).await.unwrap();
-    ledger.run(kept[0].id, Run { session: session.clone(), prompt: "msg_1".parse().unwrap() }).await.unwrap();
+    let pending = ledger.open_updates(&place()).await.unwrap();
+    ledger
+        .run(pending[0].id, Run { session: session.clone(), prompt: "msg_1".parse().unwrap() })
+        .await
+        .unwrap();
     assert_eq!(ledger.place_of(&session).await.unwrap(), Some(place()));
 }

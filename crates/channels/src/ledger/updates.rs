@@ -16,7 +16,7 @@ pub type UpdateId = i64;
 
 /// An update that is not finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct PendingUpdate {
     pub id: UpdateId,
     pub update: Update,
     pub received: Millis,
@@ -72,14 +72,14 @@ impl Ledger {
     }
 
     /// Unfinished updates of a place, oldest first.
-    pub async fn open_updates(&self, place: &Place) -> Result<Vec<Kept>, Error> {
+    pub async fn open_updates(&self, place: &Place) -> Result<Vec<PendingUpdate>, Error> {
         let place = place.to_string();
         self.with(move |tables| {
             let mut query = tables.prepare_cached(
                 "SELECT id, body, received, state, attempts, due, session, prompt FROM updates
                  WHERE place = ? AND state IN ('waiting', 'running') ORDER BY id",
             )?;
-            let rows = query.query_map([place], |row| Ok(kept(row)))?;
+            let rows = query.query_map([place], |row| Ok(pending(row)))?;
             rows.map(|row| row?).collect()
         })
         .await
@@ -161,13 +161,13 @@ impl Ledger {
     }
 
     /// Updates that were set aside, newest first.
-    pub async fn aside(&self) -> Result<Vec<Kept>, Error> {
+    pub async fn aside(&self) -> Result<Vec<PendingUpdate>, Error> {
         self.with(|tables| {
             let mut query = tables.prepare(
                 "SELECT id, body, received, 'waiting', attempts, due, session, prompt FROM updates
                  WHERE state = 'aside' ORDER BY id DESC LIMIT 100",
             )?;
-            let rows = query.query_map([], |row| Ok(kept(row)))?;
+            let rows = query.query_map([], |row| Ok(pending(row)))?;
             rows.map(|row| row?).collect()
         })
         .await
@@ -209,14 +209,14 @@ fn insert(tables: &Connection, update: &Update, now: Millis) -> Result<Accepted,
     Ok(Accepted::New)
 }
 
-fn kept(row: &Row<'_>) -> Result<Kept, Error> {
+fn pending(row: &Row<'_>) -> Result<PendingUpdate, Error> {
     let state: String = row.get(3)?;
     let session: Option<String> = row.get(6)?;
     let prompt: Option<String> = row.get(7)?;
     let run = session.zip(prompt).and_then(|(session, prompt)| {
         Some(Run { session: session.parse().ok()?, prompt: prompt.parse().ok()? })
     });
-    Ok(Kept {
+    Ok(PendingUpdate {
         id: row.get(0)?,
         update: serde_json::from_str(&row.get::<_, String>(1)?)?,
         received: row.get(2)?,

@@ -4,6 +4,9 @@ use protocol::request::{PermissionReply, Question, QuestionOption};
 
 use crate::words::is_free;
 
+/// Numbers up to this one are choices; larger ones may be answers, such as a port.
+const LARGEST_CHOICE: usize = 99;
+
 /// The part of a text that matches no option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NoSuchChoice(pub(super) String);
@@ -12,8 +15,8 @@ pub(super) struct NoSuchChoice(pub(super) String);
 pub(super) fn permission(text: &str) -> Option<PermissionReply> {
     let word = text.trim().trim_end_matches(['.', '!', ')']).to_lowercase();
     match word.as_str() {
-        "1" | "yes" | "y" | "ok" | "once" | "allow" | "👍" => Some(PermissionReply::Once),
-        "2" | "always" => Some(PermissionReply::Always),
+        "1" | "yes" | "y" | "ok" | "once" | "allow" | "allow once" | "👍" => Some(PermissionReply::Once),
+        "2" | "always" | "allow always" | "always allow" => Some(PermissionReply::Always),
         "3" | "no" | "n" | "deny" | "reject" | "👎" => Some(PermissionReply::Reject),
         _ => None,
     }
@@ -26,6 +29,9 @@ pub(super) fn question(question: &Question, text: &str) -> Result<Vec<String>, N
     // A label may be a number or contain a comma, so labels are compared first.
     if let Some(label) = labelled(options, text).or_else(|| numbered(options, text)) {
         return Ok(vec![label]);
+    }
+    if !options.is_empty() && number(text).is_some_and(|number| number <= LARGEST_CHOICE) {
+        return Err(NoSuchChoice(text.to_owned()));
     }
     let pieces: Vec<&str> = text.split([',', ';', '\n']).map(str::trim).filter(|it| !it.is_empty()).collect();
     if question.multiple == Some(true)
@@ -64,8 +70,11 @@ fn labelled(options: &[QuestionOption], text: &str) -> Option<String> {
 }
 
 fn numbered(options: &[QuestionOption], text: &str) -> Option<String> {
-    let number: usize = text.trim_start_matches('#').trim_end_matches(['.', ')']).parse().ok()?;
-    options.get(number.checked_sub(1)?).map(|option| option.label.clone())
+    options.get(number(text)?.checked_sub(1)?).map(|option| option.label.clone())
+}
+
+fn number(text: &str) -> Option<usize> {
+    text.trim_start_matches('#').trim_end_matches(['.', ')']).parse().ok()
 }
 
 #[cfg(test)]
@@ -117,6 +126,16 @@ mod tests {
         let closed = asked(&["Red", "Blue"], false, false);
         assert_eq!(question(&closed, "mauve"), Err(NoSuchChoice("mauve".to_owned())));
         assert!(is_free(&asked(&[], false, false)), "there has to be a way to answer");
+    }
+
+    #[test]
+    fn a_number_that_is_not_on_the_list_is_no_answer() {
+        let colour = asked(&["Red", "Blue"], false, true);
+        for text in ["7", "0", "#3", "12."] {
+            assert_eq!(question(&colour, text), Err(NoSuchChoice(text.to_owned())), "{text}");
+        }
+        assert_eq!(question(&colour, "8080"), Ok(vec!["8080".to_owned()]), "it may be a port");
+        assert_eq!(question(&asked(&[], false, true), "7"), Ok(vec!["7".to_owned()]), "there is no list");
     }
 
     #[test]

@@ -8,10 +8,10 @@ use protocol::{
     request::{PermissionReply, QuestionRequest},
 };
 
-use super::{answers, lane::Lane, taps};
+use super::{answers, taps, worker::Worker};
 use crate::{
     Post,
-    ledger::{self, Ask, Asked, Kept, PostId, Roles},
+    ledger::{self, Ask, Asked, PendingUpdate, PostId, Roles},
     words::{self, Decision},
 };
 
@@ -29,6 +29,8 @@ pub(super) struct Open {
 #[derive(Debug, Clone)]
 pub(super) enum Verdict {
     Permission(PermissionReply),
+    /// The user denied a permission in their own words, which the agent receives.
+    Denied(String),
     /// The answer to the current question.
     Answer(Vec<String>),
     /// The user dismissed the request.
@@ -46,17 +48,17 @@ pub(super) enum Effect {
     Failed,
 }
 
-impl Lane {
+impl Worker {
     /// Shows a request unless it was shown before.
     pub(super) async fn ask(&mut self, request: Request) -> Result<(), ledger::Error> {
         let opens = self.open_asks().await?;
         if opens.iter().any(|open| open.ask.asked.id() == request.id()) {
             return self.note_asks().await;
         }
-        let session = self.desk().client.session(request.session()).await.ok();
+        let session = self.context().client.session(request.session()).await.ok();
         let here = match self.run.as_ref().and_then(|run| run.session.clone()) {
             Some(session) => Some(session),
-            None => self.seat().await?.session,
+            None => self.place_state().await?.session,
         };
         let is_child = here.is_some_and(|here| here != *request.session());
         let child = session.as_ref().filter(|_| is_child).map(|session| session.title.clone());
@@ -84,13 +86,14 @@ impl Lane {
         let shown = ask.clone();
         let mut pieces = self.adapter.split(&text);
         let last = pieces.pop().unwrap_or_default();
-        let first = pieces.into_iter().map(Post::text);
+        let first = pieces.into_iter().map(|text| Post { may_repeat: true, ..Post::text(text) });
         let posts = move |number| {
-            let last = Post { buttons: taps::buttons(number, &shown, abilities), ..Post::text(last) };
+            let buttons = taps::buttons(number, &shown, abilities);
+            let last = Post { buttons, may_repeat: true, ..Post::text(last) };
             first.chain([last]).collect()
         };
         self.ledger().ask(ask, posts).await?;
-        self.desk().couriers.wake(&self.place);
+        self.context().couriers.wake(&self.place);
         self.note_asks().await
     }
 
@@ -104,7 +107,7 @@ impl Lane {
     }
 
     fn deadline(&self) -> Millis {
-        let time = Millis::try_from(self.desk().settings.question_timeout_ms).unwrap_or(Millis::MAX);
+        let time = Millis::try_from(self.context().settings.question_timeout_ms).unwrap_or(Millis::MAX);
         self.ledger().now().saturating_add(time)
     }
 
@@ -127,7 +130,7 @@ impl Lane {
     /// Treats a text as the answer to the oldest open request. Returns false if it is not one.
     pub(super) async fn answer(
         &mut self,
-        kept: &Kept,
+        pending: &PendingUpdate,
         text: &str,
         roles: Roles,
     ) -> Result<bool, ledger::Error> {
@@ -135,6 +138,8 @@ impl Lane {
         let verdict = match &open.ask.asked {
             Asked::Permission(_) => match answers::permission(text) {
                 Some(reply) => Verdict::Permission(reply),
+                // The turn waits for this user, so a queued message would wait for itself.
+                None if roles.approve && roles.prompt => Verdict::Denied(text.trim().to_owned()),
                 None => return Ok(false),
             },
             // A user who may only approve cannot answer questions; `enqueue` tells them so.
@@ -145,22 +150,27 @@ impl Lane {
                     Ok(answer) => Verdict::Answer(answer),
                     Err(answers::NoSuchChoice(choice)) => {
                         let words = format!(
-                            "“{}” is not one of the choices 1 to {}. /skip dismisses the question.",
+                            "“{}” is not one of the choices 1 to {}. Write one of these numbers{}. /skip dismisses the \
+                             question.",
                             words::excerpt(&choice, 40),
-                            question.options.len()
+                            question.options.len(),
+                            if words::is_free(question) { ", or your answer in words" } else { "" }
                         );
-                        self.conclude(kept, vec![Post::text(words)]).await?;
+                        self.conclude(pending, vec![Post::text(words)]).await?;
                         return Ok(true);
                     }
                 }
             }
         };
         if matches!(verdict, Verdict::Permission(_)) && !roles.approve {
-            self.conclude(kept, vec![Post::text("You do not have the right to answer permission requests.")])
-                .await?;
+            self.conclude(
+                pending,
+                vec![Post::text("You do not have the right to answer permission requests.")],
+            )
+            .await?;
             return Ok(true);
         }
-        let effect = self.decide(open, verdict, kept).await?;
+        let effect = self.decide(open, verdict, pending).await?;
         let posts = match effect {
             Effect::Taken => Vec::new(),
             Effect::Late => vec![Post::text("That request is already closed, so your answer was not used.")],
@@ -168,7 +178,7 @@ impl Lane {
                 vec![Post::text("The server cannot be reached right now. Please answer again in a moment.")]
             }
         };
-        self.conclude(kept, posts).await?;
+        self.conclude(pending, posts).await?;
         Ok(true)
     }
 
@@ -178,15 +188,21 @@ impl Lane {
         &mut self,
         open: Open,
         verdict: Verdict,
-        kept: &Kept,
+        pending: &PendingUpdate,
     ) -> Result<Effect, ledger::Error> {
-        let by = kept.update.sender.name.as_str();
-        let client = &self.desk().client;
+        let by = pending.update.sender.name.as_str();
+        let client = &self.context().client;
         let (result, outcome) = match (&open.ask.asked, &verdict) {
             (Asked::Permission(request), Verdict::Permission(reply)) => {
-                let decision = Decision::Said { by, answer: words::replied(*reply) };
+                let decision = Decision::Answered { by, answer: words::replied(*reply) };
                 let outcome = words::permission_outcome(request, decision);
                 (client.reply_permission(&request.id, *reply, None).await, outcome)
+            }
+            (Asked::Permission(request), Verdict::Denied(text)) => {
+                let answer = format!("denied: “{}”", words::excerpt(text, 200));
+                let outcome = words::permission_outcome(request, Decision::Answered { by, answer: &answer });
+                let reply = PermissionReply::Reject;
+                (client.reply_permission(&request.id, reply, Some(text.clone())).await, outcome)
             }
             (Asked::Permission(request), _) => {
                 let outcome = words::permission_outcome(request, Decision::Dismissed { by });
@@ -194,12 +210,12 @@ impl Lane {
             }
             (Asked::Question(request), Verdict::Answer(answer)) => {
                 let index = open.ask.answers.len();
-                let decision = Decision::Said { by, answer: &answer.join(", ") };
+                let decision = Decision::Answered { by, answer: &answer.join(", ") };
                 let outcome = words::question_outcome(request, index, decision);
                 let mut answers = open.ask.answers.clone();
                 answers.push(answer.clone());
                 if answers.len() < request.questions.len() {
-                    return self.next_question(open, answers, kept, outcome).await;
+                    return self.next_question(open, answers, pending, outcome).await;
                 }
                 (client.reply_question(&request.id, answers).await, outcome)
             }
@@ -229,7 +245,7 @@ impl Lane {
         &mut self,
         open: Open,
         answers: Vec<Vec<String>>,
-        kept: &Kept,
+        pending: &PendingUpdate,
         outcome: String,
     ) -> Result<Effect, ledger::Error> {
         let index = answers.len();
@@ -240,9 +256,10 @@ impl Lane {
             String::new()
         };
         let buttons = taps::buttons(open.number, &ask, self.adapter.abilities());
-        self.ledger().advance(open.number, ask, Post { buttons, ..Post::text(text) }, kept.id).await?;
+        let post = Post { buttons, may_repeat: true, ..Post::text(text) };
+        self.ledger().advance(open.number, ask, post, pending.id).await?;
         self.replace(open.post, outcome);
-        self.desk().couriers.wake(&self.place);
+        self.context().couriers.wake(&self.place);
         self.note_asks().await?;
         Ok(Effect::Taken)
     }
@@ -256,7 +273,7 @@ impl Lane {
 
     fn replace(&self, post: Option<PostId>, text: String) {
         if let Some(post) = post {
-            self.desk().couriers.replace(&self.place, post, Post::text(text));
+            self.context().couriers.replace(&self.place, post, Post::text(text));
         }
     }
 
@@ -267,13 +284,13 @@ impl Lane {
         self.settle(&open, settled(&open.ask, Decision::Elsewhere)).await
     }
 
-    /// Closes requests that were answered while this lane was not running.
+    /// Closes requests that were answered while this worker was not running.
     pub(super) async fn reconcile(&mut self) -> Result<(), ledger::Error> {
         let opens = self.open_asks().await?;
         if opens.is_empty() {
             return self.note_asks().await;
         }
-        let client = &self.desk().client;
+        let client = &self.context().client;
         let (Ok(permissions), Ok(questions)) = futures::join!(client.permissions(), client.questions())
         else {
             // The requests stay open: they can still be answered, or they time out.
@@ -305,7 +322,7 @@ impl Lane {
         }
         let mut is_left = false;
         for open in self.open_asks().await?.into_iter().filter(|open| open.ask.expires <= now) {
-            let client = &self.desk().client;
+            let client = &self.context().client;
             let (result, what) = match &open.ask.asked {
                 Asked::Permission(request) => {
                     let why = Some("no answer came in time".to_owned());
@@ -320,7 +337,7 @@ impl Lane {
                 }
                 _ => {
                     self.settle(&open, settled(&open.ask, Decision::Expired)).await?;
-                    let time = std::time::Duration::from_millis(self.desk().settings.question_timeout_ms);
+                    let time = std::time::Duration::from_millis(self.context().settings.question_timeout_ms);
                     let time = words::lasting(time);
                     self.say(format!("⌛ Nobody answered within {time}, so the request was {what}.")).await?;
                 }

@@ -93,11 +93,15 @@ impl Board {
         Some((until(*next, now), *attempt, message))
     }
 
-    /// Adds a line for a tool call.
+    /// Adds a line for a tool call, except for a question, which is shown anyway.
     pub(super) fn note_tool(&mut self, tool: &str, title: &str) {
+        let is = |names: &[&str]| names.iter().any(|name| tool.eq_ignore_ascii_case(name));
+        if is(&["question", "AskUserQuestion"]) {
+            return;
+        }
         // A command line may contain secrets that other members should not read.
-        let title = if !self.is_direct && matches!(tool, "bash" | "shell") { tool } else { title };
-        let title = excerpt(title, LINE);
+        let is_hidden = !self.is_direct && is(&["bash", "shell"]);
+        let title = if is_hidden { "Running a command".to_owned() } else { excerpt(title, LINE) };
         self.add(format!("🔧 {title}"));
         self.tool = Some(title);
     }
@@ -306,6 +310,13 @@ mod tests {
     async fn command_lines_are_hidden_in_groups() {
         let mut board = board(true, false);
         board.note_tool("bash", "curl -H 'Authorization: x'");
-        assert_eq!(status(&mut board).unwrap(), "🔧 bash");
+        assert_eq!(status(&mut board).unwrap(), "🔧 Running a command");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_has_no_tool_line() {
+        let mut board = board(true, true);
+        board.note_tool("question", "question");
+        assert_eq!(status(&mut board), None);
     }
 }

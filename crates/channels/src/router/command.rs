@@ -3,8 +3,8 @@
 /// A command, which is carried out at once, even during a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Start a new session.
-    New,
+    /// Start a new session, with the first prompt if there is one.
+    New(String),
     Cancel,
     /// Stop the turn, drop waiting messages and end automatic continuation.
     Stop,
@@ -45,7 +45,7 @@ pub(super) fn parse(text: &str) -> Option<Command> {
     let name = name.to_ascii_lowercase();
     let rest = rest.trim().to_owned();
     Some(match name.as_str() {
-        "new" => Command::New,
+        "new" => Command::New(rest),
         "cancel" => Command::Cancel,
         "stop" => Command::Stop,
         "continue" => Command::Continue,
@@ -70,7 +70,8 @@ mod tests {
 
     #[test]
     fn a_command_begins_with_a_slash() {
-        assert_eq!(parse(" /New "), Some(Command::New));
+        assert_eq!(parse(" /New "), Some(Command::New(String::new())));
+        assert_eq!(parse("/new fix it"), Some(Command::New("fix it".to_owned())));
         assert_eq!(parse("/use  2"), Some(Command::Use("2".to_owned())));
         assert_eq!(parse("/pair ABCD2345"), Some(Command::Pair("ABCD2345".to_owned())));
         assert_eq!(parse("/start"), Some(Command::Help));

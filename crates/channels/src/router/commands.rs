@@ -10,51 +10,51 @@ use super::{
     asks::{Effect, Verdict},
     board::Board,
     command::Command,
-    lane::Lane,
     run::posts,
     start::Failure,
+    worker::Worker,
 };
 use crate::{
     Document, Post,
-    ledger::{self, Asked, Kept, Roles, Seat, State},
+    ledger::{self, Asked, PendingUpdate, PlaceState, Roles, State},
     words::{self, Situation},
 };
 
 /// The posts that answer a command.
-pub(super) type Said = Result<Vec<Post>, Failure>;
+pub(super) type Reply = Result<Vec<Post>, Failure>;
 
 pub(super) fn say(text: impl Into<String>) -> Vec<Post> {
     vec![Post::text(text)]
 }
 
-impl Lane {
+impl Worker {
     /// Carries out a command and posts its result.
     pub(super) async fn command(
         &mut self,
-        kept: &Kept,
+        pending: &PendingUpdate,
         command: Command,
         roles: Roles,
     ) -> Result<(), ledger::Error> {
         if let Command::Pair(code) = &command {
-            return self.pair(kept, code).await;
+            return self.pair(pending, code).await;
         }
         let is_open = matches!(command, Command::Help | Command::Status | Command::Skip);
         if !roles.prompt && !is_open {
-            return self.conclude(kept, say("You may answer requests, but not send prompts.")).await;
+            return self.conclude(pending, say("You may answer requests, but not send prompts.")).await;
         }
-        let posts = match self.obey(kept, command, roles).await {
+        let posts = match self.execute(pending, command, roles).await {
             Ok(posts) => posts,
             Err(Failure::Server(error)) => say(words::unreachable(&error)),
             Err(Failure::Ledger(error)) => return Err(error),
         };
-        self.conclude(kept, posts).await
+        self.conclude(pending, posts).await
     }
 
-    async fn obey(&mut self, kept: &Kept, command: Command, roles: Roles) -> Said {
+    async fn execute(&mut self, pending: &PendingUpdate, command: Command, roles: Roles) -> Reply {
         match command {
             Command::Help | Command::Pair(_) => Ok(posts(&*self.adapter, &words::help())),
             Command::Unknown(name) => Ok(say(words::unknown_command(&name))),
-            Command::New => self.begin_anew().await,
+            Command::New(_) => self.begin_anew().await,
             Command::Cancel => self.cancel().await,
             Command::Stop => self.stop().await,
             Command::Continue => self.go_on().await,
@@ -65,27 +65,27 @@ impl Lane {
             Command::Agent(name) => self.choose_agent(&name).await,
             Command::Last => self.last().await,
             Command::Diff => self.diff().await,
-            Command::Skip => self.skip(kept, roles).await,
+            Command::Skip => self.skip(pending, roles).await,
         }
     }
 
-    pub(super) async fn seat(&self) -> Result<Seat, ledger::Error> {
-        self.ledger().seat(&self.place).await
+    pub(super) async fn place_state(&self) -> Result<PlaceState, ledger::Error> {
+        self.ledger().place_state(&self.place).await
     }
 
     /// Changes the session of the place and keeps the chosen model and agent.
-    pub(super) async fn sit(&self, session: SessionId) -> Result<(), ledger::Error> {
-        self.ledger().change_seat(&self.place, |seat| seat.session = Some(session)).await
+    pub(super) async fn set_session(&self, session: SessionId) -> Result<(), ledger::Error> {
+        self.ledger().change_place_state(&self.place, |state| state.session = Some(session)).await
     }
 
-    async fn begin_anew(&self) -> Said {
-        let session = self.desk().client.create_session(&SessionInput::default()).await?;
-        self.sit(session.id).await?;
+    pub(super) async fn begin_anew(&self) -> Reply {
+        let session = self.context().client.create_session(&SessionInput::default()).await?;
+        self.set_session(session.id).await?;
         let rest = if self.run.is_some() { " What runs now goes on, and its answer comes here." } else { "" };
         Ok(say(format!("🆕 A new session.{rest}")))
     }
 
-    async fn cancel(&mut self) -> Said {
+    async fn cancel(&mut self) -> Reply {
         if self.run.is_none() {
             return self.cancel_waiting().await;
         }
@@ -94,30 +94,30 @@ impl Lane {
     }
 
     /// Drops messages that wait for another attempt, although no turn runs.
-    async fn cancel_waiting(&mut self) -> Said {
+    async fn cancel_waiting(&mut self) -> Reply {
         let dropped = self.drop_waiting().await?;
         Ok(say(if dropped == 0 { "Nothing is running." } else { "Stopped." }))
     }
 
     async fn drop_waiting(&mut self) -> Result<usize, ledger::Error> {
         let waiting = std::mem::take(&mut self.waiting);
-        for kept in &waiting {
-            if let State::Running(run) = &kept.state
-                && let Err(error) = self.desk().client.abort(&run.session).await
+        for pending in &waiting {
+            if let State::Running(run) = &pending.state
+                && let Err(error) = self.context().client.abort(&run.session).await
             {
                 // The connection was lost before; the turn may still run on the server.
                 tracing::warn!(place = %self.place, error = &error as &dyn std::error::Error, "cannot stop a turn");
             }
-            self.conclude(kept, Vec::new()).await?;
+            self.conclude(pending, Vec::new()).await?;
         }
         Ok(waiting.len())
     }
 
-    async fn stop(&mut self) -> Said {
+    async fn stop(&mut self) -> Reply {
         let dropped = self.drop_waiting().await?;
         let was_running = self.run.is_some();
-        if let Some(session) = self.seat().await?.session {
-            match self.desk().client.continuation(&session, ContinuationAction::Stop).await {
+        if let Some(session) = self.place_state().await?.session {
+            match self.context().client.continuation(&session, ContinuationAction::Stop).await {
                 // A server without continuation (OpenCode) has nothing to stop.
                 Ok(_) | Err(client::Error::Unexpected { .. }) => {}
                 Err(error) if error.status() == Some(404) => {}
@@ -125,7 +125,7 @@ impl Lane {
             }
             // Another client may have started a turn.
             if !was_running {
-                self.desk().client.abort(&session).await?;
+                self.context().client.abort(&session).await?;
             }
         }
         if let Some(error) = self.stop_run().await {
@@ -140,9 +140,11 @@ impl Lane {
         Ok(say(text))
     }
 
-    async fn go_on(&self) -> Said {
-        let Some(session) = self.seat().await?.session else { return Ok(say("There is no session yet.")) };
-        match self.desk().client.continuation(&session, ContinuationAction::Resume).await {
+    async fn go_on(&self) -> Reply {
+        let Some(session) = self.place_state().await?.session else {
+            return Ok(say("There is no session yet."));
+        };
+        match self.context().client.continuation(&session, ContinuationAction::Resume).await {
             Ok(_) => Ok(say("The agent may continue by itself again.")),
             Err(client::Error::Unexpected { .. }) => Ok(say("This server has no automatic continuation.")),
             Err(error) if error.status() == Some(404) => {
@@ -152,15 +154,15 @@ impl Lane {
         }
     }
 
-    async fn status(&self) -> Said {
-        let seat = self.seat().await?;
-        let id = self.run.as_ref().and_then(|run| run.session.clone()).or(seat.session);
+    async fn status(&self) -> Reply {
+        let state = self.place_state().await?;
+        let id = self.run.as_ref().and_then(|run| run.session.clone()).or(state.session);
         let found = match &id {
-            Some(id) => Some(self.desk().client.session(id).await),
+            Some(id) => Some(self.context().client.session(id).await),
             None => None,
         };
         // The local part of the status is shown even if the server cannot be reached.
-        let trouble = found.as_ref().and_then(|found| found.as_ref().err()).map(words::unreachable);
+        let problem = found.as_ref().and_then(|found| found.as_ref().err()).map(words::unreachable);
         let session = found.and_then(Result::ok);
         let todos = match &id {
             Some(id) => self.todos(id).await,
@@ -174,17 +176,19 @@ impl Lane {
             waiting: self.waiting.len(),
             asks: self.open_asks().await?.len(),
             session: session.as_ref(),
-            trouble: trouble.as_deref(),
-            model: seat.model.as_ref(),
-            agent: seat.agent.as_deref(),
+            problem: problem.as_deref(),
+            model: state.model.as_ref(),
+            agent: state.agent.as_deref(),
             todos,
         };
         Ok(say(words::status(&situation)))
     }
 
-    async fn last(&self) -> Said {
-        let Some(session) = self.seat().await?.session else { return Ok(say("There is no session yet.")) };
-        let messages = self.desk().client.messages(&session).await?;
+    async fn last(&self) -> Reply {
+        let Some(session) = self.place_state().await?.session else {
+            return Ok(say("There is no session yet."));
+        };
+        let messages = self.context().client.messages(&session).await?;
         let Some(prompt) = last_prompt(&messages) else { return Ok(say("Nothing was asked yet.")) };
         let mut answer = Answer::new(session, prompt);
         answer.read(&messages);
@@ -192,9 +196,11 @@ impl Lane {
         Ok(if text.is_empty() { say("There is no answer yet.") } else { posts(&*self.adapter, &text) })
     }
 
-    async fn diff(&self) -> Said {
-        let Some(session) = self.seat().await?.session else { return Ok(say("There is no session yet.")) };
-        let files = self.desk().client.diff(&session).await?;
+    async fn diff(&self) -> Reply {
+        let Some(session) = self.place_state().await?.session else {
+            return Ok(say("There is no session yet."));
+        };
+        let files = self.context().client.diff(&session).await?;
         if files.is_empty() {
             return Ok(say("Nothing was changed."));
         }
@@ -209,7 +215,7 @@ impl Lane {
         Ok(posts)
     }
 
-    async fn skip(&mut self, kept: &Kept, roles: Roles) -> Said {
+    async fn skip(&mut self, pending: &PendingUpdate, roles: Roles) -> Reply {
         let Some(open) = self.open_asks().await?.into_iter().next() else {
             return Ok(say("Nothing waits for an answer."));
         };
@@ -220,7 +226,7 @@ impl Lane {
         if !may {
             return Ok(say("You cannot decide this: another user has to answer."));
         }
-        Ok(match self.decide(open, Verdict::Dismissed, kept).await? {
+        Ok(match self.decide(open, Verdict::Dismissed, pending).await? {
             Effect::Taken => say("Dismissed."),
             Effect::Late => say("That request is already closed."),
             Effect::Failed => say("The server cannot be reached right now. Try again in a moment."),

@@ -7,7 +7,7 @@ use std::{
 
 use protocol::Millis;
 
-use super::Desk;
+use super::Context;
 use crate::{
     Sender, Update,
     ledger::{self, Roles},
@@ -19,7 +19,7 @@ const QUIET: Millis = 60 * 60 * 1_000;
 /// Limit of remembered users without access; further ones get no answer.
 const STRANGERS: usize = 1_000;
 
-impl Desk {
+impl Context {
     /// A user's rights in a channel; the settings take precedence over pairing.
     pub(super) async fn roles(&self, channel: &str, sender: &Sender) -> Result<Roles, ledger::Error> {
         let named = self.allow.get(channel).into_iter().flatten().find(|person| person.id == sender.id);
@@ -60,13 +60,14 @@ mod tests {
         Update {
             id: "1".into(),
             alias: None,
+            quoted: None,
             place: Place { channel: "telegram".into(), chat: "7".into(), thread: None },
             sender: Sender { id: person.to_string(), name: String::new() },
             is_direct,
             is_addressed: true,
             message: None,
             sent: 0,
-            content: Content::Stopped,
+            content: Content::Stop,
         }
     }
 

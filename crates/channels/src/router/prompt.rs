@@ -13,6 +13,7 @@ use protocol::{
     prompt::{PartInput, PartInputBody, PromptInput},
 };
 
+use super::command::{self, Command};
 use crate::{Adapter, Attachment, Content, Update, ledger::UpdateId, words};
 
 /// Maximum size of a downloaded file in bytes.
@@ -24,6 +25,9 @@ const MAX_INLINE: usize = 6 << 20;
 /// A longer text is saved as a file as well.
 const MAX_TEXT: usize = 200_000;
 
+/// Maximum length of a quoted message, in characters.
+const MAX_QUOTE: usize = 1_000;
+
 /// The prompt made from an update.
 #[derive(Debug)]
 pub(super) struct Made {
@@ -34,13 +38,18 @@ pub(super) struct Made {
 
 /// Makes a prompt from an update and downloads its files.
 pub(super) async fn make(adapter: &dyn Adapter, folder: &Path, id: UpdateId, update: &Update) -> Made {
-    let Content::Said { text, files } = &update.content else {
+    let Content::Message { text, files } = &update.content else {
         return Made { prompt: PromptInput::text(""), notes: Vec::new() };
     };
     let mut maker = Maker { folder, id, lines: Vec::new(), parts: Vec::new(), inline: 0, notes: Vec::new() };
+    // `/new words` begins a session with these words.
+    let text = match command::parse(text) {
+        Some(Command::New(words)) => words,
+        _ => text.clone(),
+    };
     let mut words = text.clone();
     if text.len() > MAX_TEXT {
-        words = words::excerpt(text, 1_000);
+        words = words::excerpt(&text, 1_000);
         maker.keep("message.txt", "text/plain", text.as_bytes(), 0).await;
     }
     for (index, file) in (1..).zip(files) {
@@ -49,9 +58,22 @@ pub(super) async fn make(adapter: &dyn Adapter, folder: &Path, id: UpdateId, upd
     for line in &maker.lines {
         words = format!("{words}\n\n{line}");
     }
+    if let Some(quoted) = &update.quoted {
+        words = format!("{}\n\n{words}", quote(quoted));
+    }
     let mut prompt = PromptInput::text(words.trim());
     prompt.parts.append(&mut maker.parts);
     Made { prompt, notes: maker.notes }
+}
+
+/// A quoted message, as Markdown.
+fn quote(text: &str) -> String {
+    let mut quoted: String = text.chars().take(MAX_QUOTE).collect();
+    if quoted.len() < text.len() {
+        quoted.push('…');
+    }
+    let lines: Vec<String> = quoted.lines().map(|line| format!("> {line}")).collect();
+    format!("In reply to:\n{}", lines.join("\n"))
 }
 
 struct Maker<'a> {

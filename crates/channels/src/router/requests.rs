@@ -19,7 +19,7 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// Maximum depth of a child below the place's session.
 const DEPTH: usize = 16;
 
-/// A message to a lane about a request.
+/// A message to a worker about a request.
 #[derive(Debug)]
 pub(super) enum Note {
     /// A request is open.
@@ -33,7 +33,7 @@ impl Router {
     pub async fn watch(&self) {
         let mut pause = FIRST_PAUSE;
         loop {
-            let mut events = self.0.desk.feed.watch_requests();
+            let mut events = self.0.context.feed.watch_requests();
             while let Some(Ok(received)) = events.next().await {
                 let why = match self.note(received.event.body).await {
                     Ok(()) => {
@@ -66,11 +66,11 @@ impl Router {
 
     /// Compares the open requests with those shown, after a new connection.
     async fn catch_up(&self) -> Result<(), Failure> {
-        let desk = &self.0.desk;
+        let context = &self.0.context;
         // The shown requests are read first, so that a request asked in between is not taken for closed.
-        let shown = desk.ledger.all_open_asks().await?;
-        let permissions = desk.client.permissions().await?.into_iter().map(Request::Permission);
-        let questions = desk.client.questions().await?.into_iter().map(Request::Question);
+        let shown = context.ledger.all_open_asks().await?;
+        let permissions = context.client.permissions().await?.into_iter().map(Request::Permission);
+        let questions = context.client.questions().await?.into_iter().map(Request::Question);
         let requests: Vec<Request> = permissions.chain(questions).collect();
         for (id, place) in shown {
             if !requests.iter().any(|request| request.id() == id) {
@@ -91,7 +91,7 @@ impl Router {
     }
 
     async fn settled(&self, id: &str) -> Result<(), Failure> {
-        let shown = self.0.desk.ledger.all_open_asks().await?;
+        let shown = self.0.context.ledger.all_open_asks().await?;
         if let Some((id, place)) = shown.into_iter().find(|(known, _)| known == id) {
             self.hand(place, Note::Settled(id));
         }
@@ -100,18 +100,18 @@ impl Router {
 
     /// The place of the asking session, or of one of its ancestors.
     async fn place_of(&self, request: &Request) -> Result<Option<Place>, Failure> {
-        let desk = &self.0.desk;
+        let context = &self.0.context;
         let mut next: Option<SessionId> = Some(request.session().clone());
         for _ in 0..DEPTH {
             let Some(session) = next else { return Ok(None) };
-            let place = desk.ledger.place_of(&session).await?;
+            let place = context.ledger.place_of(&session).await?;
             if place.is_some() {
                 return Ok(place);
             }
             next = match request.root().filter(|root| **root != session) {
                 Some(root) => Some(root.clone()),
                 None if request.root().is_some() => None,
-                None => match desk.client.session(&session).await {
+                None => match context.client.session(&session).await {
                     Err(error) if error.status() == Some(404) => None,
                     found => found?.parent_id,
                 },
@@ -120,9 +120,9 @@ impl Router {
         Ok(None)
     }
 
-    /// Leaves a note for the lane of a place and wakes it.
+    /// Leaves a note for the worker of a place and wakes it.
     fn hand(&self, place: Place, note: Note) {
-        if self.0.desk.adapters.contains_key(&place.channel) {
+        if self.0.context.adapters.contains_key(&place.channel) {
             self.0.notes().entry(place.clone()).or_default().push(note);
             self.attend(place);
         }

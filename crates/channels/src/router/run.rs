@@ -1,10 +1,6 @@
 //! A prompt, from its start until its answer is queued for the user.
 
-use std::{
-    future::pending,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{future, sync::Arc, time::Duration};
 
 use client::{
     answer::Answer,
@@ -12,17 +8,18 @@ use client::{
 };
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 use protocol::{EndReason, MessageId, Millis, SessionId};
+use sync_wrapper::SyncWrapper;
 
 use super::{
     board::Board,
-    lane::Lane,
     prompt,
     start::{Failure, Start, Started},
+    worker::Worker,
 };
 use crate::{
     Adapter, Document, Post,
     courier::Showing,
-    ledger::{self, Kept, State, UpdateId},
+    ledger::{self, PendingUpdate, State, UpdateId},
     words,
 };
 
@@ -41,10 +38,10 @@ pub(super) enum Step {
     /// The server accepted the prompt, or it failed.
     Started(Result<Box<Started>, Failure>),
     /// The turn made progress.
-    Told(Box<Progress>),
+    Progressed(Box<Progress>),
 }
 
-enum Stage {
+enum Phase {
     /// The prompt is on its way to the server.
     Starting(BoxFuture<'static, Result<Box<Started>, Failure>>),
     /// The server has the prompt.
@@ -53,13 +50,13 @@ enum Stage {
 
 /// The running prompt of a place.
 pub(super) struct Run {
-    kept: Kept,
+    pending: PendingUpdate,
     /// Updates that joined the turn, with their prompts; the same answer covers them.
-    joined: Vec<(Kept, MessageId)>,
+    joined: Vec<(PendingUpdate, MessageId)>,
     /// True if the run now watches the last of the joined prompts.
     is_last: bool,
-    /// Never contended; the mutex only makes a lane `Sync`.
-    stage: Mutex<Stage>,
+    /// A worker's future holds `&Worker` across waits, so a worker must be `Sync`; futures and streams are not.
+    phase: SyncWrapper<Phase>,
     /// Set as soon as the server has the prompt.
     pub(super) session: Option<SessionId>,
     pub(super) board: Board,
@@ -70,42 +67,43 @@ pub(super) struct Run {
 impl Run {
     /// Waits for the next event, forever if nothing runs. Cancel-safe.
     pub(super) async fn next(run: &mut Option<Self>) -> Step {
-        let Some(run) = run else { return pending().await };
-        match run.stage.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            Stage::Starting(start) => Step::Started(start.await),
-            Stage::Watching(stream) => match stream.next().await {
-                Some(progress) => Step::Told(Box::new(progress)),
-                None => pending().await,
+        let Some(run) = run else { return future::pending().await };
+        match run.phase.get_mut() {
+            Phase::Starting(start) => Step::Started(start.await),
+            Phase::Watching(stream) => match stream.next().await {
+                Some(progress) => Step::Progressed(Box::new(progress)),
+                None => future::pending().await,
             },
         }
     }
 
     /// True if this run answers the update.
     pub(super) fn is_about(&self, id: UpdateId) -> bool {
-        self.kept.id == id || self.joined.iter().any(|(kept, _)| kept.id == id)
+        self.pending.id == id || self.joined.iter().any(|(pending, _)| pending.id == id)
     }
 
     /// The id of the run's first prompt, which joined updates share.
     fn prompt(&self) -> Option<&MessageId> {
-        if let State::Running(run) = &self.kept.state { Some(&run.prompt) } else { None }
+        if let State::Running(run) = &self.pending.state { Some(&run.prompt) } else { None }
     }
 }
 
-impl Lane {
+impl Worker {
     /// Starts the next message if it is due.
     pub(super) fn begin(&mut self) {
         let Some(index) = self.next_waiting().filter(|_| self.run.is_none()) else { return };
-        if self.waiting.get(index).is_none_or(|kept| kept.due > self.ledger().now()) {
+        if self.waiting.get(index).is_none_or(|pending| pending.due > self.ledger().now()) {
             return;
         }
-        let kept = self.waiting.remove(index);
-        let joined = if matches!(kept.state, State::Running(_)) { self.rejoin() } else { Vec::new() };
-        let update = &kept.update;
-        let progress = self.desk().settings.progress.clone();
+        let pending = self.waiting.remove(index);
+        self.queue_notice = None;
+        let joined = if matches!(pending.state, State::Running(_)) { self.rejoin() } else { Vec::new() };
+        let update = &pending.update;
+        let progress = self.context().settings.progress.clone();
         self.run = Some(Run {
             board: Board::new(progress, update.is_direct, update.message.clone()),
-            stage: Mutex::new(self.start(kept.clone())),
-            kept,
+            phase: SyncWrapper::new(self.start(pending.clone())),
+            pending,
             joined,
             is_last: false,
             session: None,
@@ -114,29 +112,29 @@ impl Lane {
     }
 
     /// Takes the messages that had joined the resumed turn out of the queue.
-    fn rejoin(&mut self) -> Vec<(Kept, MessageId)> {
-        let joined = self.waiting.extract_if(.., |kept| matches!(kept.state, State::Running(_)));
-        let with_prompt = joined.filter_map(|kept| match &kept.state {
-            State::Running(run) => Some((run.prompt.clone(), kept)),
+    fn rejoin(&mut self) -> Vec<(PendingUpdate, MessageId)> {
+        let joined = self.waiting.extract_if(.., |pending| matches!(pending.state, State::Running(_)));
+        let with_prompt = joined.filter_map(|pending| match &pending.state {
+            State::Running(run) => Some((run.prompt.clone(), pending)),
             State::Waiting => None,
         });
-        with_prompt.map(|(prompt, kept)| (kept, prompt)).collect()
+        with_prompt.map(|(prompt, pending)| (pending, prompt)).collect()
     }
 
-    fn start(&self, kept: Kept) -> Stage {
+    fn start(&self, pending: PendingUpdate) -> Phase {
         let start = Start {
             router: Arc::clone(&self.router),
             place: self.place.clone(),
             adapter: Arc::clone(&self.adapter),
-            kept,
+            pending,
         };
-        Stage::Starting(start.go().boxed())
+        Phase::Starting(start.go().boxed())
     }
 
     /// Shows the run's progress if it changed.
     pub(super) fn show(&mut self) {
         if let Some(showing) = self.run.as_mut().and_then(|run| run.board.show()) {
-            self.desk().couriers.show(&self.place, showing);
+            self.context().couriers.show(&self.place, showing);
         }
     }
 
@@ -152,10 +150,10 @@ impl Lane {
         let Some(run) = &mut self.run else { return Ok(()) };
         if !run.is_last {
             let prompt = started.stream.prompt().clone();
-            run.kept.state = State::Running(ledger::Run { session: started.session.clone(), prompt });
+            run.pending.state = State::Running(ledger::Run { session: started.session.clone(), prompt });
         }
         run.session = Some(started.session);
-        run.stage = Mutex::new(Stage::Watching(started.stream.into_stream().boxed()));
+        run.phase = SyncWrapper::new(Phase::Watching(started.stream.into_stream().boxed()));
         if run.is_stopping {
             self.stop_run().await;
         }
@@ -165,9 +163,9 @@ impl Lane {
         Ok(())
     }
 
-    pub(super) async fn told(&mut self, progress: Progress) -> Result<(), ledger::Error> {
+    pub(super) async fn progressed(&mut self, progress: Progress) -> Result<(), ledger::Error> {
         let now = self.ledger().now();
-        let can_stream = self.desk().settings.stream && self.adapter.abilities().streaming;
+        let can_stream = self.context().settings.stream && self.adapter.abilities().streaming;
         let Some(run) = &mut self.run else { return Ok(()) };
         match progress {
             Progress::Text(text) if can_stream => run.board.note_preview(text),
@@ -194,7 +192,7 @@ impl Lane {
 
     /// Finished todos and all todos; `None` if there are none.
     pub(super) async fn todos(&self, session: &SessionId) -> Option<(usize, usize)> {
-        let todos = self.desk().client.todos(session).await.ok().filter(|todos| !todos.is_empty())?;
+        let todos = self.context().client.todos(session).await.ok().filter(|todos| !todos.is_empty())?;
         let done = todos.iter().filter(|todo| matches!(todo.status.as_str(), "completed" | "cancelled"));
         Some((done.count(), todos.len()))
     }
@@ -205,7 +203,7 @@ impl Lane {
         run.is_stopping = true;
         // Before the server has the prompt there is nothing to abort; `started` aborts it then.
         let session = run.session.clone()?;
-        self.desk().client.abort(&session).await.err()
+        self.context().client.abort(&session).await.err()
     }
 
     /// True if a message can join the running turn.
@@ -214,29 +212,29 @@ impl Lane {
     }
 
     /// Adds a message to the running turn.
-    pub(super) async fn steer(&mut self, mut kept: Kept) -> Result<(), ledger::Error> {
+    pub(super) async fn steer(&mut self, mut pending: PendingUpdate) -> Result<(), ledger::Error> {
         let Some(session) = self.run.as_ref().and_then(|run| run.session.clone()) else { return Ok(()) };
-        let made = prompt::make(&*self.adapter, &self.desk().files, kept.id, &kept.update).await;
+        let made = prompt::make(&*self.adapter, &self.context().files, pending.id, &pending.update).await;
         for note in made.notes {
             self.say(note).await?;
         }
-        let (seat, id) = (self.ledger().seat(&self.place).await?, client::id::message());
+        let (state, id) = (self.ledger().place_state(&self.place).await?, client::id::message());
         let run = ledger::Run { session: session.clone(), prompt: id.clone() };
-        self.ledger().run(kept.id, run.clone()).await?;
-        kept.state = State::Running(run);
+        self.ledger().run(pending.id, run.clone()).await?;
+        pending.state = State::Running(run);
         // No `delivery`: a prompt joins the running turn by default.
         let mut input = made.prompt;
         input.message_id = Some(id.clone());
-        (input.model, input.agent) = (seat.model, seat.agent);
-        match self.desk().client.prompt_async(&session, &input).await {
+        (input.model, input.agent) = (state.model, state.agent);
+        match self.context().client.prompt_async(&session, &input).await {
             Ok(()) => {
                 if let Some(run) = &mut self.run {
-                    run.joined.push((kept, id));
+                    run.joined.push((pending, id));
                 }
             }
             // Retried later under the same id.
-            Err(error) if error.is_transient() => self.waiting.push(kept),
-            Err(error) => self.conclude(&kept, vec![Post::text(words::failure(&error, 1))]).await?,
+            Err(error) if error.is_transient() => self.waiting.push(pending),
+            Err(error) => self.conclude(&pending, vec![Post::text(words::failure(&error, 1))]).await?,
         }
         Ok(())
     }
@@ -250,13 +248,13 @@ impl Lane {
         // A prompt that joined late may be answered after the others.
         if let (Ending::Complete, false, Some((last, _))) = (&outcome.ending, run.is_last, run.joined.last())
         {
-            run.stage = Mutex::new(self.start(last.clone()));
+            run.phase = SyncWrapper::new(self.start(last.clone()));
             run.is_last = true;
             self.run = Some(run);
             return Ok(());
         }
         let outcome = self.whole(&run, outcome).await;
-        let posts = self.posts(&outcome, &run.kept);
+        let posts = self.posts(&outcome, &run.pending);
         self.end(&run, posts, false).await?;
         if matches!(outcome.ending, Ending::Ended(EndReason::Aborted) | Ending::TimedOut) {
             return self.drop_asks().await;
@@ -269,7 +267,7 @@ impl Lane {
         let (Some(session), Some(prompt), false) = (&run.session, run.prompt(), run.joined.is_empty()) else {
             return outcome;
         };
-        if let Ok(messages) = self.desk().client.messages(session).await {
+        if let Ok(messages) = self.context().client.messages(session).await {
             let mut answer = Answer::new(session.clone(), prompt.clone());
             answer.read(&messages);
             outcome.text = answer.text();
@@ -279,12 +277,12 @@ impl Lane {
 
     /// Schedules another attempt to follow a turn whose connection was lost, up to the limit of attempts.
     async fn lose(&mut self, run: Run, outcome: &Outcome) -> Result<(), ledger::Error> {
-        if self.postpone(&run.kept).await? < ATTEMPTS {
-            self.desk().couriers.show(&self.place, Showing::default());
+        if self.postpone(&run.pending).await? < ATTEMPTS {
+            self.context().couriers.show(&self.place, Showing::default());
             self.has_news = true;
             return Ok(());
         }
-        let posts = self.posts(outcome, &run.kept);
+        let posts = self.posts(outcome, &run.pending);
         self.end(&run, posts, true).await
     }
 
@@ -292,11 +290,11 @@ impl Lane {
     async fn fail(&mut self, error: &client::Error) -> Result<(), ledger::Error> {
         let Some(run) = self.run.take() else { return Ok(()) };
         tracing::warn!(place = %self.place, error = error as &dyn std::error::Error, "a prompt failed");
-        let mut attempts = run.kept.attempts + 1;
+        let mut attempts = run.pending.attempts + 1;
         if error.is_transient() && !run.is_stopping {
-            attempts = self.postpone(&run.kept).await?;
+            attempts = self.postpone(&run.pending).await?;
             if attempts < ATTEMPTS {
-                self.desk().couriers.show(&self.place, Showing::default());
+                self.context().couriers.show(&self.place, Showing::default());
                 // The ledger may know more about the update by now, such as its prompt's id.
                 self.has_news = true;
                 return Ok(());
@@ -306,33 +304,33 @@ impl Lane {
         self.end(&run, vec![Post::text(text)], !run.is_stopping).await
     }
 
-    async fn postpone(&self, kept: &Kept) -> Result<u32, ledger::Error> {
-        let wait = FIRST_WAIT.saturating_mul(1 << kept.attempts.min(16)).min(LONGEST_WAIT);
-        self.ledger().retry(kept.id, self.ledger().now() + wait).await
+    async fn postpone(&self, pending: &PendingUpdate) -> Result<u32, ledger::Error> {
+        let wait = FIRST_WAIT.saturating_mul(1 << pending.attempts.min(16)).min(LONGEST_WAIT);
+        self.ledger().retry(pending.id, self.ledger().now() + wait).await
     }
 
     /// Finishes the run. Joined updates are finished first, because the posts are stored with the first one.
     async fn end(&mut self, run: &Run, posts: Vec<Post>, is_aside: bool) -> Result<(), ledger::Error> {
-        for (kept, _) in &run.joined {
-            self.conclude(kept, Vec::new()).await?;
+        for (pending, _) in &run.joined {
+            self.conclude(pending, Vec::new()).await?;
         }
         if is_aside {
-            self.ledger().set_aside(run.kept.id, &self.place, posts).await?;
+            self.ledger().set_aside(run.pending.id, &self.place, posts).await?;
         } else {
-            self.ledger().done(run.kept.id, &self.place, posts).await?;
+            self.ledger().done(run.pending.id, &self.place, posts).await?;
         }
-        self.desk().couriers.show(&self.place, run.board.last());
-        self.desk().couriers.wake(&self.place);
+        self.context().couriers.show(&self.place, run.board.last());
+        self.context().couriers.wake(&self.place);
         Ok(())
     }
 
-    fn posts(&self, outcome: &Outcome, kept: &Kept) -> Vec<Post> {
-        let timeout = Duration::from_millis(self.desk().settings.timeout_ms);
+    fn posts(&self, outcome: &Outcome, pending: &PendingUpdate) -> Vec<Post> {
+        let timeout = Duration::from_millis(self.context().settings.timeout_ms);
         let mut posts = posts(&*self.adapter, &words::outcome(outcome, timeout));
         if let Some(first) = posts.first_mut() {
             first.is_answer = true;
             // In a group, a reply shows which message is answered.
-            first.reply_to = kept.update.message.clone().filter(|_| !kept.update.is_direct);
+            first.reply_to = pending.update.message.clone().filter(|_| !pending.update.is_direct);
         }
         posts
     }

@@ -11,7 +11,7 @@ use protocol::{
 use super::{Inner, prompt};
 use crate::{
     Adapter, Place,
-    ledger::{self, Kept, State},
+    ledger::{self, PendingUpdate, State},
 };
 
 /// A prompt that the server has accepted.
@@ -46,20 +46,19 @@ pub(super) struct Start {
     pub(super) router: Arc<Inner>,
     pub(super) place: Place,
     pub(super) adapter: Arc<dyn Adapter>,
-    pub(super) kept: Kept,
+    pub(super) pending: PendingUpdate,
 }
 
 impl Start {
     /// Sends the prompt, or resumes it if the server already has it.
     pub(super) async fn go(self) -> Result<Box<Started>, Failure> {
-        let desk = &self.router.desk;
-        let made = prompt::make(&*self.adapter, &desk.files, self.kept.id, &self.kept.update).await;
+        let context = &self.router.context;
+        let made = prompt::make(&*self.adapter, &context.files, self.pending.id, &self.pending.update).await;
         let mut notes = made.notes;
-        let seat = desk.ledger.seat(&self.place).await?;
+        let state = context.ledger.place_state(&self.place).await?;
         let mut input = made.prompt;
-        input.model.clone_from(&seat.model);
-        input.agent.clone_from(&seat.agent);
-        if let State::Running(run) = &self.kept.state {
+        (input.model, input.agent) = (state.model, state.agent);
+        if let State::Running(run) = &self.pending.state {
             input.message_id = Some(run.prompt.clone());
             match self.take_up(&run.session, input.clone()).await {
                 // The session was deleted, and the prompt with it; start again.
@@ -69,7 +68,7 @@ impl Start {
                 }
             }
         }
-        let (session, is_replaced) = self.session().await?;
+        let (session, is_replaced) = self.session(state.session).await?;
         if is_replaced {
             notes.push("The session was deleted on the server, so this is a new one.".to_owned());
         }
@@ -78,52 +77,55 @@ impl Start {
             input.delivery = Some(Delivery::Queue);
         }
         let id = client::id::message();
-        desk.ledger.run(self.kept.id, ledger::Run { session: session.clone(), prompt: id.clone() }).await?;
+        context
+            .ledger
+            .run(self.pending.id, ledger::Run { session: session.clone(), prompt: id.clone() })
+            .await?;
         input.message_id = Some(id);
-        let events = desk.feed.watch(&session);
-        let stream = desk.client.prompt_streaming_on(events, &session, input, self.pace()).await?;
+        let events = context.feed.watch(&session);
+        let stream = context.client.prompt_streaming_on(events, &session, input, self.pace()).await?;
         Ok(Box::new(Started { stream, session, notes }))
     }
 
     async fn take_up(&self, session: &SessionId, input: PromptInput) -> Result<PromptStream, client::Error> {
-        let desk = &self.router.desk;
-        let events = desk.feed.watch(session);
-        desk.client.take_up_streaming_on(events, session, input, self.pace()).await
+        let context = &self.router.context;
+        let events = context.feed.watch(session);
+        context.client.take_up_streaming_on(events, session, input, self.pace()).await
     }
 
     fn pace(&self) -> Pace {
-        self.router.desk.pace()
+        self.router.context.pace(&*self.adapter)
     }
 
     async fn is_busy(&self, session: &SessionId) -> Result<bool, client::Error> {
-        let statuses = self.router.desk.client.statuses().await?;
+        let statuses = self.router.context.client.statuses().await?;
         Ok(statuses.get(session).is_some_and(|status| !status.is_idle()))
     }
 
     /// The session of the place; true if it replaces one that was deleted.
-    async fn session(&self) -> Result<(SessionId, bool), Failure> {
-        let desk = &self.router.desk;
-        let seat = desk.ledger.seat(&self.place).await?;
-        if let Some(session) = &seat.session {
-            match desk.client.session(session).await {
+    async fn session(&self, current: Option<SessionId>) -> Result<(SessionId, bool), Failure> {
+        let context = &self.router.context;
+        if let Some(session) = &current {
+            match context.client.session(session).await {
                 Err(error) if error.status() == Some(404) => {}
                 found => return Ok((found?.id, false)),
             }
         }
-        let session = desk.client.create_session(&SessionInput::default()).await?.id;
+        let session = context.client.create_session(&SessionInput::default()).await?.id;
         let new = session.clone();
-        desk.ledger.change_seat(&self.place, |seat| seat.session = Some(new)).await?;
-        Ok((session, seat.session.is_some()))
+        context.ledger.change_place_state(&self.place, |state| state.session = Some(new)).await?;
+        Ok((session, current.is_some()))
     }
 }
 
-impl super::Desk {
+impl super::Context {
     /// Timing of progress reports. Every tool call is reported, because the board limits their rate.
-    pub(super) fn pace(&self) -> Pace {
+    pub(super) fn pace(&self, adapter: &dyn Adapter) -> Pace {
         Pace {
             timeout: std::time::Duration::from_millis(self.settings.timeout_ms),
             tools: std::time::Duration::ZERO,
             heartbeat: self.settings.progress.heartbeat(),
+            shows_text: self.settings.stream && adapter.abilities().streaming,
         }
     }
 }

@@ -6,11 +6,11 @@ use protocol::request::{PermissionReply, Question};
 
 use super::{
     asks::{Effect, Open, Verdict},
-    lane::Lane,
+    worker::Worker,
 };
 use crate::{
     Abilities, Button, Post,
-    ledger::{self, Ask, Asked, Kept, Roles},
+    ledger::{self, Ask, Asked, PendingUpdate, Roles},
 };
 
 /// A parsed button token.
@@ -92,26 +92,26 @@ pub(super) fn question_buttons(
     options.chain(enough).collect()
 }
 
-impl Lane {
+impl Worker {
     /// Handles a tap on a button.
     pub(super) async fn tap(
         &mut self,
-        kept: &Kept,
+        pending: &PendingUpdate,
         token: &str,
         receipt: Option<String>,
         roles: Roles,
     ) -> Result<(), ledger::Error> {
-        let words = self.tapped(kept, token, roles).await?;
+        let words = self.tapped(pending, token, roles).await?;
         if let Some(receipt) = receipt {
-            self.desk().couriers.understood(&self.place, receipt, words.map(str::to_owned));
+            self.context().couriers.confirm_tap(&self.place, receipt, words.map(str::to_owned));
         }
-        self.conclude(kept, Vec::new()).await
+        self.conclude(pending, Vec::new()).await
     }
 
     /// Carries out a tap. Returns a hint for the user, if there is one.
     async fn tapped(
         &mut self,
-        kept: &Kept,
+        pending: &PendingUpdate,
         token: &str,
         roles: Roles,
     ) -> Result<Option<&'static str>, ledger::Error> {
@@ -132,7 +132,7 @@ impl Lane {
                 let Some(question) = request.questions.get(index) else { return Ok(GONE) };
                 let Some(picked) = question.options.get(option) else { return Ok(GONE) };
                 if question.multiple == Some(true) {
-                    self.toggle(open, option, kept).await?;
+                    self.toggle(open, option, pending).await?;
                     return Ok(None);
                 }
                 Verdict::Answer(vec![picked.label.clone()])
@@ -148,7 +148,7 @@ impl Lane {
             }
             _ => return Ok(GONE),
         };
-        Ok(match self.decide(open, verdict, kept).await? {
+        Ok(match self.decide(open, verdict, pending).await? {
             Effect::Taken => None,
             Effect::Late => GONE,
             Effect::Failed => Some("The server cannot be reached right now. Try again in a moment."),
@@ -156,11 +156,16 @@ impl Lane {
     }
 
     /// Marks or unmarks an option of a question with several choices, and shows the change.
-    async fn toggle(&self, mut open: Open, option: usize, kept: &Kept) -> Result<(), ledger::Error> {
+    async fn toggle(
+        &self,
+        mut open: Open,
+        option: usize,
+        pending: &PendingUpdate,
+    ) -> Result<(), ledger::Error> {
         if !open.ask.marked.remove(&option) {
             open.ask.marked.insert(option);
         }
-        self.ledger().mark_choice(open.number, open.ask.clone(), kept.id).await?;
+        self.ledger().mark_choice(open.number, open.ask.clone(), pending.id).await?;
         self.show_mark(&open);
         Ok(())
     }
@@ -177,7 +182,7 @@ impl Lane {
         let (Asked::Question(request), Some(post)) = (&open.ask.asked, open.post) else { return };
         let text = crate::words::question(request, open.ask.answers.len(), None, true);
         let buttons = buttons(open.number, &open.ask, self.adapter.abilities());
-        self.desk().couriers.replace(&self.place, post, Post { buttons, ..Post::text(text) });
+        self.context().couriers.replace(&self.place, post, Post { buttons, ..Post::text(text) });
     }
 }
 

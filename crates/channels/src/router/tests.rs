@@ -1,4 +1,4 @@
-//! Tests of lanes with a scripted server, a chat service in memory and a user who writes.
+//! Tests of workers with a scripted server, a chat service in memory and a user who writes.
 
 mod asking;
 mod chat;

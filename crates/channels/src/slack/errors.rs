@@ -6,7 +6,7 @@ use crate::Fault;
 
 /// A failed call, with Slack's error code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct ApiError {
     /// Slack's error code, if it sent one.
     pub name: Option<String>,
     pub fault: Fault,
@@ -26,7 +26,7 @@ const HOPELESS: [&str; 10] = [
     "org_login_required",
 ];
 
-impl Trouble {
+impl ApiError {
     /// Maps an answer with `"ok": false`. `after` is the pause that Slack asks for, `needed` the missing scope.
     pub(super) fn named(name: &str, needed: Option<&str>, after: Duration) -> Self {
         let fault = match name {
@@ -51,15 +51,15 @@ impl Trouble {
     }
 }
 
-impl From<Fault> for Trouble {
+impl From<Fault> for ApiError {
     fn from(fault: Fault) -> Self {
         Self { name: None, fault }
     }
 }
 
-impl From<Trouble> for Fault {
-    fn from(trouble: Trouble) -> Self {
-        trouble.fault
+impl From<ApiError> for Fault {
+    fn from(error: ApiError) -> Self {
+        error.fault
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     fn fault(name: &str) -> Fault {
-        Trouble::named(name, None, Duration::from_secs(7)).fault
+        ApiError::named(name, None, Duration::from_secs(7)).fault
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
             fault("not_in_channel").to_string(),
             "the service refused: not_in_channel: invite the app to the channel"
         );
-        let scope = Trouble::named("missing_scope", Some("files:write"), Duration::ZERO);
+        let scope = ApiError::named("missing_scope", Some("files:write"), Duration::ZERO);
         assert!(scope.fault.to_string().contains("files:write") && scope.is_hopeless());
     }
 }

@@ -41,8 +41,8 @@ impl Slack {
 }
 
 /// Before it is shared, a file is invisible, so all steps up to then can be retried.
-fn unseen(trouble: impl Into<Fault>) -> Fault {
-    match trouble.into() {
+fn unseen(error: impl Into<Fault>) -> Fault {
+    match error.into() {
         Fault::Uncertain(reason) => Fault::Unreachable(reason),
         fault => fault,
     }

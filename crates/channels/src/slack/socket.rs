@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     CHANNEL, Slack,
-    errors::Trouble,
+    errors::ApiError,
     wire::{Delivery, Frame},
 };
 use crate::{Fault, Inbox, settings::Secret, webhook::MAX_BODY};
@@ -38,13 +38,13 @@ pub(super) struct Patience {
 
 impl Patience {
     /// Pauses after a failure, longer each time; not at all after the first. Fails if a retry is useless.
-    pub(super) async fn wait(&mut self, what: &str, trouble: Trouble) -> Result<(), Fault> {
-        if trouble.is_hopeless() {
-            return Err(trouble.fault);
+    pub(super) async fn wait(&mut self, what: &str, error: ApiError) -> Result<(), Fault> {
+        if error.is_hopeless() {
+            return Err(error.fault);
         }
-        let asked = if let Fault::Busy { after } = trouble.fault { after } else { Duration::ZERO };
+        let asked = if let Fault::Busy { after } = error.fault { after } else { Duration::ZERO };
         let pause = self.pause().max(asked);
-        tracing::warn!(channel = CHANNEL, what, reason = %trouble.fault, ?pause, "a call to Slack failed; retrying");
+        tracing::warn!(channel = CHANNEL, what, reason = %error.fault, ?pause, "a call to Slack failed; retrying");
         sleep(pause).await;
         Ok(())
     }
@@ -113,15 +113,15 @@ async fn dial(slack: &Slack, token: &Secret, patience: &mut Patience) -> Result<
     loop {
         let opened = slack.web.call_as::<Opened>(token, "apps.connections.open", &[]).await;
         let line = match opened {
-            Ok(Opened { url }) => Line::open(&url).await.map_err(Trouble::from),
-            Err(trouble) => Err(trouble),
+            Ok(Opened { url }) => Line::open(&url).await.map_err(ApiError::from),
+            Err(error) => Err(error),
         };
         match line {
             Ok(line) => {
                 tracing::info!(channel = CHANNEL, "connected");
                 return Ok(line);
             }
-            Err(trouble) => patience.wait("apps.connections.open", trouble).await?,
+            Err(error) => patience.wait("apps.connections.open", error).await?,
         }
     }
 }
@@ -203,7 +203,7 @@ mod tests {
         let mut patience = Patience::default();
         let pauses: Vec<u64> = (0..10).map(|_| patience.pause().as_secs()).collect();
         assert_eq!(pauses, [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        let busy = Trouble::from(Fault::Busy { after: Duration::from_mins(3) });
+        let busy = ApiError::from(Fault::Busy { after: Duration::from_mins(3) });
         let before = Instant::now();
         patience.wait("x", busy).await.unwrap();
         assert_eq!(before.elapsed(), Duration::from_mins(3));
@@ -211,7 +211,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wrong_token_is_not_retried() {
-        let wrong = Trouble::named("invalid_auth", None, Duration::ZERO);
+        let wrong = ApiError::named("invalid_auth", None, Duration::ZERO);
         let fault = Patience::default().wait("x", wrong).await.unwrap_err();
         assert!(fault.to_string().contains("invalid_auth"), "{fault}");
     }

@@ -70,7 +70,7 @@ impl Statuses {
     /// is the chat.
     pub(super) fn correct(&self, update: &mut Update) {
         let chat = Place { thread: None, ..update.place.clone() };
-        if update.content == Content::Stopped && self.lock().get(&chat) == update.place.thread.as_ref() {
+        if update.content == Content::Stop && self.lock().get(&chat) == update.place.thread.as_ref() {
             update.place = chat;
         }
     }
@@ -93,9 +93,9 @@ impl Statuses {
         }
         let fields = [("channel_id", chat), ("thread_ts", thread), ("status", words)];
         match web.call::<Value>("assistant.threads.setStatus", &fields).await {
-            Err(trouble) if trouble.is(&NEVER) => {
+            Err(error) if error.is(&NEVER) => {
                 if !self.is_off.swap(true, Ordering::Relaxed) {
-                    let reason = trouble.fault;
+                    let reason = error.fault;
                     tracing::warn!(channel = CHANNEL, %reason, "cannot show the status of a thread; progress is not shown");
                 }
                 Ok(())

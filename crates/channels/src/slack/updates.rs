@@ -35,7 +35,7 @@ fn event(callback: &Callback, me: &Identity) -> Option<Update> {
             let id = callback.event_id.clone().unwrap_or_else(|| format!("stop:{chat}:{ts}"));
             Some(Update {
                 is_addressed: true,
-                ..something(id, place(chat, event.thread_ts.clone()), person(event)?, ts, Content::Stopped)
+                ..something(id, place(chat, event.thread_ts.clone()), person(event)?, ts, Content::Stop)
             })
         }
         _ => None,
@@ -57,20 +57,21 @@ fn message(callback: &Callback, me: &Identity) -> Option<Update> {
     let is_mentioned =
         event.kind == "app_mention" || me.user.as_deref().is_some_and(|me| text::mentions(words, me));
     // In a channel every conversation has a thread. A message outside of threads that does not mention the app
-    // cannot belong to one; the lane ignores threads that have no session.
+    // cannot belong to one; the worker ignores threads that have no session.
     if !is_direct && !is_mentioned && event.thread_ts.is_none() {
         return None;
     }
     let thread =
         if is_direct { event.thread_ts.clone() } else { event.thread_ts.clone().or(Some(ts.to_owned())) };
     let alias = format!("{chat}:{ts}");
-    let content = Content::Said {
+    let content = Content::Message {
         text: text::plain(words, me.user.as_deref()),
         files: event.files.iter().filter_map(attachment).collect(),
     };
     let id = callback.event_id.clone().unwrap_or_else(|| alias.clone());
     Some(Update {
         alias: Some(alias),
+        quoted: None,
         is_direct,
         is_addressed: is_direct || is_mentioned,
         message: Some(ts.to_owned()),
@@ -93,7 +94,7 @@ fn tap(interaction: &Interaction, now: Millis) -> Option<Update> {
     let id = format!("tap:{chat}:{on}:{}:{moment}", user.id);
     let sender = Sender { id: user.id.clone(), name: name(&[&user.name, &user.username], &user.id) };
     let thread = container.thread_ts.clone().or_else(|| message.thread_ts.clone());
-    let content = Content::Tapped { token, receipt: None };
+    let content = Content::Tap { token, receipt: None };
     let sent = action.action_ts.as_deref().and_then(millis).unwrap_or(now);
     Some(Update { is_addressed: true, sent, ..something(id, place(chat, thread), sender, "", content) })
         .filter(|update| !update.sender.id.is_empty())
@@ -111,7 +112,7 @@ fn command(words: &Command, now: Millis) -> Option<Update> {
     };
     let sender = Sender { name: name(&[&words.user_name], &user), id: user };
     let is_direct = words.channel_name.as_deref() == Some("directmessage") || chat.starts_with('D');
-    let content = Content::Said { text, files: Vec::new() };
+    let content = Content::Message { text, files: Vec::new() };
     Some(Update {
         is_direct,
         is_addressed: true,
@@ -123,7 +124,18 @@ fn command(words: &Command, now: Millis) -> Option<Update> {
 fn something(id: String, place: Place, sender: Sender, ts: &str, content: Content) -> Update {
     let is_direct = place.chat.starts_with('D');
     let sent = millis(ts).unwrap_or_default();
-    Update { id, alias: None, place, sender, is_direct, is_addressed: false, message: None, sent, content }
+    Update {
+        id,
+        alias: None,
+        quoted: None,
+        place,
+        sender,
+        is_direct,
+        is_addressed: false,
+        message: None,
+        sent,
+        content,
+    }
 }
 
 fn place(chat: &str, thread: Option<String>) -> Place {

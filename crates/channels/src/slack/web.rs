@@ -5,7 +5,7 @@ use reqwest::{Client, Response, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::errors::Trouble;
+use super::errors::ApiError;
 use crate::{
     Fault,
     calls::{self, MAX_ANSWER},
@@ -34,7 +34,7 @@ impl Web {
         &self,
         method: &str,
         fields: &[(&str, &str)],
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, ApiError> {
         self.call_as(&self.token, method, fields).await
     }
 
@@ -44,7 +44,7 @@ impl Web {
         token: &Secret,
         method: &str,
         fields: &[(&str, &str)],
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, ApiError> {
         let url = self.api.join(method).map_err(|error| Fault::Refused(error.to_string()))?;
         let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         let call = self
@@ -101,7 +101,7 @@ impl Web {
 }
 
 /// Reads an answer, whose body tells success from failure.
-async fn read(response: Response, method: &str) -> Result<Value, Trouble> {
+async fn read(response: Response, method: &str) -> Result<Value, ApiError> {
     let (status, headers) = (response.status(), response.headers().clone());
     let body = calls::body(response, MAX_ANSWER).await?;
     if status == StatusCode::TOO_MANY_REQUESTS {
@@ -114,11 +114,11 @@ async fn read(response: Response, method: &str) -> Result<Value, Trouble> {
         if status.is_server_error() {
             return Err(calls::refusal(status, &headers, error).into());
         }
-        return Err(Trouble::named(&error, word("needed").as_deref(), calls::retry_after(&headers)));
+        return Err(ApiError::named(&error, word("needed").as_deref(), calls::retry_after(&headers)));
     }
     match status {
         StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-            Err(Trouble::named("unknown_method", None, std::time::Duration::ZERO))
+            Err(ApiError::named("unknown_method", None, std::time::Duration::ZERO))
         }
         status if status.is_success() => parsed.map_err(|error| strange(method, &error).into()),
         status => Err(calls::refusal(status, &headers, format!("{method} failed with {status}")).into()),

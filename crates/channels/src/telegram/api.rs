@@ -21,24 +21,24 @@ use crate::{
 const TRANSFER_TIMEOUT: Duration = Duration::from_mins(2);
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum ApiError {
     /// Telegram refused the call.
     No { code: u16, words: String, parameters: Parameters },
     /// There was no answer, or one that is not Telegram's.
     Fault(Fault),
 }
 
-impl From<Fault> for Trouble {
+impl From<Fault> for ApiError {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl From<Trouble> for Fault {
-    fn from(trouble: Trouble) -> Self {
-        let (code, words, parameters) = match trouble {
-            Trouble::Fault(fault) => return fault,
-            Trouble::No { code, words, parameters } => (code, words, parameters),
+impl From<ApiError> for Fault {
+    fn from(error: ApiError) -> Self {
+        let (code, words, parameters) = match error {
+            ApiError::Fault(fault) => return fault,
+            ApiError::No { code, words, parameters } => (code, words, parameters),
         };
         if let Some(seconds) = parameters.retry_after {
             return Self::Busy { after: Duration::from_secs(seconds) };
@@ -51,7 +51,7 @@ impl From<Trouble> for Fault {
     }
 }
 
-impl Trouble {
+impl ApiError {
     /// True if Telegram refused with this code and a text that contains `part`.
     pub(super) fn is(&self, expected: u16, part: &str) -> bool {
         matches!(self, Self::No { code, words, .. } if *code == expected && words.contains(part))
@@ -79,14 +79,15 @@ impl Api {
         let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, ':' | '_' | '-');
         if token.is_empty() || !token.chars().all(is_plain) {
             return Err(Fault::Refused(
-                "the token of the Telegram bot is empty or has invalid characters".to_owned(),
+                "`token` is empty or has invalid characters; if it comes from {env:NAME}, check that NAME is set"
+                    .to_owned(),
             ));
         }
         let address = settings.api.trim_end_matches('/').to_owned();
         Ok(Self { http: calls::client(&address)?, address, token: settings.token.clone() })
     }
 
-    pub(super) async fn call<T: DeserializeOwned>(&self, method: &str, body: &Value) -> Result<T, Trouble> {
+    pub(super) async fn call<T: DeserializeOwned>(&self, method: &str, body: &Value) -> Result<T, ApiError> {
         self.finish(self.http.post(self.method(method)).json(body)).await
     }
 
@@ -96,12 +97,12 @@ impl Api {
         method: &str,
         body: &Value,
         longest: Duration,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, ApiError> {
         self.finish(self.http.post(self.method(method)).json(body).timeout(longest)).await
     }
 
     /// Calls a method with a body of either kind.
-    pub(super) async fn submit(&self, method: &str, body: Body) -> Result<Value, Trouble> {
+    pub(super) async fn submit(&self, method: &str, body: Body) -> Result<Value, ApiError> {
         match body {
             Body::Json(body) => self.call(method, &body).await,
             Body::Form(form) => {
@@ -131,20 +132,20 @@ impl Api {
         format!("{}/bot{}/{method}", self.address, self.token.reveal())
     }
 
-    async fn finish<T: DeserializeOwned>(&self, call: RequestBuilder) -> Result<T, Trouble> {
+    async fn finish<T: DeserializeOwned>(&self, call: RequestBuilder) -> Result<T, ApiError> {
         let answer = call.send().await.map_err(calls::fault)?;
         let result = self.read(answer).await?;
         serde_json::from_value(result).map_err(|error| {
-            Trouble::Fault(Fault::Uncertain(format!("Telegram's answer cannot be parsed: {error}")))
+            ApiError::Fault(Fault::Uncertain(format!("Telegram's answer cannot be parsed: {error}")))
         })
     }
 
-    async fn read(&self, answer: Response) -> Result<Value, Trouble> {
+    async fn read(&self, answer: Response) -> Result<Value, ApiError> {
         let (status, headers) = (answer.status(), answer.headers().clone());
         let body = calls::body(answer, calls::MAX_ANSWER).await?;
         match serde_json::from_slice::<wire::Answer>(&body) {
             Ok(answer) if answer.ok => Ok(answer.result),
-            Ok(answer) if answer.error_code.is_some() || !status.is_success() => Err(Trouble::No {
+            Ok(answer) if answer.error_code.is_some() || !status.is_success() => Err(ApiError::No {
                 code: answer.error_code.unwrap_or(status.as_u16()),
                 words: self.words(&answer.description, status),
                 parameters: answer.parameters,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::{CHANNEL, Telegram, api::Trouble, read::Bot, wire};
+use super::{CHANNEL, Telegram, api::ApiError, read::Bot, wire};
 use crate::{Fault, Inbox, Place, Update};
 
 /// Kinds of updates to receive. Edits are not among them, because the original message has already been acted upon.
@@ -45,26 +45,26 @@ impl Default for Pace {
 
 impl Pace {
     /// The pause before the next attempt; the fault if another attempt is useless.
-    pub(super) fn after(&self, trouble: &Trouble, tries: &mut u32) -> Result<Duration, Fault> {
-        let pause = match trouble {
-            Trouble::No { code: 401 | 404, words, .. } => {
+    pub(super) fn after(&self, error: &ApiError, tries: &mut u32) -> Result<Duration, Fault> {
+        let pause = match error {
+            ApiError::No { code: 401 | 404, words, .. } => {
                 return Err(Fault::Refused(format!(
                     "Telegram rejects the bot's token, which is wrong or was revoked: {words}"
                 )));
             }
-            Trouble::No { code: 409, words, .. } => {
+            ApiError::No { code: 409, words, .. } => {
                 tracing::warn!(
                     "another client receives this bot's updates (another gateway, or a webhook); stop it: {words}"
                 );
                 return Ok(self.conflict);
             }
-            Trouble::No { parameters, .. } => parameters.retry_after.map(Duration::from_secs),
-            Trouble::Fault(_) => None,
+            ApiError::No { parameters, .. } => parameters.retry_after.map(Duration::from_secs),
+            ApiError::Fault(_) => None,
         };
         let growing = self.least.saturating_mul(1 << (*tries).min(10)).min(self.most);
         *tries += 1;
         let pause = pause.unwrap_or(growing);
-        tracing::warn!(?trouble, ?pause, "cannot receive or store updates of Telegram; retrying");
+        tracing::warn!(?error, ?pause, "cannot receive or store updates of Telegram; retrying");
         Ok(pause)
     }
 }
@@ -74,15 +74,15 @@ impl Telegram {
     pub(super) async fn poll(&self, bot: &Bot, inbox: &Inbox) -> Fault {
         let mut tries = 0;
         loop {
-            let trouble = match self.fetch(bot, inbox).await {
+            let error = match self.fetch(bot, inbox).await {
                 Ok(pause) => {
                     tries = 0;
                     sleep(pause).await;
                     continue;
                 }
-                Err(trouble) => trouble,
+                Err(error) => error,
             };
-            match self.pace.after(&trouble, &mut tries) {
+            match self.pace.after(&error, &mut tries) {
                 Ok(pause) => sleep(pause).await,
                 Err(fault) => return fault,
             }
@@ -90,10 +90,10 @@ impl Telegram {
     }
 
     /// Polls once and stores the updates. Returns the pause before the next poll.
-    async fn fetch(&self, bot: &Bot, inbox: &Inbox) -> Result<Duration, Trouble> {
+    async fn fetch(&self, bot: &Bot, inbox: &Inbox) -> Result<Duration, ApiError> {
         // Update numbers are counted per bot.
         let bookmark = format!("{CHANNEL}/{}", bot.id);
-        let lost = |error: crate::ledger::Error| Trouble::Fault(Fault::Unreachable(error.to_string()));
+        let lost = |error: crate::ledger::Error| ApiError::Fault(Fault::Unreachable(error.to_string()));
         let offset = inbox.bookmark(&bookmark).await.map_err(lost)?;
         let mut body = json!({"timeout": self.pace.poll.as_secs(), "limit": BATCH, "allowed_updates": KINDS});
         if let (Some(offset), Some(body)) =

@@ -38,13 +38,14 @@ impl Bot {
         Some(Update {
             id,
             alias: None,
+            quoted: quoted(&message),
             place: place(&message),
             sender: sender(&from),
             is_direct,
             is_addressed: is_direct || is_called || self.is_answered(&message),
             message: Some(message.message_id.to_string()),
             sent: message.date.saturating_mul(1_000),
-            content: Content::Said { text, files },
+            content: Content::Message { text, files },
         })
     }
 
@@ -71,6 +72,14 @@ impl Bot {
         }
         (rest.to_owned(), true)
     }
+}
+
+/// The text that a message replies to: the part that the user selected, or the whole message.
+fn quoted(message: &wire::Message) -> Option<String> {
+    let answered = message.reply_to_message.as_ref().filter(|it| it.forum_topic_created.is_none());
+    let selected = message.quote.as_ref().map(|quote| &quote.text);
+    let text = selected.or_else(|| answered.and_then(|it| it.text.as_ref().or(it.caption.as_ref())))?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// True if a name occurs in a text as a whole word.
@@ -125,6 +134,7 @@ fn tapped(id: String, query: wire::CallbackQuery, now: Millis) -> Option<Update>
     Some(Update {
         id,
         alias: None,
+        quoted: None,
         place: place(&message),
         sender: sender(&query.from),
         is_direct: message.chat.kind == "private",
@@ -132,7 +142,7 @@ fn tapped(id: String, query: wire::CallbackQuery, now: Millis) -> Option<Update>
         message: Some(message.message_id.to_string()),
         // Telegram reports when the message was sent, not when its button was tapped.
         sent: now,
-        content: Content::Tapped { token: query.data?, receipt: Some(query.id) },
+        content: Content::Tap { token: query.data?, receipt: Some(query.id) },
     })
 }
 
@@ -197,7 +207,7 @@ mod tests {
 
     fn said(text: &str) -> Option<(String, bool)> {
         let update = read(json!({"text": text}))?;
-        let Content::Said { text, .. } = update.content else { panic!() };
+        let Content::Message { text, .. } = update.content else { panic!() };
         Some((text, update.is_addressed))
     }
 
@@ -261,7 +271,7 @@ mod tests {
             "document": {"file_id": "d", "file_name": "a.rs", "mime_type": "text/rust"},
             "audio": {"file_id": ""},
         }));
-        let Some(Update { content: Content::Said { text, files }, sender, .. }) = update else { panic!() };
+        let Some(Update { content: Content::Message { text, files }, sender, .. }) = update else { panic!() };
         assert_eq!((text.as_str(), sender.name.as_str()), ("look", "Ada Lovelace"));
         let files: Vec<_> = files.iter().map(|it| (it.name.as_str(), it.mime.as_str(), it.size)).collect();
         assert_eq!(files, [("a.rs", "text/rust", None), ("video.mp4", "video/mp4", Some(9))]);

@@ -1,5 +1,6 @@
 //! Tests of the adapter with a server that is as strict as Telegram's.
 
+mod cuts;
 mod receive;
 mod send;
 mod webhook;
@@ -17,7 +18,7 @@ use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
 use super::*;
 use crate::{
     Button, Content, Document, Update,
-    ledger::Ledger,
+    ledger::{Clock, Ledger},
     settings::{Secret, TelegramWebhook},
 };
 
@@ -42,6 +43,7 @@ struct World {
     directory: TempDir,
     settings: settings::Telegram,
     pace: Pace,
+    clock: Clock,
 }
 
 impl World {
@@ -57,6 +59,7 @@ impl World {
             directory: tempfile::tempdir().unwrap(),
             settings: serde_json::from_value(settings).unwrap(),
             pace: PACE,
+            clock: Arc::new(|| 1_000_000),
         }
     }
 
@@ -67,7 +70,7 @@ impl World {
     /// Starts a gateway that only receives.
     fn receive(&self) -> Gateway {
         let path = self.directory.path().join("channels.db");
-        let ledger = Arc::new(Ledger::open(&path, Arc::new(|| 1_000_000)).unwrap());
+        let ledger = Arc::new(Ledger::open(&path, Arc::clone(&self.clock)).unwrap());
         let (inbox, news) = Inbox::new(Arc::clone(&ledger));
         let adapter = Arc::new(self.adapter());
         let (listener, to) = (Arc::clone(&adapter), inbox.clone());
@@ -115,8 +118,8 @@ impl Gateway {
     }
 
     async fn stored(&self, place: &Place) -> Vec<Update> {
-        let kept = self.ledger.open_updates(place).await.unwrap();
-        kept.into_iter().map(|kept| kept.update).collect()
+        let pending = self.ledger.open_updates(place).await.unwrap();
+        pending.into_iter().map(|pending| pending.update).collect()
     }
 
     /// Waits for the fault that ended receiving.
@@ -141,7 +144,7 @@ fn place() -> Place {
 
 fn text(update: &Update) -> &str {
     match &update.content {
-        Content::Said { text, .. } => text,
+        Content::Message { text, .. } => text,
         other => panic!("nothing was said: {other:?}"),
     }
 }

@@ -65,6 +65,8 @@ pub(super) struct Message {
     pub text: Option<String>,
     pub caption: Option<String>,
     pub reply_to_message: Option<Box<Message>>,
+    /// The part of `reply_to_message` that the user selected.
+    pub quote: Option<Quote>,
     /// Set on the message that opened a topic, to which all messages in the topic are formal replies.
     pub forum_topic_created: Option<Value>,
     pub photo: Vec<File>,
@@ -73,6 +75,12 @@ pub(super) struct Message {
     pub audio: Option<File>,
     pub video: Option<File>,
     pub video_note: Option<File>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Quote {
+    pub text: String,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -8,7 +8,7 @@ use reqwest::{RequestBuilder, Response, Url};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::wire::Trouble;
+use super::wire::ApiError;
 use crate::{Document, Fault, calls, settings::Secret};
 
 /// More than 24 hours have passed since the user wrote.
@@ -42,7 +42,7 @@ struct Media {
 
 #[derive(Debug, Deserialize)]
 struct Refusal {
-    error: Trouble,
+    error: ApiError,
 }
 
 impl Graph {
@@ -143,7 +143,7 @@ impl Graph {
 
 /// Maps an error to a fault. Removes the token, which some errors repeat.
 fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], token: &Secret) -> Fault {
-    let Trouble { code, message, error_data } =
+    let ApiError { code, message, error_data } =
         serde_json::from_slice::<Refusal>(body).map(|refusal| refusal.error).unwrap_or_default();
     let said = error_data.and_then(|data| data.details).unwrap_or(message).replace(token.reveal(), "…");
     let reason = format!("{said} (HTTP {}, code {code})", status.as_u16());

@@ -69,8 +69,8 @@ impl World {
 
     /// Stored updates of a user.
     async fn updates(&self, person: &str) -> Vec<Update> {
-        let kept = self.ledger.open_updates(&updates::place(person)).await.unwrap();
-        kept.into_iter().map(|kept| kept.update).collect()
+        let pending = self.ledger.open_updates(&updates::place(person)).await.unwrap();
+        pending.into_iter().map(|pending| pending.update).collect()
     }
 
     /// Waits until the service has seen `count` acknowledged updates.

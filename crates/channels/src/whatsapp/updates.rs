@@ -39,6 +39,7 @@ fn update(message: &Message, contacts: &[Contact]) -> Option<Update> {
     Some(Update {
         id: message.id.clone(),
         alias: None,
+        quoted: None,
         place: place(person),
         sender: Sender { id: person.clone(), name: name(person, contacts) },
         is_direct: true,
@@ -73,11 +74,11 @@ fn content(message: &Message) -> Option<Content> {
 }
 
 fn said(text: String) -> Content {
-    Content::Said { text, files: Vec::new() }
+    Content::Message { text, files: Vec::new() }
 }
 
 fn tapped(token: String) -> Content {
-    Content::Tapped { token, receipt: None }
+    Content::Tap { token, receipt: None }
 }
 
 fn file(message: &Message) -> Option<Content> {
@@ -88,7 +89,7 @@ fn file(message: &Message) -> Option<Content> {
     let name = media.filename.filter(|name| !name.trim().is_empty());
     let name = name.unwrap_or_else(|| format!("{}.{}", message.kind, extension(&mime)));
     let file = Attachment { reference: media.id, name, mime, size: None };
-    Some(Content::Said { text: media.caption.unwrap_or_default(), files: vec![file] })
+    Some(Content::Message { text: media.caption.unwrap_or_default(), files: vec![file] })
 }
 
 /// The file extension for a media type.
@@ -141,7 +142,7 @@ mod tests {
 
     fn words(kind: &str, content: &Value) -> String {
         match content_of(kind, content) {
-            Some(Content::Said { text, files }) if files.is_empty() => text,
+            Some(Content::Message { text, files }) if files.is_empty() => text,
             other => panic!("{other:?}"),
         }
     }
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn a_file_has_a_name_and_a_kind() {
         let file = |kind: &str, content: Value| match content_of(kind, &content) {
-            Some(Content::Said { files, .. }) => (files[0].name.clone(), files[0].mime.clone()),
+            Some(Content::Message { files, .. }) => (files[0].name.clone(), files[0].mime.clone()),
             other => panic!("{other:?}"),
         };
         let named = |name: &str, mime: &str| (name.to_owned(), mime.to_owned());

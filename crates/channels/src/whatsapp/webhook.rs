@@ -96,15 +96,15 @@ async fn attend(status: &Status, inbox: &Inbox) -> Result<bool, ledger::Error> {
     if status.became != "failed" {
         return Ok(true);
     }
-    for trouble in &status.errors {
+    for error in &status.errors {
         tracing::warn!(
             message = status.id,
-            code = trouble.code,
+            code = error.code,
             "WhatsApp did not deliver a message: {}",
-            trouble.message
+            error.message
         );
     }
-    let is_too_late = status.errors.iter().any(|trouble| trouble.code == graph::TOO_LATE);
+    let is_too_late = status.errors.iter().any(|error| error.code == graph::TOO_LATE);
     match status.recipient_id.as_ref().or(status.recipient_user_id.as_ref()) {
         Some(person) if is_too_late => {
             inbox.unseen(&place(person), &Sent(status.id.clone()), status.timestamp).await

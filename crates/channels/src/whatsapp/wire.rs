@@ -86,12 +86,12 @@ pub(super) struct Status {
     pub(super) recipient_id: Option<String>,
     pub(super) recipient_user_id: Option<String>,
     #[serde(default, deserialize_with = "readable")]
-    pub(super) errors: Vec<Trouble>,
+    pub(super) errors: Vec<ApiError>,
 }
 
 /// An error, in webhooks and in answers.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Trouble {
+pub(super) struct ApiError {
     #[serde(default)]
     pub(super) code: i64,
     #[serde(default)]

@@ -11,7 +11,7 @@ const TARGET: usize = 600;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision<'a> {
     /// A user answered.
-    Said {
+    Answered {
         /// Name of the user.
         by: &'a str,
         answer: &'a str,
@@ -33,7 +33,7 @@ pub(crate) fn permission(
     child: Option<&str>,
     has_buttons: bool,
 ) -> String {
-    let mut lines = vec![format!("🔐 **The agent asks for permission: {}**", request.permission)];
+    let mut lines = vec![format!("🔐 **{}**", headline(&request.permission))];
     let target = target(request);
     if !target.is_empty() {
         lines.push(code(&clip(&target, TARGET)));
@@ -45,8 +45,22 @@ pub(crate) fn permission(
         lines.push(format!("“Always” would allow {} from now on.", always.join(", ")));
     }
     let how = if has_buttons { "Choose, or write" } else { "Write" };
-    lines.push(format!("\n{how} 1 (once), 2 (always) or 3 (deny)."));
+    lines.push(format!(
+        "\n{how} 1 (once), 2 (always) or 3 (deny). Other words deny it and tell the agent why."
+    ));
     lines.join("\n")
+}
+
+fn headline(permission: &str) -> String {
+    match permission {
+        "bash" => "The agent wants to run a command:".to_owned(),
+        "edit" => "The agent wants to change a file:".to_owned(),
+        "read" => "The agent wants to read a file:".to_owned(),
+        "webfetch" => "The agent wants to fetch a page:".to_owned(),
+        "external_directory" => "The agent wants to leave the project's directory:".to_owned(),
+        "doom_loop" => "The agent repeats the same call. Let it go on?".to_owned(),
+        permission => format!("The agent asks for permission: {permission}"),
+    }
 }
 
 fn asked_by(child: &str) -> String {
@@ -68,7 +82,7 @@ pub(crate) fn permission_outcome(request: &PermissionRequest, decision: Decision
     let about = if target.is_empty() { String::new() } else { format!(" {}", code(&target)) };
     let about = format!("{}{about}", request.permission);
     match decision {
-        Decision::Said { by, answer } => format!("🔐 {about}: {answer} ({by})."),
+        Decision::Answered { by, answer } => format!("🔐 {about}: {answer} ({by})."),
         Decision::Dismissed { by } => format!("🔐 {about}: denied ({by})."),
         Decision::Elsewhere => format!("🔐 {about}: no longer needs an answer."),
         Decision::Expired => format!("🔐 {about}: denied, because no answer came in time."),
@@ -138,7 +152,7 @@ pub(crate) fn question_outcome(request: &QuestionRequest, index: usize, decision
     let question = request.questions.get(index).map(|question| excerpt(&question.question, 200));
     let question = question.unwrap_or_default();
     match decision {
-        Decision::Said { by, answer } => format!("❓ {question}\n✅ {answer} ({by})"),
+        Decision::Answered { by, answer } => format!("❓ {question}\n✅ {answer} ({by})"),
         Decision::Dismissed { by } => format!("❓ {question}\nDismissed ({by})."),
         Decision::Elsewhere => format!("❓ {question}\nNo longer needs an answer."),
         Decision::Expired => format!("❓ {question}\nDismissed, because no answer came in time."),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::streaming::{Ending, Outcome};
-use protocol::{EndReason, MessageError};
+use protocol::{EndReason, MessageError, continuation::StopReason};
 
 use super::lasting;
 
@@ -20,9 +20,10 @@ pub(crate) fn outcome(outcome: &Outcome, timeout: Duration) -> String {
 
 fn note(outcome: &Outcome, timeout: Duration) -> Option<String> {
     Some(match &outcome.ending {
-        Ending::Complete | Ending::Ended(EndReason::Completed) => {
-            format!("📋 {}", outcome.left?.describe())
+        Ending::Complete | Ending::Ended(EndReason::Completed) if outcome.is_cut_off => {
+            "(The answer was cut off: the model's output limit was reached. Write “go on”.)".to_owned()
         }
+        Ending::Complete | Ending::Ended(EndReason::Completed) => format!("📋 {}", left(outcome.left?)),
         Ending::Ended(EndReason::Aborted) => "Stopped.".to_owned(),
         Ending::Ended(EndReason::Blocked) => "Stopped, because what it needs was refused.".to_owned(),
         Ending::Ended(EndReason::Budget) => "Stopped, because the budget is used up.".to_owned(),
@@ -41,6 +42,28 @@ fn note(outcome: &Outcome, timeout: Duration) -> Option<String> {
                 .to_owned()
         }
     })
+}
+
+/// Says that todos are left, and why the agent does not go on.
+fn left(reason: StopReason) -> String {
+    let why = match reason {
+        StopReason::Abort => "it was aborted",
+        StopReason::Stop => "another client stopped it",
+        StopReason::Prompt => "there is a new message",
+        StopReason::Blocked => "one of them waits for you",
+        StopReason::Waiting => "a request waits for you",
+        StopReason::Refused => "a request was refused",
+        StopReason::Error => "an error occurred",
+        StopReason::Budget => "the budget is used up",
+        StopReason::Rounds => "it has gone on as often as it may",
+        StopReason::Stagnant => "nothing moved on",
+        StopReason::Tokens => "it has used as many tokens as it may",
+        StopReason::Minutes => "it has worked as long as it may",
+        StopReason::Silent => "the agent had nothing to say",
+        StopReason::Unfinished => "the answer was cut short",
+        StopReason::Unknown => return "Some todos are still open.".to_owned(),
+    };
+    format!("Some todos are still open. The agent stopped because {why}.")
 }
 
 fn failed(error: &MessageError) -> String {

@@ -24,7 +24,7 @@ pub(crate) struct Situation<'a> {
     pub(crate) asks: usize,
     pub(crate) session: Option<&'a Session>,
     /// The reason why the session could not be read.
-    pub(crate) trouble: Option<&'a str>,
+    pub(crate) problem: Option<&'a str>,
     /// Model chosen in this place.
     pub(crate) model: Option<&'a ModelRef>,
     /// Agent chosen in this place.
@@ -50,9 +50,9 @@ pub(crate) fn status(situation: &Situation<'_>) -> String {
     lines.extend(situation.todos.map(|(done, all)| format!("Todos: {done} of {all} done")));
     lines.extend(counted(situation.waiting, "message is queued", "messages are queued"));
     lines.extend(counted(situation.asks, "request waits for an answer", "requests wait for an answer"));
-    lines.push(match (situation.session, situation.trouble) {
+    lines.push(match (situation.session, situation.problem) {
         (Some(it), _) => format!("Session: {} ({})", excerpt(&it.title, 60), code(it.id.as_str())),
-        (None, Some(trouble)) => trouble.to_owned(),
+        (None, Some(problem)) => problem.to_owned(),
         (None, None) => "Session: none yet; the first message begins one".to_owned(),
     });
     let used = situation.session.and_then(|session| session.model.as_ref());

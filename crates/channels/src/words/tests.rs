@@ -58,7 +58,7 @@ fn a_question_reads_like_this() {
 fn a_permission_shows_target_directory_and_subagent() {
     let request = permission_of(&json!({ "command": "git push\n--force" }), &["git push *"]);
     insta::assert_snapshot!(permission(&request, Some("/home/ada/project"), Some("Release"), true), @r"
-    🔐 **The agent asks for permission: bash**
+    🔐 **The agent wants to run a command:**
     ```
     git push
     --force
@@ -67,7 +67,7 @@ fn a_permission_shows_target_directory_and_subagent() {
     asked by the subagent “Release”
     “Always” would allow `git *` from now on.
 
-    Choose, or write 1 (once), 2 (always) or 3 (deny).
+    Choose, or write 1 (once), 2 (always) or 3 (deny). Other words deny it and tell the agent why.
     ");
     let request = permission_of(&json!({}), &["src/`odd`.rs"]);
     assert!(permission(&request, None, None, false).contains("\n`` src/`odd`.rs ``\n"));
@@ -78,14 +78,14 @@ fn a_permission_shows_target_directory_and_subagent() {
 #[test]
 fn the_outcome_of_a_request_is_short() {
     let request = permission_of(&json!({ "command": "git push" }), &[]);
-    let said = Decision::Said { by: "Ada", answer: "allowed once" };
+    let said = Decision::Answered { by: "Ada", answer: "allowed once" };
     assert_eq!(permission_outcome(&request, said), "🔐 bash `git push`: allowed once (Ada).");
     assert_eq!(
         permission_outcome(&request, Decision::Elsewhere),
         "🔐 bash `git push`: no longer needs an answer."
     );
     let request = question_of(&json!([{ "question": "Which?", "header": "", "options": [] }]));
-    let said = Decision::Said { by: "Ada", answer: "Blue" };
+    let said = Decision::Answered { by: "Ada", answer: "Blue" };
     assert_eq!(question_outcome(&request, 0, said), "❓ Which?\n✅ Blue (Ada)");
 }
 
@@ -109,7 +109,13 @@ fn every_ending_has_its_words() {
         Ending::Lost("reset".to_owned()),
     ];
     let timeout = Duration::from_mins(5);
-    let ended = |text: &str, ending| Outcome { text: text.to_owned(), steps: 1, ending, left: None };
+    let ended = |text: &str, ending| Outcome {
+        text: text.to_owned(),
+        steps: 1,
+        ending,
+        is_cut_off: false,
+        left: None,
+    };
     let lines = endings.map(|ending| outcome(&ended(" ", ending), timeout));
     insta::assert_snapshot!(lines.join("\n"), @r"
     (empty response)
@@ -127,7 +133,15 @@ fn every_ending_has_its_words() {
     let half = ended("Half.", Ending::Ended(EndReason::Aborted));
     assert_eq!(outcome(&half, timeout), "Half.\n\nStopped.");
     let unfinished = Outcome { left: Some(StopReason::Stagnant), ..ended("Half.", Ending::Complete) };
-    assert_eq!(outcome(&unfinished, timeout), "Half.\n\n📋 todos are left: it made no progress");
+    assert_eq!(
+        outcome(&unfinished, timeout),
+        "Half.\n\n📋 Some todos are still open. The agent stopped because nothing moved on."
+    );
+    let cut_off = Outcome { is_cut_off: true, ..ended("In the mid", Ending::Complete) };
+    assert_eq!(
+        outcome(&cut_off, timeout),
+        "In the mid\n\n(The answer was cut off: the model's output limit was reached. Write “go on”.)"
+    );
 }
 
 #[test]

@@ -98,7 +98,7 @@ async fn messages_buttons_and_commands_come_by_signed_calls() {
     let sent = room.slack.send(&update.place, &post).await.unwrap();
     room.fake.tap(Tap { message: sent.0, label: "Once".to_owned(), from: "U1".to_owned(), ..Tap::default() });
     let tap = room.next().await;
-    assert_eq!(tap.content, Content::Tapped { token: "token-1".to_owned(), receipt: None });
+    assert_eq!(tap.content, Content::Tap { token: "token-1".to_owned(), receipt: None });
     room.say("D1", None, "/baton a & b");
     assert_eq!(said(&room.next().await), "a & b");
     room.is_fine();

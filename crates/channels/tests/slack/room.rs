@@ -103,7 +103,7 @@ impl Room {
 /// The text of an update.
 pub(crate) fn said(update: &Update) -> &str {
     match &update.content {
-        Content::Said { text, .. } => text,
+        Content::Message { text, .. } => text,
         other => panic!("{other:?}"),
     }
 }

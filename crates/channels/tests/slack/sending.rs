@@ -134,8 +134,8 @@ async fn the_status_is_shown_in_the_thread_or_below_the_message() {
         (room.fake.status("D1", &message).as_str(), room.fake.status("D1", &later).as_str()),
         ("", "is reading…")
     );
-    room.slack.rest(&thread).await.unwrap();
-    room.slack.rest(&chat).await.unwrap();
+    room.slack.stop_typing(&thread).await.unwrap();
+    room.slack.stop_typing(&chat).await.unwrap();
     assert_eq!(
         (room.fake.status("C1", &root), room.fake.status("D1", &later)),
         (String::new(), String::new())
@@ -150,6 +150,6 @@ async fn a_server_without_statuses_is_asked_once() {
     for _ in 0..3 {
         room.slack.typing(&place("D1", None), Some("1.0"), "is thinking…").await.unwrap();
     }
-    room.slack.rest(&place("D1", None)).await.unwrap();
+    room.slack.stop_typing(&place("D1", None)).await.unwrap();
     assert_eq!(room.fake.stage().state().calls[method], 1);
 }

@@ -132,13 +132,13 @@ async fn buttons_commands_and_slacks_own_stop_arrive() {
     });
     let tap = room.next().await;
     assert_eq!((tap.place, tap.sender.id.as_str()), (thread.clone(), "U2"));
-    assert_eq!(tap.content, Content::Tapped { token: "token-1".to_owned(), receipt: None });
+    assert_eq!(tap.content, Content::Tap { token: "token-1".to_owned(), receipt: None });
     room.say("C1", None, "/baton what is new?");
     let command = room.next().await;
     assert_eq!((command.place.clone(), said(&command)), (place("C1", None), "what is new?"));
     room.fake.stop("C1", Some(&ts));
     // The newest update in the thread is the stop.
-    assert_eq!(room.next().await.content, Content::Stopped);
+    assert_eq!(room.next().await.content, Content::Stop);
     let names: BTreeSet<String> = [&thread, &command.place].iter().map(ToString::to_string).collect();
     assert_eq!(names.len(), 2);
     room.is_fine();
@@ -152,7 +152,7 @@ async fn a_stop_below_a_direct_message_is_for_the_chat() {
     room.slack.typing(&chat, Some(&ts), "is working…").await.unwrap();
     room.fake.stop("D1", Some(&ts));
     let stop = room.next().await;
-    assert_eq!((stop.content, stop.place), (Content::Stopped, chat));
+    assert_eq!((stop.content, stop.place), (Content::Stop, chat));
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn files_are_fetched_with_the_token_and_only_from_slack() {
     let file =
         GivenFile { name: "a.txt".to_owned(), mime: "text/plain".to_owned(), base64: "aGVsbG8=".to_owned() };
     room.fake.say(Said { chat: "D1".to_owned(), from: "U1".to_owned(), file: Some(file), ..Said::default() });
-    let Content::Said { mut files, .. } = room.next().await.content else { panic!() };
+    let Content::Message { mut files, .. } = room.next().await.content else { panic!() };
     let mut file = files.pop().unwrap();
     assert_eq!((file.name.as_str(), file.mime.as_str(), file.size), ("a.txt", "text/plain", Some(5)));
     assert_eq!(room.slack.download(&file, 5).await.unwrap(), "hello");

@@ -190,7 +190,7 @@ async fn unpair(places: &Places, options: &Unpair) -> Result<Exit, Failure> {
 async fn aside(places: &Places) -> Result<Exit, Failure> {
     for kept in visit(&places.data)?.aside().await.map_err(|error| broken(&error))? {
         let said = match kept.update.content {
-            channels::Content::Said { text, .. } => text,
+            channels::Content::Message { text, .. } => text,
             _ => String::new(),
         };
         let line = serde_json::json!({

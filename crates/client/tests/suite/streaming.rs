@@ -225,7 +225,13 @@ async fn an_answer_is_its_words_in_order() {
     scene.part(&text("prt_3", "msg_7", "Done."));
     assert_eq!(scene.next().await, Progress::Text("Hello\n\nDone.".into()));
     scene.status(&json!({ "type": "idle" }));
-    let expected = Outcome { text: "Hello\n\nDone.".into(), steps: 2, ending: Ending::Complete, left: None };
+    let expected = Outcome {
+        text: "Hello\n\nDone.".into(),
+        steps: 2,
+        ending: Ending::Complete,
+        is_cut_off: false,
+        left: None,
+    };
     assert_eq!(scene.next().await, Progress::Done(expected));
     assert_eq!(scene.prompt.next().await, None);
 }
@@ -298,6 +304,62 @@ async fn silence_leads_to_a_heartbeat() {
 }
 
 #[tokio::test]
+async fn text_that_the_user_does_not_see_delays_no_heartbeat() {
+    let pace = Pace { heartbeat: Duration::from_secs(10), shows_text: false, ..Pace::default() };
+    let mut scene = Scene::new(pace).await;
+    tokio::time::pause();
+    let begun = tokio::time::Instant::now();
+    scene.busy();
+    scene.step("msg_6");
+    scene.part(&text("prt_2", "msg_6", "One"));
+    assert_eq!(scene.next().await, Progress::Text("One".into()));
+    tokio::time::advance(Duration::from_secs(6)).await;
+    scene.delta("msg_6", "prt_2", " two");
+    assert_eq!(scene.next().await, Progress::Text("One two".into()));
+    assert_eq!(scene.next().await, Progress::Heartbeat);
+    assert!(begun.elapsed() < Duration::from_secs(11), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn there_is_no_heartbeat_while_a_request_is_open() {
+    let mut scene = Scene::new(Pace { heartbeat: Duration::from_secs(10), ..Pace::default() }).await;
+    scene.busy();
+    scene.say("permission.asked", &permission("ses_1"));
+    assert!(matches!(scene.next().await, Progress::Asked(_)));
+    tokio::time::pause();
+    let waited = tokio::time::timeout(Duration::from_mins(5), scene.next()).await;
+    assert!(waited.is_err(), "{waited:?}");
+    let replied = json!({ "sessionID": "ses_1", "requestID": permission("ses_1")["id"], "reply": "once" });
+    scene.say("permission.replied", &replied);
+    assert!(matches!(scene.next().await, Progress::Settled { .. }));
+    assert_eq!(scene.next().await, Progress::Heartbeat);
+}
+
+#[tokio::test]
+async fn an_answer_cut_off_by_the_models_limit_is_marked() {
+    let mut scene = Scene::new(Pace::default()).await;
+    scene.busy();
+    let mut info = step("msg_6", PROMPT);
+    info["finish"] = "length".into();
+    scene.say("message.updated", &json!({ "sessionID": "ses_1", "info": info }));
+    scene.part(&text("prt_2", "msg_6", "In the mid"));
+    scene.status(&json!({ "type": "idle" }));
+    let outcome = scene.outcome().await;
+    assert!(outcome.is_cut_off && outcome.ending == Ending::Complete, "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_turn_that_a_killed_server_left_behind_is_interrupted() {
+    let facts = known();
+    let mut info = step("msg_6", PROMPT);
+    info["error"] = serde_json::to_value(protocol::MessageError::interrupted()).unwrap();
+    let answer = json!({ "info": info, "parts": [text("prt_1", "msg_6", "Half")] });
+    facts.set("GET /session/ses_1/message", json!([{ "info": user(), "parts": [] }, answer]));
+    let mut scene = Scene::taken_up(facts).await;
+    assert_eq!(scene.outcome().await.ending, Ending::Ended(EndReason::Interrupted));
+}
+
+#[tokio::test]
 async fn a_turn_that_takes_too_long_is_aborted() {
     let mut scene = Scene::new(Pace { timeout: Duration::from_millis(20), ..Pace::default() }).await;
     scene.busy();
@@ -315,9 +377,8 @@ async fn waiting_for_an_answer_does_not_count_as_time() {
     scene.busy();
     scene.say("permission.asked", &permission("ses_1"));
     assert!(matches!(scene.next().await, Progress::Asked(Request::Permission(_))));
-    for _ in 0..5 {
-        assert_eq!(scene.next().await, Progress::Heartbeat);
-    }
+    let waited = tokio::time::timeout(Duration::from_mins(5), scene.next()).await;
+    assert!(waited.is_err(), "{waited:?}");
     scene.say("permission.replied", &json!({ "sessionID": "ses_1", "requestID": "per_1", "reply": "once" }));
     assert_eq!(scene.next().await, Progress::Settled { id: "per_1".into() });
     tokio::time::resume();

@@ -229,7 +229,7 @@ impl Actor {
             }
             Command::Reconsider => self.reconsider().await,
             Command::Update(patch, reply) => {
-                let _ = reply.send(self.update(patch).await);
+                let _ = reply.send(self.update(*patch).await);
                 self.reconsider_countdown().await;
             }
             Command::Continuation(action, reply) => {

@@ -32,7 +32,7 @@ pub(crate) enum Command {
     /// Approvals were added: look for open permissions that they settle.
     Reconsider,
     /// Change the session.
-    Update(SessionPatch, oneshot::Sender<Result<Session, Error>>),
+    Update(Box<SessionPatch>, oneshot::Sender<Result<Session, Error>>),
     /// Stop or resume continuations.
     Continuation(ContinuationAction, oneshot::Sender<Result<Session, Error>>),
     /// Change a message or part.

@@ -18,7 +18,7 @@ impl Sessions {
             let session = self.get(id).await?;
             self.check_names(&Session { agent, model, ..session }).await?;
         }
-        self.ask(id, |reply| Command::Update(patch, reply)).await?
+        self.ask(id, |reply| Command::Update(Box::new(patch), reply)).await?
     }
 
     /// Stops continuations until the user's next prompt, or allows them again.

@@ -66,8 +66,9 @@ fn shown(message: &MessageWithParts) -> Option<EndReason> {
     let Message::Assistant(answer) = &message.info else { return None };
     Some(match &answer.error {
         None => EndReason::Completed,
-        Some(MessageError::Aborted { .. }) => EndReason::Aborted,
+        // An interrupted turn has the wire's error of an aborted one, so it is recognised first.
         Some(error) if *error == MessageError::interrupted() => EndReason::Interrupted,
+        Some(MessageError::Aborted { .. }) => EndReason::Aborted,
         Some(_) => EndReason::Error,
     })
 }

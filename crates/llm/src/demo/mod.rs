@@ -38,7 +38,7 @@
 //! | `text`, `reasoning` | `text`; `words` per delta (1), `delay_ms` before each delta (0), `repeat` the text (1) |
 //! | `tool` | `name`, and `input` (any JSON) or `raw` (the argument text itself, which need not be JSON) |
 //! | `wait` | `ms` |
-//! | `stall` | sends nothing more; `times` |
+//! | `stall` | sends nothing more until the stream's timeout; `times` |
 //! | `drop` | loses the connection; `times` |
 //! | `error` | reports an error in the stream; `message`, `code`, `times` |
 //! | `http` | refuses the call (first in its step); `status`, `headers`, `body`, `times` |
@@ -72,7 +72,7 @@ use futures::future::{self, BoxFuture, FutureExt};
 pub use scenario::{Action, ParseError, Scenario, Scenarios, Step, Talk};
 
 use crate::catalogue::{self, Limit};
-use crate::{Error, EventStream, Model, Purpose, Request};
+use crate::{Deadlines, Error, EventStream, Model, Purpose, Request};
 
 pub const PROVIDER: &str = "demo";
 
@@ -89,6 +89,7 @@ pub const OUTPUT: u64 = 8_192;
 pub struct Demo {
     scenarios: Arc<Scenarios>,
     about: Arc<catalogue::Model>,
+    deadlines: Deadlines,
 }
 
 impl Demo {
@@ -96,7 +97,13 @@ impl Demo {
     pub fn new(scenarios: Scenarios) -> Self {
         let mut about = catalogue::Model::named(PROVIDER);
         about.limit = Limit { context: CONTEXT, input: None, output: OUTPUT };
-        Self { scenarios: Arc::new(scenarios), about: Arc::new(about) }
+        Self { scenarios: Arc::new(scenarios), about: Arc::new(about), deadlines: Deadlines::default() }
+    }
+
+    /// The same model, which gives up a stalled stream after these deadlines.
+    #[must_use]
+    pub fn with_deadlines(self, deadlines: Deadlines) -> Self {
+        Self { deadlines, ..self }
     }
 
     /// A model with the built-in scenarios. Fails only if the file compiled into the program is invalid.
@@ -112,20 +119,21 @@ impl Demo {
     }
 
     fn begin(&self, request: &Request) -> Result<EventStream, Error> {
+        let script = |step: &[Action], tuning| play::script(step, request, tuning, self.deadlines);
         let cues = match request.purpose {
-            Purpose::Title => play::script(&side::title(request), request, choice::Tuning::default())?,
-            Purpose::Compaction => play::script(&side::summary(request), request, choice::Tuning::default())?,
+            Purpose::Title => script(&side::title(request), choice::Tuning::default())?,
+            Purpose::Compaction => script(&side::summary(request), choice::Tuning::default())?,
             Purpose::Turn => {
                 let choice = choice::Choice::of(request);
                 if choice.name == BATON {
-                    play::script(&baton::answer(request), request, choice.tuning)?
+                    script(&baton::answer(request), choice.tuning)?
                 } else {
                     let scenario = self
                         .scenarios
                         .get(&choice.name)
                         .ok_or_else(|| Error::UnknownModel(format!("{PROVIDER}/{}", choice.name)))?;
                     let step = scenario.step(choice::step_number(request), side::is_summarised(request));
-                    play::script(step, request, choice.tuning)?
+                    script(step, choice.tuning)?
                 }
             }
         };

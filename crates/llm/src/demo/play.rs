@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::choice::Tuning;
 use super::scenario::{Action, Talk};
 use crate::{
-    AssistantContent, Error, EventStream, Headers, Message, ModelEvent, Request, Usage, UserContent,
-    complaint,
+    AssistantContent, Deadline, Deadlines, Error, EventStream, Headers, Message, ModelEvent, Request, Usage,
+    UserContent, complaint,
 };
 
 /// One item of a stream.
@@ -19,15 +19,19 @@ pub(super) enum Cue {
     Say(ModelEvent),
     Wait(Duration),
     Fail(Error),
-    Silence,
 }
 
-/// Converts actions to cues. Fails when the call itself is refused.
-pub(super) fn script(actions: &[Action], request: &Request, tuning: Tuning) -> Result<Vec<Cue>, Error> {
-    let mut script = Script::new(request, tuning);
+/// Turns actions into cues. Fails when the call itself is refused.
+pub(super) fn script(
+    actions: &[Action],
+    request: &Request,
+    tuning: Tuning,
+    deadlines: Deadlines,
+) -> Result<Vec<Cue>, Error> {
+    let mut script = Script::new(request, tuning, deadlines);
     for action in actions {
         script.perform(action)?;
-        if matches!(script.cues.last(), Some(Cue::Fail(_) | Cue::Silence)) {
+        if matches!(script.cues.last(), Some(Cue::Fail(_))) {
             break;
         }
     }
@@ -42,7 +46,6 @@ pub(super) fn stream(cues: Vec<Cue>) -> EventStream {
                 Cue::Say(event) => return Some((Ok(event), cues)),
                 Cue::Wait(time) => tokio::time::sleep(time).await,
                 Cue::Fail(error) => return Some((Err(error), VecDeque::new())),
-                Cue::Silence => std::future::pending().await,
             }
         }
     })
@@ -65,6 +68,7 @@ enum Kind {
 struct Script<'a> {
     request: &'a Request,
     tuning: Tuning,
+    deadlines: Deadlines,
     cues: Vec<Cue>,
     /// The open block. Any following action closes it, unless it continues or cuts it.
     open: Option<Block>,
@@ -75,8 +79,18 @@ struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    fn new(request: &'a Request, tuning: Tuning) -> Self {
-        Self { request, tuning, cues: Vec::new(), open: None, blocks: 0, calls: 0, spoken: 0, thought: 0 }
+    fn new(request: &'a Request, tuning: Tuning, deadlines: Deadlines) -> Self {
+        Self {
+            request,
+            tuning,
+            deadlines,
+            cues: Vec::new(),
+            open: None,
+            blocks: 0,
+            calls: 0,
+            spoken: 0,
+            thought: 0,
+        }
     }
 
     fn say(&mut self, event: ModelEvent) {
@@ -93,7 +107,7 @@ impl<'a> Script<'a> {
             Action::Reasoning(talk) => self.talk(Kind::Reasoning, talk),
             Action::Tool { name, input, raw } => self.tool(name, input.as_ref(), raw.as_deref()),
             Action::Wait { ms } => self.cues.push(Cue::Wait(Duration::from_millis(*ms))),
-            Action::Stall { times } if self.happens(*times) => self.cues.push(Cue::Silence),
+            Action::Stall { times } if self.happens(*times) => self.stall(),
             Action::Drop { times } if self.happens(*times) => self.cues.push(Cue::Fail(Error::Dropped)),
             Action::Error { message, code, times } if self.happens(*times) => {
                 self.cues.push(Cue::Fail(Error::InStream { code: code.clone(), message: message.clone() }));
@@ -111,7 +125,18 @@ impl<'a> Script<'a> {
         Ok(())
     }
 
-    /// Adds text to the open block if it is of the same kind, else to a new one.
+    /// Stays silent until the deadline of a real provider's stream would pass.
+    fn stall(&mut self) {
+        let has_spoken = self.cues.iter().any(|cue| matches!(cue, Cue::Say(_)));
+        let (deadline, after) = if has_spoken {
+            (Deadline::NextChunk, self.deadlines.next_chunk)
+        } else {
+            (Deadline::FirstChunk, self.deadlines.first_chunk)
+        };
+        self.cues.extend([Cue::Wait(after), Cue::Fail(Error::Stalled { deadline, after })]);
+    }
+
+    /// Says words in the open block if it is of the same kind, else in a new one.
     fn talk(&mut self, kind: Kind, talk: &Talk) {
         let id = match self.open.take() {
             Some(block) if block.kind == kind => block.id,

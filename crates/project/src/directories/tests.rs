@@ -4,3 +4,4 @@ mod cache;
 mod harness;
 mod providers;
 mod trusted;
+mod turns;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use engine::ports::Page;
 use llm::{Error, Finish, Purpose};
-use protocol::config::Compaction;
 use protocol::message::ModelRef;
 use protocol::part::FilePart;
 use protocol::prompt::{Delivery, PartInput, PartInputBody, PromptInput};
@@ -14,14 +13,14 @@ use serde_json::json;
 
 use super::harness::{Harness, Responder};
 use super::scripted_model::{Reply, ScriptedModel, short};
-use crate::native::Options;
+use crate::native::{CompactionOptions, Options};
 
-fn options(compaction: Compaction) -> Options {
+fn options(compaction: CompactionOptions) -> Options {
     Options { compaction, ..Options::default() }
 }
 
 async fn harness(model: &ScriptedModel) -> Harness {
-    Harness::with_model(Arc::new(model.clone()), options(Compaction::default())).await
+    Harness::with_model(Arc::new(model.clone()), options(CompactionOptions::default())).await
 }
 
 fn list(id: &str) -> Reply {
@@ -186,7 +185,7 @@ async fn a_step_that_fits_again_starts_the_count_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn without_automatic_compaction_the_turn_ends_with_the_error() {
-    let off = Compaction { auto: Some(false), ..Compaction::default() };
+    let off = CompactionOptions { auto: false, ..CompactionOptions::default() };
     let model = ScriptedModel::new([list("c1").using(90_000, 1), Reply::overflow()]);
     let mut harness = Harness::with_model(Arc::new(model.clone()), options(off)).await;
     let session = harness.turn("small", Responder::AllowOnce).await;
@@ -345,7 +344,7 @@ async fn an_abort_in_a_summary_leaves_the_conversation_as_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn old_output_is_dropped_from_view_if_that_is_wanted() {
-    let prune = Compaction { prune: Some(true), ..Compaction::default() };
+    let prune = CompactionOptions { prune: true, ..CompactionOptions::default() };
     let model =
         ScriptedModel::new([Reply::call("c1", "read", json!({ "filePath": "big" })), Reply::text("Read.")]);
     let mut harness = Harness::with_model(Arc::new(model.clone()), options(prune)).await;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::harness::{Harness, Responder};
 use super::scripted_model::{Reply, ScriptedModel};
-use crate::native::{Options, limits};
+use crate::native::Options;
 
 async fn timed(scenario: &str) -> (Harness, protocol::Session, Duration) {
     let mut harness = Harness::new().await;
@@ -46,10 +46,11 @@ async fn a_retry_delay_of_a_day_ends_the_turn() {
 async fn a_silent_provider_is_noticed() {
     let (harness, session, took) = timed("stall_once").await;
     assert_eq!(harness.end(&session), EndReason::Completed);
-    assert_eq!(took.as_secs(), limits::FIRST_CHUNK.as_secs() + 2);
+    let deadlines = llm::Deadlines::default();
+    assert_eq!(took.as_secs(), deadlines.first_chunk.as_secs() + 2);
     let (harness, session, took) = timed("stall").await;
     assert_eq!(harness.end(&session), EndReason::Error);
-    assert_eq!(took.as_secs(), 6 * limits::NEXT_CHUNK.as_secs() + 2 + 4 + 8 + 16 + 30);
+    assert_eq!(took.as_secs(), 6 * deadlines.next_chunk.as_secs() + 2 + 4 + 8 + 16 + 30);
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,10 +96,9 @@ async fn a_provider_in_trouble_is_called_six_times_at_most() {
 
 #[tokio::test(start_paused = true)]
 async fn the_number_of_retries_is_configurable() {
-    let limits = protocol::config::Limits { retries: Some(1), ..Default::default() };
     let model = ScriptedModel::new((0..20).map(|_| Reply::refused(llm::Error::Dropped)));
     let mut harness =
-        Harness::with_model(Arc::new(model.clone()), Options { limits, ..Options::default() }).await;
+        Harness::with_model(Arc::new(model.clone()), Options { retries: 1, ..Options::default() }).await;
     let session = harness.turn("any", Responder::AllowOnce).await;
     assert_eq!((harness.end(&session), model.conversations().len()), (EndReason::Error, 2));
 }

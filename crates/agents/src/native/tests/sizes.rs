@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use llm::Purpose;
-use protocol::config::Compaction;
 use protocol::message::ModelRef;
 use protocol::prompt::PromptInput;
 use protocol::{EndReason, EventBody, Message, Session};
 
 use super::harness::{Harness, Responder};
 use super::scripted_model::{Reply, ScriptedModel};
-use crate::native::{Options, size};
+use crate::native::{CompactionOptions, Options, size};
 
 /// The limit of the model `small`, 32,000 tokens, in bytes of an estimate that is off by two.
 const MOST_BYTES: u64 = 32_000 * 4 * 2;
@@ -75,7 +74,7 @@ async fn a_prompt_that_is_larger_than_the_context_is_not_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn without_summaries_a_conversation_that_cannot_fit_is_not_sent() {
-    let off = Compaction { auto: Some(false), ..Compaction::default() };
+    let off = CompactionOptions { auto: false, ..CompactionOptions::default() };
     let model = ScriptedModel::default();
     let options = Options { compaction: off, ..Options::default() };
     let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;

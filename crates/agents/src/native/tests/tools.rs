@@ -8,7 +8,7 @@ use protocol::{EndReason, EventBody, Message, Session, ToolState};
 use serde_json::{Value, json};
 
 use super::harness::{Harness, Responder};
-use crate::native::{Options, built_in};
+use crate::native::{Options, ToolOptions, built_in};
 
 /// A model that makes these calls, one per step, and then stops.
 pub(super) fn calling(calls: &[(&str, Value)]) -> Scenarios {
@@ -136,6 +136,18 @@ async fn a_command_that_takes_too_long_is_ended_and_the_model_told() {
         "{}",
         output(&tools[0])
     );
+}
+
+#[tokio::test]
+async fn the_configured_timeout_counts_for_a_command_without_one() {
+    let agents = built_in(&[Rule::new("bash", "*", Action::Allow)]);
+    let tools = ToolOptions { command: std::time::Duration::from_millis(300), ..ToolOptions::default() };
+    let calls = [("bash", json!({ "command": "echo up; sleep 60" }))];
+    let mut harness =
+        Harness::with_scenarios(calling(&calls), Options { agents, tools, ..Options::default() }).await;
+    let session = harness.turn("calls", Responder::Reject).await;
+    let tools = harness.tools(&session).await;
+    assert!(output(&tools[0]).contains("bash tool terminated"), "{}", output(&tools[0]));
 }
 
 #[tokio::test]

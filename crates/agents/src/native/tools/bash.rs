@@ -25,7 +25,10 @@ struct Input {
     workdir: Option<String>,
 }
 
-pub(super) struct Bash;
+pub(super) struct Bash {
+    /// Timeout of a command for which the model sets none.
+    pub(super) timeout: Duration,
+}
 
 impl Tool for Bash {
     fn name(&self) -> &'static str {
@@ -38,7 +41,7 @@ impl Tool for Bash {
              seconds unless timeout says otherwise. Use workdir rather than cd. The standard input is empty, so commands \
              cannot wait for input. Redirect the output of processes that you leave running in the background; otherwise \
              they end at their next line of output. To find, read and change files, use the tools for that.",
-            limits::COMMAND.as_secs()
+            self.timeout.as_secs_f64()
         )
     }
 
@@ -72,7 +75,7 @@ impl Tool for Bash {
             let (usual, confinement) = match call.caller {
                 Caller::User => (limits::MAX_COMMAND, Confinement::Configured),
                 Caller::Model | Caller::Template => {
-                    (limits::COMMAND, call.gate().command(&input.command, &directory).await?)
+                    (self.timeout, call.gate().command(&input.command, &directory).await?)
                 }
             };
             let deadline = input.timeout.map_or(usual, Duration::from_millis).min(limits::MAX_COMMAND);

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::ports::Tools;
 use workspace::files::Closed;
@@ -9,6 +10,7 @@ use workspace::output::{Limits, Shelf};
 use workspace::process::Support;
 
 use super::SandboxOptions;
+use crate::native::limits;
 
 /// The settings of the tools.
 #[derive(Debug, Clone)]
@@ -23,6 +25,8 @@ pub struct ToolOptions {
     pub closed: Closed,
     /// True if `webfetch` may connect to this machine and to private networks.
     pub private_addresses: bool,
+    /// Timeout of a command for which the model sets none; the default is [`COMMAND`](limits::COMMAND).
+    pub command: Duration,
     /// The sandbox of commands. If absent, commands have all rights of the user.
     pub sandbox: Option<SandboxOptions>,
     /// The kernel's support for restricting commands. If it cannot seal them, the built-in rules alone let no
@@ -50,6 +54,7 @@ impl Default for ToolOptions {
             skills: Vec::new(),
             closed: Closed::default(),
             private_addresses: false,
+            command: limits::COMMAND,
             sandbox: None,
             kernel: Support::probe(),
             plugins: None,

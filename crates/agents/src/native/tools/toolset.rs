@@ -108,7 +108,7 @@ impl Toolset {
         let rules = permissions.rules_for("skill");
         let usable = |skill: &&Skill| evaluate(rules.iter(), "skill", &skill.name) != Action::Deny;
         let skills = options.skills.iter().filter(usable).cloned().collect();
-        let mut tools = all(agents, skills);
+        let mut tools = all(agents, skills, options.command);
         let mut own: HashSet<String> = tools.iter().map(|tool| tool.name().to_owned()).collect();
         tools.extend(servers.tools().into_iter().filter(|tool| !own.contains(tool.name())));
         if let Some(plugins) = &options.plugins {
@@ -243,8 +243,9 @@ impl Toolset {
         line: &str,
     ) -> Result<Output, Failure> {
         let input = object(json!({ "command": line }));
-        let call = Call { caller, ..self.call(context, id, bash::Bash.name(), &input) };
-        run(&bash::Bash, &call).await
+        let bash = bash::Bash { timeout: context.options.command };
+        let call = Call { caller, ..self.call(context, id, bash.name(), &input) };
+        run(&bash, &call).await
     }
 
     async fn run_one(&self, prepared: &PreparedCall<'_>, context: &ToolContext<'_>) -> CallOutcome {

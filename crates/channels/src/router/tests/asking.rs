@@ -144,7 +144,7 @@ async fn a_permission_of_a_grandchild_reaches_the_user() {
     world.server.child(&prompt.session, "ses_c");
     world.server.child("ses_c", "ses_g");
     world.server.ask_permission("per_1", "ses_g", "cargo test");
-    let post = world.heard("The agent asks for permission: bash").await;
+    let post = world.heard("The agent wants to run a command:").await;
     for words in ["`cargo test`", "`/home/ada/project`", "Title of ses_g", "`cargo *`", "1 (once)"] {
         assert!(post.text.contains(words), "{words}: {}", post.text);
     }
@@ -155,19 +155,20 @@ async fn a_permission_of_a_grandchild_reaches_the_user() {
 }
 
 #[tokio::test]
-async fn a_permission_can_be_answered_in_words_and_other_words_are_a_prompt() {
+async fn other_words_deny_a_permission_and_reach_the_agent() {
     let mut world = World::new().await;
     let prompt = world.prompt("build").await;
     world.server.busy(&prompt.session);
     world.server.ask_permission("per_1", &prompt.session, "rm -rf build");
     world.heard("rm -rf build").await;
-    world.say("why is that needed?").await;
-    world.heard("Queued, 1 before it").await;
-    world.say("no").await;
+    world.say("no, clean it with cargo").await;
     let call = world.server.called("POST /permission/per_1/reply").await;
-    assert!(call.contains(r#""reply":"reject""#), "{call}");
-    world.server.answer(&prompt, "then not");
-    assert_eq!(world.server.prompt(1).await.text(), "why is that needed?");
+    assert!(call.contains(r#""reply":"reject""#) && call.contains("no, clean it with cargo"), "{call}");
+    world.heard("denied: “no, clean it with cargo” (Ada)").await;
+    world.server.answer(&prompt, "cleaned");
+    world.heard("cleaned").await;
+    assert_eq!(world.server.prompts().len(), 1, "the words are no prompt");
+    assert_eq!(world.chat.count(&place(), "Queued"), 0);
 }
 
 #[tokio::test]
@@ -203,7 +204,7 @@ async fn a_request_answered_elsewhere_is_closed_in_the_chat() {
     let post = world.heard("No longer needs an answer.").await;
     assert!(post.buttons.is_empty());
     world.say("2").await;
-    world.heard("Queued, 1 before it").await;
+    world.heard("Queued.").await;
     assert_eq!(world.server.calls("POST /question"), 0);
 }
 
@@ -236,7 +237,7 @@ async fn a_question_times_out_without_further_events() {
     world.pass(Duration::from_secs(20)).await;
     world.server.called("POST /question/que_1/reject").await;
     world.heard("Nobody answered within 20 s, so the request was dismissed.").await;
-    let post = world.heard("Dismissed, because nobody answered in time.").await;
+    let post = world.heard("Dismissed, because no answer came in time.").await;
     assert!(post.buttons.is_empty());
 }
 

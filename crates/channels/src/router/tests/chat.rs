@@ -27,7 +27,7 @@ pub(super) struct Line {
 struct Seen {
     lines: Vec<Line>,
     /// Hints that were shown to users who tapped a button.
-    understood: Vec<(String, Option<String>)>,
+    confirm_tap: Vec<(String, Option<String>)>,
     files: HashMap<String, Bytes>,
 }
 
@@ -107,7 +107,7 @@ impl Chat {
     pub(super) async fn until_understood(&self, receipt: &str) -> Option<String> {
         let told = || {
             let seen = self.seen.lock().unwrap();
-            seen.understood.iter().find(|(known, _)| known == receipt).map(|(_, words)| words.clone())
+            seen.confirm_tap.iter().find(|(known, _)| known == receipt).map(|(_, words)| words.clone())
         };
         self.wait(told).await.unwrap_or_else(|| panic!("the tap {receipt} was not confirmed"))
     }
@@ -169,8 +169,8 @@ impl Adapter for Chat {
         Box::pin(ready(Ok(())))
     }
 
-    fn understood<'a>(&'a self, receipt: &'a str, words: Option<&'a str>) -> Answer<'a, ()> {
-        self.change(|seen| seen.understood.push((receipt.to_owned(), words.map(str::to_owned))));
+    fn confirm_tap<'a>(&'a self, receipt: &'a str, words: Option<&'a str>) -> Answer<'a, ()> {
+        self.change(|seen| seen.confirm_tap.push((receipt.to_owned(), words.map(str::to_owned))));
         Box::pin(ready(Ok(())))
     }
 

@@ -18,7 +18,7 @@ async fn without_allowed_users_every_user_is_refused() {
     world.say("hello?").await;
     world.rest().await;
     assert_eq!(world.texts().len(), 1, "it is said once");
-    let aloud = world.update(Content::Said { text: "hi all".into(), files: Vec::new() });
+    let aloud = world.update(Content::Message { text: "hi all".into(), files: Vec::new() });
     world.bring(Update { is_direct: false, sender: eve(), ..aloud }).await;
     world.rest().await;
     assert_eq!(world.texts().len(), 1, "and never in front of others");
@@ -53,7 +53,7 @@ async fn a_running_turn_is_stopped_by_a_command_or_by_the_services_own_button() 
         if number == 0 {
             world.say("/cancel").await;
         } else {
-            let update = world.update(Content::Stopped);
+            let update = world.update(Content::Stop);
             world.bring(update).await;
         }
         world.heard("Stopped.").await;

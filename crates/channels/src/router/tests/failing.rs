@@ -127,3 +127,13 @@ async fn an_answer_that_could_not_be_stored_is_sent_once() {
     assert_eq!(world.texts(), ["hello"]);
     assert_eq!(world.server.prompts().len(), 1);
 }
+
+#[tokio::test]
+async fn a_turn_that_a_killed_server_left_behind_is_reported_as_interrupted() {
+    let mut world = World::new().await;
+    let prompt = world.prompt("tell me").await;
+    let error = serde_json::to_value(protocol::MessageError::interrupted()).unwrap();
+    world.server.fail_turn(&prompt, &error);
+    world.heard("The server stopped before the answer was complete.").await;
+    assert_eq!(world.chat.count(&place(), "Stopped."), 0);
+}

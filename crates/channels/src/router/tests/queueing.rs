@@ -1,5 +1,7 @@
 //! Messages that arrive while the agent works.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::world::{Setup, World, place, thread};
@@ -15,9 +17,10 @@ async fn a_second_message_waits_for_the_first() {
     let first = world.prompt("one").await;
     world.server.busy(&first.session);
     world.say("two").await;
-    world.heard("Queued, 1 before it").await;
+    world.heard("Queued.").await;
     world.say("three").await;
-    world.heard("Queued, 2 before it").await;
+    world.heard("Queued: 2 messages.").await;
+    assert_eq!(world.chat.count(&place(), "Queued"), 1, "one notice, which is edited");
     assert_eq!(world.server.prompts().len(), 1, "they do not overlap");
     world.server.answer(&first, "first answer");
     let second = world.server.prompt(1).await;
@@ -89,7 +92,7 @@ async fn places_do_not_wait_for_each_other() {
     world.server.answer(&second, "quickly done");
     world.chat.until(&thread("b"), "quickly done").await;
     assert_eq!(world.chat.lines(&place()).len(), 0);
-    assert_eq!(world.router.lanes(), 1, "a lane ends when there is nothing to do");
+    assert_eq!(world.router.workers(), 1, "a worker ends when there is nothing to do");
 }
 
 #[tokio::test]
@@ -100,8 +103,10 @@ async fn the_queue_is_limited() {
     for number in 0..21 {
         world.say(&format!("more {number}")).await;
     }
-    world.heard("20 messages are already waiting").await;
-    assert_eq!(world.chat.count(&place(), "Queued"), 20);
+    let refusal = world.heard("20 messages are already waiting").await;
+    assert_eq!(refusal.reply_to.as_deref(), Some("m22"), "a reply shows which message was refused");
+    world.heard("Queued: 20 messages.").await;
+    assert_eq!(world.chat.count(&place(), "Queued"), 1);
 }
 
 #[tokio::test]
@@ -114,4 +119,29 @@ async fn a_session_busy_with_another_clients_turn_is_not_disturbed() {
     world.server.busy(&first.session);
     let second = world.prompt("two").await;
     assert_eq!(second.body["delivery"], "queue");
+}
+
+#[tokio::test]
+async fn words_after_new_are_the_first_prompt_of_the_new_session() {
+    let mut world = World::new().await;
+    let first = world.prompt("one").await;
+    world.server.answer(&first, "first answer");
+    world.heard("first answer").await;
+    let second = world.prompt("/new do this").await;
+    assert_eq!(second.text(), "do this");
+    assert_ne!(second.session, first.session);
+    world.heard("🆕 A new session.").await;
+    world.server.answer(&second, "did that");
+    world.heard("did that").await;
+}
+
+#[tokio::test]
+async fn a_new_session_is_created_once_although_its_first_prompt_is_tried_again() {
+    let mut world = World::new().await;
+    world.server.fail("/prompt_async", 503, 1);
+    world.say("/new do this").await;
+    world.retried().await;
+    world.pass(Duration::from_secs(1)).await;
+    let prompt = world.server.prompt(0).await;
+    assert_eq!((prompt.text(), prompt.session.as_str()), ("do this", "ses_1"));
 }

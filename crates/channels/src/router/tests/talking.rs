@@ -55,7 +55,7 @@ async fn a_message_longer_than_any_service_allows_is_not_run() {
 #[tokio::test]
 async fn the_same_update_twice_is_one_prompt_and_one_answer() {
     let mut world = World::new().await;
-    let update = world.update(Content::Said { text: "once".into(), files: Vec::new() });
+    let update = world.update(Content::Message { text: "once".into(), files: Vec::new() });
     assert_eq!(world.bring(update.clone()).await, Accepted::New);
     assert_eq!(world.bring(update.clone()).await, Accepted::Known);
     let prompt = world.server.prompt(0).await;
@@ -105,7 +105,7 @@ async fn a_long_answer_is_split_and_a_very_long_one_is_a_file() {
 #[tokio::test]
 async fn in_a_group_only_addressed_messages_count_except_in_a_thread_with_a_session() {
     let mut world = World::new().await;
-    let said = |text: &str| Content::Said { text: text.to_owned(), files: Vec::new() };
+    let said = |text: &str| Content::Message { text: text.to_owned(), files: Vec::new() };
     let aside = Update { is_direct: false, is_addressed: false, ..world.update(said("lunch?")) };
     world.bring(Update { place: thread("t"), ..aside.clone() }).await;
     world.rest().await;
@@ -142,7 +142,7 @@ async fn a_deleted_session_is_replaced_and_the_user_is_told() {
 #[tokio::test]
 async fn a_message_that_waited_too_long_is_not_run() {
     let mut world = World::new().await;
-    let update = world.update(Content::Said { text: "deploy now".into(), files: Vec::new() });
+    let update = world.update(Content::Message { text: "deploy now".into(), files: Vec::new() });
     world.bring(Update { sent: world.now() - 2 * 60 * 60 * 1_000, ..update }).await;
     world.heard("2 h 0 min ago, so I did not run it: “deploy now”").await;
     world.rest().await;
@@ -170,9 +170,9 @@ async fn files_are_inline_or_saved_and_named() {
     let prompt = world.server.prompt(0).await;
     assert_eq!(prompt.body["parts"][1]["url"], "data:text/plain;base64,Zm4gbWFpbigpIHt9");
     assert_eq!(prompt.body["parts"].as_array().unwrap().len(), 2);
-    let kept: Vec<_> = std::fs::read_dir(world.files()).unwrap().map(|it| it.unwrap().path()).collect();
-    assert_eq!(std::fs::read(&kept[0]).unwrap(), b"OggS");
-    assert!(prompt.text().contains(&kept[0].display().to_string()), "{}", prompt.text());
+    let pending: Vec<_> = std::fs::read_dir(world.files()).unwrap().map(|it| it.unwrap().path()).collect();
+    assert_eq!(std::fs::read(&pending[0]).unwrap(), b"OggS");
+    assert!(prompt.text().contains(&pending[0].display().to_string()), "{}", prompt.text());
     world.heard("I could not fetch “film.mp4”: it is larger than 20.0 MB.").await;
     world.heard("I could not fetch “gone.txt”").await;
     world.server.answer(&prompt, "seen");
@@ -248,4 +248,15 @@ async fn a_moved_chat_keeps_its_session_queue_and_requests() {
     world.chat.until(&new, "nothing").await;
     assert_eq!(world.chat.count(&new, "finished") + world.chat.count(&place(), "finished"), 1);
     assert_eq!(world.server.prompts().len(), 2, "nothing is run twice");
+}
+
+#[tokio::test]
+async fn the_message_that_the_user_replies_to_reaches_the_model() {
+    let mut world = World::new().await;
+    let content = Content::Message { text: "what about this?".into(), files: Vec::new() };
+    let quoted = Some("The second line\nis wrong.".into());
+    let update = Update { quoted, ..world.update(content) };
+    world.bring(update).await;
+    let prompt = world.server.prompt(0).await;
+    assert_eq!(prompt.text(), "In reply to:\n> The second line\n> is wrong.\n\nwhat about this?");
 }

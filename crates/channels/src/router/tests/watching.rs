@@ -41,6 +41,22 @@ async fn tools_are_shown_in_one_message_that_the_answer_removes() {
 }
 
 #[tokio::test]
+async fn a_tool_line_is_made_from_the_input() {
+    let mut world = World::new().await;
+    let prompt = working(&mut world).await;
+    let call = |tool: &str, input: Value| {
+        json!({
+            "type": "tool", "tool": tool, "callID": tool,
+            "state": { "status": "running", "input": input, "time": { "start": 1 } },
+        })
+    };
+    let reading = call("read", json!({ "filePath": "/home/ada/project/README.md" }));
+    world.server.step(&prompt, &[call("question", json!({})), reading]);
+    world.heard("🔧 Reading README.md").await;
+    assert_eq!(world.chat.count(&place(), "question"), 0, "the question itself is shown");
+}
+
+#[tokio::test]
 async fn without_edits_there_are_single_lines_at_a_limited_rate() {
     fn stiff(abilities: &mut Abilities) {
         abilities.edit = None;
@@ -80,7 +96,9 @@ async fn continuations_and_open_todos_are_shown() {
     let stopped = json!({ "sessionID": prompt.session, "reason": "stagnant", "rounds": 1 });
     world.server.publish("continuation.stopped", &stopped);
     world.server.idle(&prompt.session);
-    world.heard("Half of it.\n\n📋 todos are left: it made no progress").await;
+    world
+        .heard("Half of it.\n\n📋 Some todos are still open. The agent stopped because nothing moved on.")
+        .await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The surroundings of a lane: a ledger on a real file, and a clock that a test can advance.
+//! The surroundings of a worker: a ledger on a real file, and a clock that a test can advance.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -15,8 +15,8 @@ use super::{
 use crate::{
     Abilities, Accepted, Adapter, Attachment, Content, Inbox, Place, Post, Sender, Update,
     courier::Couriers,
-    ledger::{Kept, Ledger},
-    router::{Desk, Router},
+    ledger::{Ledger, PendingUpdate},
+    router::{Context, Router},
     settings::{self, Person},
 };
 
@@ -90,7 +90,7 @@ impl World {
         let (inbox, mut news) = Inbox::new(Arc::clone(&ledger));
         let couriers = Couriers::new(inbox.clone(), &[Arc::clone(&adapter)]);
         let adapters = BTreeMap::from([("test".to_owned(), adapter)]);
-        let router = Router::new(Desk {
+        let router = Router::new(Context {
             client: server.client(),
             feed: Feed::new(server.client(), Scope::Directory),
             couriers: couriers.clone(),
@@ -170,6 +170,7 @@ impl World {
         Update {
             id: self.updates.to_string(),
             alias: None,
+            quoted: None,
             place: place(),
             sender: ada(),
             is_direct: true,
@@ -201,19 +202,19 @@ impl World {
     }
 
     pub(super) async fn say_as(&mut self, place: &Place, sender: &Sender, text: &str) {
-        let content = Content::Said { text: text.to_owned(), files: Vec::new() };
+        let content = Content::Message { text: text.to_owned(), files: Vec::new() };
         let update = Update { place: place.clone(), sender: sender.clone(), ..self.update(content) };
         self.bring(update).await;
     }
 
     pub(super) async fn send(&mut self, text: &str, files: Vec<Attachment>) {
-        let update = self.update(Content::Said { text: text.to_owned(), files });
+        let update = self.update(Content::Message { text: text.to_owned(), files });
         self.bring(update).await;
     }
 
     pub(super) async fn tap(&mut self, sender: &Sender, token: &str) -> Option<String> {
         let receipt = format!("r{}", self.updates);
-        let content = Content::Tapped { token: token.to_owned(), receipt: Some(receipt.clone()) };
+        let content = Content::Tap { token: token.to_owned(), receipt: Some(receipt.clone()) };
         let update = Update { sender: sender.clone(), ..self.update(content) };
         self.bring(update).await;
         self.chat.until_understood(&receipt).await
@@ -234,14 +235,14 @@ impl World {
         self.chat.lines(&place()).into_iter().map(|post| post.text).collect()
     }
 
-    /// Waits until the lane knows that the server has the prompt, which `/status` shows.
+    /// Waits until the worker knows that the server has the prompt, which `/status` shows.
     pub(super) async fn settled(&mut self) {
         self.say("/status").await;
         self.heard("Working for").await;
         self.chat.forget("");
     }
 
-    /// Waits until the lane has processed all events of a turn so far, by asking a question at the end.
+    /// Waits until the worker has processed all events of a turn so far, by asking a question at the end.
     pub(super) async fn told(&mut self, prompt: &Prompt) {
         let question = serde_json::json!([{ "question": "(heard?)", "header": "", "options": [] }]);
         self.server.ask_question("que_told", &prompt.session, &question);
@@ -254,22 +255,22 @@ impl World {
     /// Waits until an update is scheduled for another attempt.
     pub(super) async fn retried(&mut self) {
         let now = self.now();
-        let is_due = |kept: &Kept| kept.attempts > 0 && kept.due > now;
+        let is_due = |pending: &PendingUpdate| pending.attempts > 0 && pending.due > now;
         self.poll(async |world| world.ledger.open_updates(&place()).await.unwrap().iter().any(is_due)).await;
     }
 
-    /// Gives the lane ample time for its failing attempts: the ledger serves its callers in order.
+    /// Gives the worker ample time for its failing attempts: the ledger serves its callers in order.
     pub(super) async fn tried(&self) {
         for _ in 0..100 {
             // A call fails if it shares a commit with one that fails.
-            self.ledger.seat(&place()).await.ok();
+            self.ledger.place_state(&place()).await.ok();
             self.server.client().health().await.ok();
         }
     }
 
     /// Waits until the update with this number, and all before it, are done.
     pub(super) async fn done(&self, number: u64) {
-        let is_it = |kept: &Kept| kept.update.id == number.to_string();
+        let is_it = |pending: &PendingUpdate| pending.update.id == number.to_string();
         self.poll(async |world| !world.ledger.open_updates(&place()).await.unwrap().iter().any(is_it)).await;
     }
 
@@ -280,7 +281,7 @@ impl World {
             }
         };
         let waited = tokio::time::timeout(Duration::from_secs(20), waiting).await;
-        assert!(waited.is_ok(), "{} lanes, said {:#?}", self.router.lanes(), self.texts());
+        assert!(waited.is_ok(), "{} workers, said {:#?}", self.router.workers(), self.texts());
     }
 
     /// Waits until all posts are stored as sent.
@@ -291,7 +292,7 @@ impl World {
     /// Waits until nothing is left to do.
     pub(super) async fn rest(&self) {
         self.poll(async |world| {
-            world.router.lanes() == 0 && world.ledger.next_post(&place()).await.unwrap().is_none()
+            world.router.workers() == 0 && world.ledger.next_post(&place()).await.unwrap().is_none()
         })
         .await;
     }

@@ -20,7 +20,7 @@ fn event(event: &Value) -> Option<Update> {
 
 fn said(update: &Update) -> &str {
     match &update.content {
-        Content::Said { text, .. } => text,
+        Content::Message { text, .. } => text,
         other => panic!("{other:?}"),
     }
 }
@@ -92,7 +92,7 @@ fn files_come_with_the_message() {
         "user": "U1", "text": "", "ts": "1.0", "files": [
             {"id": "F1", "name": "a.txt", "mimetype": "text/plain", "size": 3, "url_private": "https://files.slack.com/a"},
             {"id": "F2", "mode": "tombstone"}]});
-    let Content::Said { files, .. } = event(&message).unwrap().content else { panic!() };
+    let Content::Message { files, .. } = event(&message).unwrap().content else { panic!() };
     let file = Attachment {
         reference: "https://files.slack.com/a".to_owned(),
         name: "a.txt".to_owned(),
@@ -110,7 +110,7 @@ fn a_button_is_a_tap_where_its_message_is() {
         "actions": [{"action_id": "baton-0", "value": "tok", "action_ts": "1700000001.5"}]});
     let update = read("interactive", payload.clone()).unwrap();
     assert_eq!(update.place.to_string(), "slack/C1/5.1");
-    assert_eq!(update.content, Content::Tapped { token: "tok".to_owned(), receipt: None });
+    assert_eq!(update.content, Content::Tap { token: "tok".to_owned(), receipt: None });
     assert_eq!((update.sender.name.as_str(), update.sent), ("ada", 1_700_000_001_500));
     assert_eq!(update.id, read("interactive", payload).unwrap().id);
     assert!(read("interactive", json!({"type": "view_submission", "user": {"id": "U1"}})).is_none());
@@ -133,7 +133,7 @@ fn slacks_own_button_stops() {
     let stop = json!({"type": "agent_session_stopped", "channel": "C1", "thread_ts": "5.1", "user": "U1",
         "event_ts": "1700000002.0", "streaming_message_ts": []});
     let update = event(&stop).unwrap();
-    assert_eq!((update.place.to_string().as_str(), update.content), ("slack/C1/5.1", Content::Stopped));
+    assert_eq!((update.place.to_string().as_str(), update.content), ("slack/C1/5.1", Content::Stop));
 }
 
 #[test]

@@ -161,13 +161,13 @@ async fn a_tap_knows_its_topic_and_is_confirmed() {
     let tapped = gateway.next().await.remove(1);
     assert_eq!((&tapped.place, tapped.message.as_deref()), (&update.place, Some(sent.0.as_str())));
     assert_eq!(tapped.sent, 1_000_000, "the message's own time says nothing about the tap");
-    let Content::Tapped { token, receipt } = &tapped.content else { panic!("{tapped:?}") };
+    let Content::Tap { token, receipt } = &tapped.content else { panic!("{tapped:?}") };
     assert_eq!(token, "t1");
     let receipt = receipt.as_deref().unwrap();
-    gateway.adapter.understood(receipt, Some("Allowed")).await.unwrap();
+    gateway.adapter.confirm_tap(receipt, Some("Allowed")).await.unwrap();
     assert_eq!(world.fake.stage().state().understood, ["Allowed"]);
     // Confirming a tap again is not a fault.
-    gateway.adapter.understood(receipt, None).await.unwrap();
+    gateway.adapter.confirm_tap(receipt, None).await.unwrap();
     assert!(world.problems().is_empty(), "{:?}", world.problems());
 }
 

@@ -179,7 +179,7 @@ async fn a_file_is_fetched_up_to_a_limit() {
     while files.len() < 3 {
         let updates = gateway.next().await;
         let found = updates.iter().flat_map(|update| match &update.content {
-            Content::Said { files, .. } => files.clone(),
+            Content::Message { files, .. } => files.clone(),
             other => panic!("{other:?}"),
         });
         files = found.collect();

@@ -8,7 +8,7 @@ use crate::{Button, Content, Fault, Sent};
 
 fn text(update: &Update) -> &str {
     match &update.content {
-        Content::Said { text, .. } => text,
+        Content::Message { text, .. } => text,
         other => panic!("{other:?}"),
     }
 }
@@ -92,7 +92,7 @@ async fn a_button_that_is_chosen_comes_back_with_its_token() {
         world.acknowledged(2 + at).await;
         let token = format!("token of {}", labels.last().unwrap());
         let content = world.updates(ADA).await.pop().unwrap().content;
-        assert_eq!(content, Content::Tapped { token, receipt: None });
+        assert_eq!(content, Content::Tap { token, receipt: None });
     }
     assert_eq!(world.state().problems, Vec::<String>::new());
 }
@@ -110,7 +110,7 @@ async fn a_file_is_fetched_when_it_is_needed() {
     world.acknowledged(3).await;
     let mut files = Vec::new();
     for update in world.updates(ADA).await {
-        let Content::Said { files: these, .. } = update.content else { panic!("it was said") };
+        let Content::Message { files: these, .. } = update.content else { panic!("it was said") };
         files.extend(these);
     }
     let names: Vec<_> = files.iter().map(|file| (file.name.as_str(), file.mime.as_str())).collect();

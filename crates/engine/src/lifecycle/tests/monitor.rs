@@ -71,7 +71,9 @@ impl Monitor {
     /// Checks one step, or the effects that a bug adds to a report.
     pub(super) fn observe(&mut self, input: Option<&TestInput>, effects: &[TestEffect]) -> Verdict {
         let runner_before = self.runner;
-        input.into_iter().for_each(|input| self.hear(input));
+        if let Some(input) = input {
+            self.hear(input);
+        }
         let child_input = matches!(input, Some(Input::ChildStarted { .. } | Input::ChildEnded { .. }));
         let status = |effect: &TestEffect| matches!(effect, Effect::Busy | Effect::Retry | Effect::Idle(_));
         if child_input && runner_before.is_some() && effects.iter().any(status) {

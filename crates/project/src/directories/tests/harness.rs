@@ -20,7 +20,7 @@ pub(super) const CONFIG: &str = "opencode.json";
 pub(super) struct Harness {
     root: TempDir,
     pub(super) bus: Arc<Bus>,
-    pub(super) directories: Directories,
+    pub(super) directories: Arc<Directories>,
 }
 
 impl Harness {
@@ -39,7 +39,7 @@ impl Harness {
         environment.variables.insert("HOME".to_owned(), home.into());
         let places = Places::resolve(Some(&root.path().join("data")), &environment).unwrap();
         let bus = Arc::new(Bus::default());
-        let directories = Directories::new(Services::new(Options {
+        let directories = Arc::new(Directories::new(Services::new(Options {
             environment,
             places,
             demo: Demo::built_in().unwrap(),
@@ -47,7 +47,7 @@ impl Harness {
             bus: bus.clone(),
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
-        }));
+        })));
         Self { root, bus, directories }
     }
 

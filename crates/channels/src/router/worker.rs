@@ -9,15 +9,16 @@ use tokio::{
 };
 
 use super::{
-    Desk, Inner,
+    Context, Inner,
     command::{self, Command},
     requests::Note,
     run::{Run, Step},
+    start::Failure,
 };
 use crate::{
     Adapter, Content, Place, Post, Update,
     courier::Showing,
-    ledger::{self, Kept, Ledger, Paired, Roles, State},
+    ledger::{self, Ledger, Paired, PendingUpdate, PostId, Roles, State},
     settings::Busy,
     words,
 };
@@ -33,7 +34,7 @@ const FIRST_REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_mins(1);
 
 /// The task that handles one place.
-pub(super) struct Lane {
+pub(super) struct Worker {
     pub(super) router: Arc<Inner>,
     pub(super) place: Place,
     pub(super) adapter: Arc<dyn Adapter>,
@@ -41,29 +42,41 @@ pub(super) struct Lane {
     /// The running prompt.
     pub(super) run: Option<Run>,
     /// Queued messages, oldest first.
-    pub(super) waiting: Vec<Kept>,
+    pub(super) waiting: Vec<PendingUpdate>,
+    /// The post that says how many messages are queued; the next queued message edits it.
+    pub(super) queue_notice: Option<PostId>,
     /// Time at which the first of the open requests times out.
     pub(super) expiry: Option<Millis>,
     /// True if there may be new updates.
     pub(super) has_news: bool,
 }
 
-impl Lane {
+impl Worker {
     pub(super) fn new(
         router: Arc<Inner>,
         place: Place,
         adapter: Arc<dyn Adapter>,
         wakes: mpsc::Receiver<()>,
     ) -> Self {
-        Self { router, place, adapter, wakes, run: None, waiting: Vec::new(), expiry: None, has_news: true }
+        Self {
+            router,
+            place,
+            adapter,
+            wakes,
+            run: None,
+            waiting: Vec::new(),
+            queue_notice: None,
+            expiry: None,
+            has_news: true,
+        }
     }
 
-    pub(super) fn desk(&self) -> &Desk {
-        &self.router.desk
+    pub(super) fn context(&self) -> &Context {
+        &self.router.context
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
-        &self.router.desk.ledger
+        &self.router.context.ledger
     }
 
     /// Works until nothing is left to do. If the ledger fails, drops the state and reads it again later; prompts
@@ -77,7 +90,7 @@ impl Lane {
             self.run = None;
             self.waiting.clear();
             self.has_news = true;
-            self.desk().couriers.show(&self.place, Showing::default());
+            self.context().couriers.show(&self.place, Showing::default());
             rest = if began.elapsed() > LONGEST_REST { FIRST_REST } else { rest };
             // A wake-up means that an update was stored, so the ledger works again.
             let _ = timeout(rest, self.wakes.recv()).await;
@@ -90,7 +103,7 @@ impl Lane {
         self.show_marks().await?;
         loop {
             if std::mem::take(&mut self.has_news) {
-                self.look().await?;
+                self.read_news().await?;
             }
             self.begin();
             self.show();
@@ -121,7 +134,7 @@ impl Lane {
             |due: Millis| now + Duration::from_millis(u64::try_from(due - clock).unwrap_or_default());
         let shown = self.run.as_ref().and_then(|run| run.board.due());
         let retried = self.next_waiting().filter(|_| self.run.is_none());
-        let retried = retried.and_then(|index| self.waiting.get(index)).map(|kept| from_now(kept.due));
+        let retried = retried.and_then(|index| self.waiting.get(index)).map(|pending| from_now(pending.due));
         let expired = self.expiry.map(from_now);
         // Far in the future, yet small enough not to overflow.
         let never = now + Duration::from_hours(24);
@@ -129,13 +142,13 @@ impl Lane {
     }
 
     /// Handles new notes and updates.
-    async fn look(&mut self) -> Result<(), ledger::Error> {
+    async fn read_news(&mut self) -> Result<(), ledger::Error> {
         if let Some(to) = self.ledger().moved_to(&self.place).await? {
             self.router.forward(&self.place, to);
-            // The lane of the new place takes over and finds all of this in the ledger.
+            // The worker of the new place takes over and finds all of this in the ledger.
             (self.run, self.expiry) = (None, None);
             self.waiting.clear();
-            self.desk().couriers.show(&self.place, Showing::default());
+            self.context().couriers.show(&self.place, Showing::default());
             return Ok(());
         }
         let notes = self.router.notes().remove(&self.place).unwrap_or_default();
@@ -145,47 +158,54 @@ impl Lane {
                 Note::Settled(id) => self.settled_elsewhere(&id).await?,
             }
         }
-        for kept in self.ledger().open_updates(&self.place).await? {
-            if self.is_known(kept.id) {
+        for pending in self.ledger().open_updates(&self.place).await? {
+            if self.is_known(pending.id) {
                 continue;
             }
-            match kept.state {
-                State::Running(_) => self.waiting.push(kept),
-                State::Waiting => self.look_at(kept).await?,
+            match pending.state {
+                State::Running(_) => self.waiting.push(pending),
+                State::Waiting => self.handle(pending).await?,
             }
         }
         Ok(())
     }
 
     fn is_known(&self, id: ledger::UpdateId) -> bool {
-        self.waiting.iter().any(|kept| kept.id == id) || self.run.as_ref().is_some_and(|run| run.is_about(id))
+        self.waiting.iter().any(|pending| pending.id == id)
+            || self.run.as_ref().is_some_and(|run| run.is_about(id))
     }
 
-    async fn look_at(&mut self, kept: Kept) -> Result<(), ledger::Error> {
-        let update = &kept.update;
+    async fn handle(&mut self, pending: PendingUpdate) -> Result<(), ledger::Error> {
+        let update = &pending.update;
         if !self.is_meant(update).await? {
-            return self.conclude(&kept, Vec::new()).await;
+            return self.conclude(&pending, Vec::new()).await;
         }
-        let roles = self.desk().roles(&self.place.channel, &update.sender).await?;
+        let roles = self.context().roles(&self.place.channel, &update.sender).await?;
         if !roles.prompt && !roles.approve {
-            return self.turn_away(&kept).await;
+            return self.turn_away(&pending).await;
         }
         self.remember(update).await?;
         match &update.content {
-            Content::Tapped { token, receipt } => {
+            Content::Tap { token, receipt } => {
                 let (token, receipt) = (token.clone(), receipt.clone());
-                self.tap(&kept, &token, receipt, roles).await
+                self.tap(&pending, &token, receipt, roles).await
             }
-            Content::Stopped => self.command(&kept, Command::Cancel, roles).await,
-            Content::Said { text, .. } if text.len() > MAX_TEXT => {
+            Content::Stop => self.command(&pending, Command::Cancel, roles).await,
+            Content::Message { text, .. } if text.len() > MAX_TEXT => {
                 tracing::warn!(place = %self.place, bytes = text.len(), "refused a message that is too long");
-                self.conclude(&kept, vec![Post::text("This message is too long. Send it as a file.")]).await
+                self.conclude(&pending, vec![Post::text("This message is too long. Send it as a file.")])
+                    .await
             }
-            Content::Said { text, files } => match command::parse(text) {
-                Some(command) => self.command(&kept, command, roles).await,
-                None if files.is_empty() && text.trim().is_empty() => self.conclude(&kept, Vec::new()).await,
-                None if files.is_empty() && self.answer(&kept, text, roles).await? => Ok(()),
-                None => self.enqueue(kept, roles).await,
+            Content::Message { text, files } => match command::parse(text) {
+                Some(Command::New(words)) if !words.is_empty() && roles.prompt => {
+                    self.begin_with(pending, roles).await
+                }
+                Some(command) => self.command(&pending, command, roles).await,
+                None if files.is_empty() && text.trim().is_empty() => {
+                    self.conclude(&pending, Vec::new()).await
+                }
+                None if files.is_empty() && self.answer(&pending, text, roles).await? => Ok(()),
+                None => self.enqueue(pending, roles).await,
             },
         }
     }
@@ -193,37 +213,37 @@ impl Lane {
     /// Returns true if an update is meant for the agent: everything in a direct chat; in a group, what is addressed
     /// to it or written in a thread that has a session.
     async fn is_meant(&self, update: &Update) -> Result<bool, ledger::Error> {
-        if update.is_direct || update.is_addressed || !matches!(update.content, Content::Said { .. }) {
+        if update.is_direct || update.is_addressed || !matches!(update.content, Content::Message { .. }) {
             return Ok(true);
         }
-        Ok(self.place.thread.is_some() && self.ledger().seat(&self.place).await?.session.is_some())
+        Ok(self.place.thread.is_some() && self.ledger().place_state(&self.place).await?.session.is_some())
     }
 
     /// Refuses a user without access, unless the message is a pairing code.
-    async fn turn_away(&self, kept: &Kept) -> Result<(), ledger::Error> {
-        let update = &kept.update;
+    async fn turn_away(&self, pending: &PendingUpdate) -> Result<(), ledger::Error> {
+        let update = &pending.update;
         match &update.content {
-            Content::Said { text, .. } if update.is_direct => {
+            Content::Message { text, .. } if update.is_direct => {
                 if let Some(Command::Pair(code)) = command::parse(text) {
-                    return self.pair(kept, &code).await;
+                    return self.pair(pending, &code).await;
                 }
             }
-            Content::Tapped { receipt: Some(receipt), .. } => {
+            Content::Tap { receipt: Some(receipt), .. } => {
                 let words = Some("You have no access, so you cannot decide this.".to_owned());
-                self.desk().couriers.understood(&self.place, receipt.clone(), words);
+                self.context().couriers.confirm_tap(&self.place, receipt.clone(), words);
             }
             _ => {}
         }
         tracing::warn!(place = %self.place, sender = update.sender.id, "refused a user without access");
-        let is_told = matches!(update.content, Content::Said { .. })
+        let is_told = matches!(update.content, Content::Message { .. })
             && self.router.strangers.is_to_be_told(update, self.ledger().now());
         let posts = if is_told { vec![Post::text(words::STRANGER)] } else { Vec::new() };
-        self.conclude(kept, posts).await
+        self.conclude(pending, posts).await
     }
 
-    pub(super) async fn pair(&self, kept: &Kept, code: &str) -> Result<(), ledger::Error> {
-        let paired = self.ledger().pair(&self.place.channel, &kept.update.sender, code).await?;
-        tracing::info!(place = %self.place, sender = kept.update.sender.id, ?paired, "a user sent a pairing code");
+    pub(super) async fn pair(&self, pending: &PendingUpdate, code: &str) -> Result<(), ledger::Error> {
+        let paired = self.ledger().pair(&self.place.channel, &pending.update.sender, code).await?;
+        tracing::info!(place = %self.place, sender = pending.update.sender.id, ?paired, "a user sent a pairing code");
         let text = match paired {
             Paired::Yes(Roles { approve: true, .. }) => {
                 "Welcome. You can send prompts and answer permission requests. /help lists the commands."
@@ -232,72 +252,111 @@ impl Lane {
             Paired::Wrong => "That code is not valid. Codes can be used once, within an hour.",
             Paired::TooOften => "Too many wrong codes. Try again in an hour.",
         };
-        self.conclude(kept, vec![Post::text(text)]).await
+        self.conclude(pending, vec![Post::text(text)]).await
     }
 
     /// Stores the last message of the place.
     async fn remember(&self, update: &Update) -> Result<(), ledger::Error> {
         let (sent, message) = (update.sent, update.message.clone());
         self.ledger()
-            .change_seat(&self.place, move |seat| {
-                seat.heard = Some(sent);
-                seat.message = message.or(seat.message.take());
+            .change_place_state(&self.place, move |state| {
+                state.heard = Some(sent);
+                state.message = message.or(state.message.take());
             })
             .await
     }
 
+    /// Starts a new session and queues the words after `/new` as its first prompt, which `prompt::make` extracts.
+    async fn begin_with(&mut self, pending: PendingUpdate, roles: Roles) -> Result<(), ledger::Error> {
+        // Another attempt at the same message continues the session that the first one created.
+        if pending.attempts == 0 {
+            match self.begin_anew().await {
+                Ok(posts) => drop(self.ledger().say(&self.place, posts).await?),
+                Err(Failure::Ledger(error)) => return Err(error),
+                Err(Failure::Server(error)) => {
+                    return self.conclude(&pending, vec![Post::text(words::unreachable(&error))]).await;
+                }
+            }
+            self.context().couriers.wake(&self.place);
+        }
+        self.enqueue(pending, roles).await
+    }
+
     /// Runs, queues or joins a message, depending on the running turn and the settings.
-    async fn enqueue(&mut self, kept: Kept, roles: Roles) -> Result<(), ledger::Error> {
+    async fn enqueue(&mut self, pending: PendingUpdate, roles: Roles) -> Result<(), ledger::Error> {
         if !roles.prompt {
             return self
-                .conclude(&kept, vec![Post::text("You may answer requests, but not send prompts.")])
+                .conclude(&pending, vec![Post::text("You may answer requests, but not send prompts.")])
                 .await;
         }
-        if let Some(age) = self.staleness(&kept) {
-            let text = if let Content::Said { text, .. } = &kept.update.content { text } else { "" };
+        if let Some(age) = self.staleness(&pending) {
+            let text = if let Content::Message { text, .. } = &pending.update.content { text } else { "" };
             let post = Post::text(words::stale(age, text));
-            return self.conclude(&kept, vec![post]).await;
+            return self.conclude(&pending, vec![post]).await;
         }
         if self.run.is_none() && self.waiting.is_empty() {
-            self.waiting.push(kept);
+            self.waiting.push(pending);
             return Ok(());
         }
         if self.waiting.len() >= MAX_WAITING {
-            return self.conclude(&kept, vec![Post::text(words::queue_full(MAX_WAITING))]).await;
+            // A reply shows which message was refused.
+            let reply_to = pending.update.message.clone();
+            let post = Post { reply_to, ..Post::text(words::queue_full(MAX_WAITING)) };
+            return self.conclude(&pending, vec![post]).await;
         }
-        match self.desk().settings.busy {
-            Busy::Steer if self.can_steer() => return self.steer(kept).await,
+        match self.context().settings.busy {
+            Busy::Steer if self.can_steer() => return self.steer(pending).await,
             Busy::Interrupt => {
-                self.waiting.push(kept);
+                self.waiting.push(pending);
                 self.stop_run().await;
             }
             Busy::Queue | Busy::Steer => {
-                self.waiting.push(kept);
-                self.say(words::queued(self.waiting.len())).await?;
+                self.waiting.push(pending);
+                self.announce_queue().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says how many messages are queued, in one post for all that arrive during a turn.
+    async fn announce_queue(&mut self) -> Result<(), ledger::Error> {
+        // If no turn runs, the first of the waiting messages starts next.
+        let queued = self.waiting.len() - usize::from(self.run.is_none());
+        let post = Post::text(words::queued(queued));
+        match self.queue_notice {
+            Some(notice) => self.context().couriers.replace(&self.place, notice, post),
+            None => {
+                self.queue_notice = self.ledger().say(&self.place, vec![post]).await?.into_iter().next();
+                self.context().couriers.wake(&self.place);
             }
         }
         Ok(())
     }
 
     /// The age of a message that was sent too long ago, while the gateway was not running.
-    fn staleness(&self, kept: &Kept) -> Option<Duration> {
-        let sent = if kept.update.sent > 0 { kept.update.sent } else { kept.received };
+    fn staleness(&self, pending: &PendingUpdate) -> Option<Duration> {
+        let sent = if pending.update.sent > 0 { pending.update.sent } else { pending.received };
         let age = Duration::from_millis(u64::try_from(self.ledger().now() - sent).unwrap_or_default());
-        (kept.attempts == 0 && age > Duration::from_mins(self.desk().settings.stale_minutes)).then_some(age)
+        (pending.attempts == 0 && age > Duration::from_mins(self.context().settings.stale_minutes))
+            .then_some(age)
     }
 
     /// Index of the next message: one that was already started, else the oldest.
     pub(super) fn next_waiting(&self) -> Option<usize> {
-        let begun = self.waiting.iter().position(|kept| matches!(kept.state, State::Running(_)));
+        let begun = self.waiting.iter().position(|pending| matches!(pending.state, State::Running(_)));
         begun.or((!self.waiting.is_empty()).then_some(0))
     }
 
     /// Finishes an update and posts a text about it.
-    pub(super) async fn conclude(&self, kept: &Kept, posts: Vec<Post>) -> Result<(), ledger::Error> {
+    pub(super) async fn conclude(
+        &self,
+        pending: &PendingUpdate,
+        posts: Vec<Post>,
+    ) -> Result<(), ledger::Error> {
         let is_silent = posts.is_empty();
-        self.ledger().done(kept.id, &self.place, posts).await?;
+        self.ledger().done(pending.id, &self.place, posts).await?;
         if !is_silent {
-            self.desk().couriers.wake(&self.place);
+            self.context().couriers.wake(&self.place);
         }
         Ok(())
     }
@@ -305,7 +364,7 @@ impl Lane {
     /// Posts a text that belongs to no update.
     pub(super) async fn say(&self, text: impl Into<String>) -> Result<(), ledger::Error> {
         self.ledger().say(&self.place, vec![Post::text(text)]).await?;
-        self.desk().couriers.wake(&self.place);
+        self.context().couriers.wake(&self.place);
         Ok(())
     }
 
@@ -313,7 +372,7 @@ impl Lane {
     async fn step(&mut self, step: Step) -> Result<(), ledger::Error> {
         match step {
             Step::Started(started) => self.started(started).await,
-            Step::Told(progress) => self.told(*progress).await,
+            Step::Progressed(progress) => self.progressed(*progress).await,
         }
     }
 }

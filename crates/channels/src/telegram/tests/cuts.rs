@@ -1,0 +1,99 @@
+//! Broken connections between the gateway and Telegram: every message is answered once, or the user is told.
+
+use testkit::breaker::{Breaker, Cut};
+
+use super::*;
+use crate::{Post, courier::Couriers};
+
+/// Answers every update with a fixed text.
+async fn answer(mut gateway: Gateway, couriers: Couriers) {
+    while let Some(place) = gateway.news.recv().await {
+        for pending in gateway.ledger.open_updates(&place).await.unwrap() {
+            let post = Post::text(format!("Answer to {}", text(&pending.update)));
+            gateway.ledger.done(pending.id, &place, vec![post]).await.unwrap();
+        }
+        couriers.wake(&place);
+    }
+}
+
+struct Cutting {
+    world: World,
+    breaker: Breaker,
+    answering: JoinHandle<()>,
+}
+
+impl Cutting {
+    async fn new() -> Self {
+        let mut world = World::new().await;
+        let target = world.fake.address().trim_start_matches("http://").parse().unwrap();
+        let breaker = Breaker::start(target).await.unwrap();
+        world.settings.api = format!("http://{}/", breaker.address());
+        // Attempts are due in real time.
+        world.clock = Arc::new(|| jiff::Timestamp::now().as_millisecond());
+        let gateway = world.receive();
+        let adapter: Arc<dyn Adapter> = gateway.adapter.clone();
+        let couriers = Couriers::new(gateway.inbox.clone(), &[adapter]);
+        let answering = tokio::spawn(answer(gateway, couriers));
+        Self { world, breaker, answering: answering }
+    }
+
+    fn count(&self, words: &str) -> usize {
+        self.world.fake.stage().state().messages.iter().filter(|it| it.text.contains(words)).count()
+    }
+
+    async fn until(&self, words: &str) {
+        let found = |state: &testkit::platforms::stage::State| {
+            state.messages.iter().any(|it| it.text.contains(words)).then_some(())
+        };
+        self.world.fake.stage().until(words, found).await.unwrap();
+    }
+}
+
+impl Drop for Cutting {
+    fn drop(&mut self) {
+        self.answering.abort();
+    }
+}
+
+/// Cuts the connection while the answer is on its way.
+async fn cut_during_the_answer(cut: Cut) {
+    let cutting = Cutting::new().await;
+    let world = &cutting.world;
+    world.say("one");
+    cutting.until("Answer to one").await;
+    // Holds the next answer at the service until the connection is cut.
+    world.plan("sendMessage", Planned::Hold);
+    world.say("two");
+    let held = |state: &testkit::platforms::stage::State| (!state.held.is_empty()).then_some(());
+    world.fake.stage().until("the held answer", held).await.unwrap();
+    cutting.breaker.cut(cut);
+    // The cut breaks the answer; the note about it meets the broken connection as well.
+    timeout(PATIENCE, cutting.breaker.broken("sendMessage")).await.unwrap();
+    cutting.breaker.restore();
+    world.say("three");
+    cutting.until("Answer to three").await;
+    cutting.until("may not have arrived").await;
+    let counts = ["Answer to one", "Answer to three"].map(|words| cutting.count(words));
+    assert_eq!(counts, [1, 1], "{cut:?}");
+    assert!(cutting.count("Answer to two") <= 1, "{cut:?}");
+}
+
+#[tokio::test]
+async fn after_reset_connections_the_user_is_told() {
+    cut_during_the_answer(Cut::Reset).await;
+}
+
+#[tokio::test]
+async fn after_hanging_connections_the_user_is_told() {
+    cut_during_the_answer(Cut::Hang).await;
+}
+
+#[tokio::test]
+async fn after_bad_gateways_the_user_is_told() {
+    cut_during_the_answer(Cut::BadGateway).await;
+}
+
+#[tokio::test]
+async fn after_half_open_connections_the_user_is_told() {
+    cut_during_the_answer(Cut::HalfOpen).await;
+}
