@@ -23,7 +23,7 @@ pub(crate) struct Meter<'a> {
     before: Used,
     /// The total time of the session's steps when this run began.
     busy_before: Duration,
-    /// The usage of the children when [`Meter::look`] last read it.
+    /// The usage of the children when [`Meter::add_children`] last read it.
     children: Used,
     start: Instant,
 }
@@ -39,7 +39,7 @@ impl<'a> Meter<'a> {
     /// Starts the meter. Reads the session's earlier messages only if a session budget for steps or minutes
     /// is set.
     pub(crate) async fn start(budget: &'a Budget, turn: &'a Turn) -> Result<Self, ports::Error> {
-        let mut before = used([&turn.session]);
+        let mut before = usage_of([&turn.session]);
         let mut busy_before = Duration::ZERO;
         if budget.steps.session.is_some() || budget.minutes.session.is_some() {
             turn.each(|message| {
@@ -54,29 +54,29 @@ impl<'a> Meter<'a> {
         let (children, start) = (Used::default(), Instant::now());
         let mut meter = Self { budget, tally, earlier, before, busy_before, children, start };
         // The children used this in earlier turns, or an earlier run has counted it.
-        meter.children = meter.of_children(turn).await?;
+        meter.children = meter.children_usage(turn).await?;
         meter.before = meter.before.and(meter.children);
         Ok(meter)
     }
 
-    pub(crate) fn step(&mut self, cost: Number, tokens: &Tokens) {
+    pub(crate) fn add_step(&mut self, cost: Number, tokens: &Tokens) {
         self.tally.add(Used { steps: 1, ..Used::of(cost, tokens) });
     }
 
     /// Adds the usage of the children since the last call.
-    pub(crate) async fn look(&mut self, turn: &Turn) -> Result<(), ports::Error> {
-        let children = self.of_children(turn).await?;
+    pub(crate) async fn add_children(&mut self, turn: &Turn) -> Result<(), ports::Error> {
+        let children = self.children_usage(turn).await?;
         self.tally.add(children.without(self.children));
         self.children = children;
         Ok(())
     }
 
     /// Returns the usage of the children, or zero if no budget for cost or tokens is set.
-    async fn of_children(&self, turn: &Turn) -> Result<Used, ports::Error> {
+    async fn children_usage(&self, turn: &Turn) -> Result<Used, ports::Error> {
         if self.budget.cost.is_empty() && self.budget.tokens.is_empty() {
             return Ok(Used::default());
         }
-        Ok(used(&turn.descendants().await?))
+        Ok(usage_of(&turn.descendants().await?))
     }
 
     /// Returns the earliest time limit and the message for the user when it passes.
@@ -90,14 +90,14 @@ impl<'a> Meter<'a> {
             let minutes = minutes.get();
             Some((
                 left(self.tally.began(), minutes, Duration::ZERO)?,
-                sentence(Scope::Turn, "be busy for", minutes, "minutes"),
+                exceeded_message(Scope::Turn, "be busy for", minutes, "minutes"),
             ))
         });
         let session = budget.session.and_then(|minutes| {
             let minutes = minutes.get();
             Some((
                 left(self.start, minutes, self.busy_before)?,
-                sentence(Scope::Session, "be busy for", minutes, "minutes"),
+                exceeded_message(Scope::Session, "be busy for", minutes, "minutes"),
             ))
         });
         turn.into_iter().chain(session).min_by_key(|(at, _)| *at)
@@ -117,24 +117,24 @@ impl<'a> Meter<'a> {
             let cost = cost.filter(|cost| spent.cost.0 >= cost.get());
             let tokens = tokens.filter(|tokens| spent.tokens >= tokens.get());
             let steps = steps.filter(|steps| spent.steps >= u64::from(steps.get()));
-            cost.map(|cost| sentence(scope, "cost", cost.get(), ""))
-                .or_else(|| tokens.map(|tokens| sentence(scope, "use", tokens, "tokens")))
-                .or_else(|| steps.map(|steps| sentence(scope, "take", steps, "steps")))
+            cost.map(|cost| exceeded_message(scope, "cost", cost.get(), ""))
+                .or_else(|| tokens.map(|tokens| exceeded_message(scope, "use", tokens, "tokens")))
+                .or_else(|| steps.map(|steps| exceeded_message(scope, "take", steps, "steps")))
         })
     }
 }
 
-fn sentence(scope: Scope, may: &str, limit: impl std::fmt::Display, what: &str) -> String {
+fn exceeded_message(scope: Scope, may: &str, limit: impl std::fmt::Display, what: &str) -> String {
     let who = match scope {
         Scope::Turn => "turn",
         Scope::Session => "session",
     };
-    let sentence = format!("The {who} has used up its budget: it may {may} {limit} {what}");
-    format!("{}. Budgets are set in the configuration.", sentence.trim_end())
+    let message = format!("The {who} has used up its budget: it may {may} {limit} {what}");
+    format!("{}. Budgets are set in the configuration.", message.trim_end())
 }
 
 /// Sums the usage of sessions. A session does not record its number of steps, so that field stays zero.
-fn used<'s>(sessions: impl IntoIterator<Item = &'s Session>) -> Used {
+fn usage_of<'s>(sessions: impl IntoIterator<Item = &'s Session>) -> Used {
     sessions.into_iter().fold(Used::default(), |sum, session| {
         let nothing = Tokens::default();
         sum.and(Used::of(session.cost.unwrap_or_default(), session.tokens.as_ref().unwrap_or(&nothing)))
@@ -181,18 +181,18 @@ mod tests {
             budget(json!({ "cost": { "turn": 0.3 }, "tokens": { "turn": 100 }, "steps": { "turn": 5 } }));
         let tally = Tally::default();
         let mut costly = meter(&budget, &tally, Used::default());
-        costly.step(Number(0.1), &tokens(1, 1));
-        costly.step(Number(0.1), &tokens(1, 1));
+        costly.add_step(Number(0.1), &tokens(1, 1));
+        costly.add_step(Number(0.1), &tokens(1, 1));
         assert_eq!(costly.exceeded(), None);
-        costly.step(Number(0.1), &tokens(1, 1));
+        costly.add_step(Number(0.1), &tokens(1, 1));
         insta::assert_snapshot!(costly.exceeded().unwrap(), @"The turn has used up its budget: it may cost 0.3. Budgets are set in the configuration.");
         let tally = Tally::default();
         let mut wordy = meter(&budget, &tally, Used::default());
-        wordy.step(Number(0.0), &tokens(60, 40));
+        wordy.add_step(Number(0.0), &tokens(60, 40));
         insta::assert_snapshot!(wordy.exceeded().unwrap(), @"The turn has used up its budget: it may use 100 tokens. Budgets are set in the configuration.");
         let tally = Tally::default();
         let mut busy = meter(&budget, &tally, Used::default());
-        (0..5).for_each(|_| busy.step(Number(0.0), &tokens(1, 0)));
+        (0..5).for_each(|_| busy.add_step(Number(0.0), &tokens(1, 0)));
         insta::assert_snapshot!(busy.exceeded().unwrap(), @"The turn has used up its budget: it may take 5 steps. Budgets are set in the configuration.");
     }
 
@@ -202,9 +202,9 @@ mod tests {
         let before = Used { cost: Number(0.9), steps: 1, ..Used::default() };
         let tally = Tally::default();
         let mut meter = meter(&budget, &tally, before);
-        meter.step(Number(0.05), &tokens(1, 1));
+        meter.add_step(Number(0.05), &tokens(1, 1));
         assert_eq!(meter.exceeded(), None);
-        meter.step(Number(0.01), &tokens(1, 1));
+        meter.add_step(Number(0.01), &tokens(1, 1));
         insta::assert_snapshot!(meter.exceeded().unwrap(), @"The session has used up its budget: it may take 3 steps. Budgets are set in the configuration.");
     }
 
@@ -213,16 +213,16 @@ mod tests {
         let budget = budget(json!({ "tokens": { "turn": 100, "session": 1000 } }));
         let tally = Tally::default();
         let mut first = meter(&budget, &tally, Used { tokens: 500, ..Used::default() });
-        first.step(Number(0.0), &tokens(90, 0));
+        first.add_step(Number(0.0), &tokens(90, 0));
         assert_eq!(first.exceeded(), None);
         // The session's usage includes what the first run used, and the second run must not count it twice.
         let mut second = meter(&budget, &tally, Used { tokens: 590, ..Used::default() });
         assert_eq!(second.exceeded(), None);
-        second.step(Number(0.0), &tokens(10, 0));
+        second.add_step(Number(0.0), &tokens(10, 0));
         assert!(second.exceeded().unwrap().starts_with("The turn"), "{second:?}");
         let tally = Tally::default();
         let mut other = meter(&budget, &tally, Used { tokens: 910, ..Used::default() });
-        other.step(Number(0.0), &tokens(89, 0));
+        other.add_step(Number(0.0), &tokens(89, 0));
         assert_eq!(other.exceeded(), None, "what was before this run is not counted twice");
     }
 

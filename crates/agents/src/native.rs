@@ -10,7 +10,7 @@
 //! | `stop`, `length` | no | completed |
 //! | `content-filter` | | error, no tool is run |
 //! | `error` | no | error |
-//! | `unknown`, or not at all | no | go on, at most [`limits::REPEATS`] times in a row |
+//! | `unknown`, or not at all | no | go on, at most [`limits::UNFINISHED_STEPS`] times in a row |
 //!
 //! Before each step the loop checks the budget ([`Options::budget`]) and the size of the conversation. A
 //! conversation that does not fit the model is summarised in the middle of the turn, and the turn goes on.
@@ -19,32 +19,32 @@
 //! Tools run after the model's stream has ended, in the order of the calls. So an attempt that fails in the
 //! middle has run no tool yet: its output is withdrawn and the loop retries, without a tool running twice.
 
-mod act;
+mod active_agent;
 mod agent;
 mod attempt;
 mod background;
+mod command_lines;
 pub mod commands;
 mod compaction;
-mod context;
-mod doom;
 mod failure;
-mod fill;
 mod fit;
 mod gate;
-mod guidance;
 mod history;
 mod hooks;
+mod instructions;
 pub mod limits;
+mod loop_detector;
 pub mod mcp;
+mod model_call;
+mod model_messages;
 mod options;
 pub mod permission;
 mod prepare;
 mod protected;
 mod resume;
-mod role;
 mod run;
 mod size;
-mod step;
+mod step_end;
 mod structured;
 mod subtask;
 mod system;
@@ -64,11 +64,11 @@ use llm::Model;
 use protocol::TurnEnd;
 
 use permission::Permissions;
-use tools::Bench;
+use tools::Toolset;
 
 pub use agent::built_in;
-pub(crate) use gate::{Gate, Target, away, edit, root};
-pub use guidance::{Instruction, Instructions};
+pub(crate) use gate::{Access, Gate, Target, edit_check, external_directory_check, root};
+pub use instructions::{Instruction, Instructions};
 pub use options::{CompactionOptions, Options};
 pub(crate) use protected::has_wildcard;
 pub(crate) use title::is_default;
@@ -101,7 +101,7 @@ impl Native {
     /// applied.
     pub fn tools(&self, model: Option<&str>) -> Vec<llm::Tool> {
         let (options, no_rules) = (&self.0.options, Permissions::new(Vec::new(), Vec::new()));
-        Bench::new(&options.agents, &options.tools, &options.mcp, &no_rules).listed(model)
+        Toolset::new(&options.agents, &options.tools, &options.mcp, &no_rules).listed(model)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Several sessions may work in one worktree at once, and a user may edit files beside them. A snapshot shows
 //! what has changed, but not who changed it. So the author of a change *claims* it in the worktree's
-//! [`Ledger`]:
+//! [`Claims`]:
 //!
 //! - A tool that writes files knows which, and claims exactly those.
 //! - For a command, the trees before and after it are compared. Files that another session has claimed
@@ -13,7 +13,7 @@
 //!   its changes undone.
 
 mod changes;
-mod ledger;
+mod claims;
 mod undo;
 mod worktree;
 
@@ -33,15 +33,15 @@ use workspace::{
     snapshot::{Shadow, TreeDiff},
 };
 
-pub(crate) use changes::{Around, Changes};
-pub(crate) use ledger::{Moment, Visit};
+pub(crate) use changes::{BeforeCommand, Changes};
+pub(crate) use claims::{Claimant, LogicalTime};
 pub(crate) use worktree::Worktree;
 
 /// Maximum number of cached worktrees. When it is reached, worktrees without a turn are dropped from the cache.
-const MAX_READY: usize = 64;
+const MAX_WORKTREES: usize = 64;
 
 /// The time that a turn waits for its worktree to be ready.
-const PATIENCE: Duration = Duration::from_secs(2);
+const OPEN_WAIT: Duration = Duration::from_secs(2);
 
 /// The snapshots of all worktrees, stored in one directory.
 pub struct Snapshots {
@@ -66,7 +66,7 @@ impl Snapshots {
     async fn worktree(&self, session: &Session) -> Option<(Arc<Worktree>, Repository)> {
         let repository = Repository::find(Path::new(&session.directory)).await?;
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if ready.len() >= MAX_READY {
+        if ready.len() >= MAX_WORKTREES {
             ready.retain(|_, worktree| Arc::strong_count(worktree) > 1);
         }
         let place = || Shadow::place(&self.base, &session.project_id, &repository.worktree);
@@ -83,11 +83,11 @@ impl Snapshots {
 
     /// Like `open`, but waits only for a short time, because a turn must not wait for the first scan of a
     /// large worktree. The scan continues in the background, and a later turn uses its result.
-    pub(crate) async fn open_soon(&self, session: &Session) -> Option<Arc<Worktree>> {
+    pub(crate) async fn open_in_time(&self, session: &Session) -> Option<Arc<Worktree>> {
         let (worktree, repository) = self.worktree(session).await?;
         let preparing = Arc::clone(&worktree);
         let ready = tokio::spawn(async move { preparing.prepare(&repository).await });
-        let ready = timeout(PATIENCE, ready).await.is_ok_and(|ready| ready.unwrap_or(false));
+        let ready = timeout(OPEN_WAIT, ready).await.is_ok_and(|ready| ready.unwrap_or(false));
         ready.then_some(worktree)
     }
 }

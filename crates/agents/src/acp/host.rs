@@ -25,8 +25,8 @@ use super::options::Options;
 use super::question;
 use super::terminal::{self, Confined, Terminals};
 use crate::jsonrpc::{Fault, INTERNAL_ERROR};
-use crate::native::permission::{Pattern, Permissions, Wish};
-use crate::native::{Failure, Gate, Target, blocking, object};
+use crate::native::permission::{Pattern, PermissionCheck, Permissions};
+use crate::native::{Access, Failure, Gate, Target, blocking, object};
 
 /// Serves the requests of an agent in one turn. Dropping it ends the commands that it runs.
 #[derive(Debug)]
@@ -103,9 +103,10 @@ impl Host {
                 self.granted().commands.insert(line.clone());
             }
             Matter::Files { permission, files, diff } => {
+                let access = if *permission == "read" { Access::Read } else { Access::Write };
                 let mut paths = Vec::new();
                 for file in files {
-                    paths.push(gate.locate(file, *permission == "read").await?);
+                    paths.push(gate.locate(file, access).await?);
                 }
                 let shown = paths.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>().join(", ");
                 let metadata = object(json!({ "filepath": shown, "diff": diff }));
@@ -121,22 +122,22 @@ impl Host {
                 }
             }
             Matter::Address { url } => {
-                let wish = Wish {
+                let check = PermissionCheck {
                     permission: "webfetch".into(),
                     patterns: vec![Pattern::plain(url)],
                     always: vec!["*".to_owned()],
                     metadata: object(json!({ "url": url })),
                 };
-                self.permissions.get(&self.turn, wish, Some(call)).await?;
+                self.permissions.require(&self.turn, check, Some(call)).await?;
             }
             Matter::Other { tool, title, input } => {
-                let wish = Wish {
+                let check = PermissionCheck {
                     permission: tool.clone().into(),
                     patterns: vec![Pattern::plain("*")],
                     always: vec!["*".to_owned()],
                     metadata: object(json!({ "title": title, "input": input })),
                 };
-                self.permissions.clone().thought_of().get(&self.turn, wish, Some(call)).await?;
+                self.permissions.clone().without_allow_all().require(&self.turn, check, Some(call)).await?;
             }
         }
         Ok(())
@@ -192,7 +193,7 @@ impl Host {
     async fn read(&self, wanted: ReadTextFileRequest) -> Result<ReadTextFileResponse, Failure> {
         let permissions = &self.permissions;
         let gate = self.gate(permissions, None);
-        let path = gate.locate(&wanted.path.to_string_lossy(), true).await?;
+        let path = gate.locate(&wanted.path.to_string_lossy(), Access::Read).await?;
         if !self.bypasses() {
             let metadata = object(json!({ "filepath": path.to_string_lossy() }));
             gate.permit("read", std::slice::from_ref(&path), metadata).await?;
@@ -237,7 +238,7 @@ impl Host {
         if self.bypasses() || self.granted().files.contains(&place.path) {
             return Ok(place.path);
         }
-        gate.locate(path, false).await
+        gate.locate(path, Access::Write).await
     }
 
     async fn create(&self, wanted: CreateTerminalRequest) -> Result<CreateTerminalResponse, Fault> {
@@ -245,7 +246,9 @@ impl Host {
         let line = terminal::line(&wanted);
         let directory = match wanted.cwd.as_deref() {
             Some(directory) if self.bypasses() => self.root.directory().join(directory),
-            Some(directory) => gate.locate(&directory.to_string_lossy(), false).await.map_err(fault)?,
+            Some(directory) => {
+                gate.locate(&directory.to_string_lossy(), Access::Write).await.map_err(fault)?
+            }
             None => self.root.directory().to_owned(),
         };
         if !self.bypasses() && !self.granted().commands.contains(&line) {
@@ -253,7 +256,7 @@ impl Host {
         }
         let (sandbox, kept) = match &self.options.sandbox {
             Some(sandbox) => (
-                sandbox.around(&self.turn, &self.root).await.map_err(fault)?,
+                sandbox.for_command(&self.turn, &self.root).await.map_err(fault)?,
                 sandbox.kept(&self.root).await.map_err(fault)?,
             ),
             None => (None, Vec::new()),

@@ -12,8 +12,8 @@ use protocol::agent_event::{Answer, Ask};
 use protocol::request::Rule;
 use workspace::files::Closed;
 
-use crate::native::permission::{Permissions, Verdict, Wish, denied};
-use crate::native::{Gate, Target, away, blocking, edit, has_wildcard, root};
+use crate::native::permission::{PermissionCheck, Permissions, Verdict, denied};
+use crate::native::{Gate, Target, blocking, edit_check, external_directory_check, has_wildcard, root};
 
 /// Gets an answer from the rules or from the user. Only the user can answer a question.
 pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
@@ -44,7 +44,7 @@ pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
 /// The subject of a permission request.
 struct Matter {
     /// The permissions that the action needs, all of which must be allowed. None if they cannot be determined.
-    wishes: Option<Vec<Wish>>,
+    checks: Option<Vec<PermissionCheck>>,
     permission: String,
     /// The patterns as the user sees them.
     patterns: Vec<String>,
@@ -52,33 +52,33 @@ struct Matter {
 
 impl Matter {
     async fn new(turn: &Turn, permission: &str, patterns: &[String]) -> Self {
-        let wishes = match permission {
+        let checks = match permission {
             "bash" => commands(turn, patterns).await,
             "edit" => edits(turn, patterns).await,
             _ => Some(files(permission, patterns)),
         };
-        Self { wishes, permission: permission.to_owned(), patterns: patterns.to_vec() }
+        Self { checks, permission: permission.to_owned(), patterns: patterns.to_vec() }
     }
 
     /// For a change of protected files, the patterns that the answer `always` may allow.
     fn protected(&self) -> Option<Vec<String>> {
-        let wish = self.wishes.iter().flatten().find(|wish| wish.permission == "edit")?;
-        wish.patterns.iter().any(|pattern| pattern.guard.is_some()).then(|| wish.always.clone())
+        let check = self.checks.iter().flatten().find(|check| check.permission == "edit")?;
+        check.patterns.iter().any(|pattern| pattern.guard.is_some()).then(|| check.always.clone())
     }
 
     fn judge(&self, rules: &[Rule], approved: &[Rule]) -> Verdict {
         let permissions = Permissions::new(rules.to_vec(), approved.to_vec());
         let mut verdict = Verdict::Allowed;
-        for wish in self.wishes.iter().flatten() {
-            match permissions.judge(wish) {
+        for check in self.checks.iter().flatten() {
+            match permissions.judge(check) {
                 Verdict::Allowed => {}
                 // The agent runs the command itself, so it cannot be confined.
                 Verdict::Ask | Verdict::Confined => verdict = Verdict::Ask,
                 denied @ Verdict::Denied(_) => return denied,
             }
         }
-        let is_known = self.wishes.is_some() && verdict == Verdict::Allowed;
-        if !is_known && permissions.is_final(&Wish::plain(&self.permission, &self.patterns)) {
+        let is_known = self.checks.is_some() && verdict == Verdict::Allowed;
+        if !is_known && permissions.is_final(&PermissionCheck::plain(&self.permission, &self.patterns)) {
             return Verdict::Ask;
         }
         // An approval of exactly this pattern allows it, whatever commands it consists of.
@@ -90,22 +90,22 @@ impl Matter {
 }
 
 /// The permissions for every command in these lines and for every path outside the project that they name.
-async fn commands(turn: &Turn, lines: &[String]) -> Option<Vec<Wish>> {
+async fn commands(turn: &Turn, lines: &[String]) -> Option<Vec<PermissionCheck>> {
     let root = root(&turn.session, &Closed::default()).ok()?;
     let permissions = Permissions::new(Vec::new(), Vec::new());
     let readable = Vec::new();
     let gate = Gate { turn, root: &root, permissions: &permissions, readable, seals: false, call: None };
-    let mut wishes = Vec::new();
+    let mut checks = Vec::new();
     for line in lines {
-        wishes.extend(gate.needs(line, root.directory()).await.ok()?);
+        checks.extend(gate.needs(line, root.directory()).await.ok()?);
     }
-    Some(wishes)
+    Some(checks)
 }
 
 /// The permissions for a change of files. A path that cannot be resolved is judged by its text.
-async fn edits(turn: &Turn, patterns: &[String]) -> Option<Vec<Wish>> {
+async fn edits(turn: &Turn, patterns: &[String]) -> Option<Vec<PermissionCheck>> {
     let root = root(&turn.session, &Closed::default()).ok()?;
-    let mut wishes = files("edit", patterns);
+    let mut checks = files("edit", patterns);
     let texts = patterns.to_vec();
     let found = blocking(move || {
         let target = |written: &String| {
@@ -113,29 +113,29 @@ async fn edits(turn: &Turn, patterns: &[String]) -> Option<Vec<Wish>> {
                 root.locate(written).map_or_else(|_| root.directory().join(written), |place| place.path);
             Target { written: written.clone(), path }
         };
-        edit(&root, &texts.iter().map(target).collect::<Vec<_>>(), Extra::new())
+        edit_check(&root, &texts.iter().map(target).collect::<Vec<_>>(), Extra::new())
     });
     let found = found.await.ok()?;
-    if let Some(wish) = wishes.first_mut() {
+    if let Some(check) = checks.first_mut() {
         // Rules match the path as the agent wrote it; the resolved path adds the protection.
-        for (pattern, found) in wish.patterns.iter_mut().zip(found.patterns) {
+        for (pattern, found) in check.patterns.iter_mut().zip(found.patterns) {
             pattern.guard = found.guard;
         }
-        wish.always = patterns.iter().filter(|text| !has_wildcard(text)).cloned().collect();
+        check.always = patterns.iter().filter(|text| !has_wildcard(text)).cloned().collect();
     }
-    Some(wishes)
+    Some(checks)
 }
 
 /// The permission itself and, for a file outside the project, the permission for its directory.
-fn files(permission: &str, patterns: &[String]) -> Vec<Wish> {
+fn files(permission: &str, patterns: &[String]) -> Vec<PermissionCheck> {
     let is_file = matches!(permission, "edit" | "read" | "list" | "glob" | "grep");
     let outside = patterns.iter().map(Path::new).filter(|path| is_file && path.is_absolute());
     let outside: Vec<_> = outside.filter_map(Path::parent).map(Path::to_owned).collect();
-    let mut wishes = vec![Wish::plain(permission, patterns)];
+    let mut checks = vec![PermissionCheck::plain(permission, patterns)];
     if !outside.is_empty() {
-        wishes.push(away(&outside));
+        checks.push(external_directory_check(&outside));
     }
-    wishes
+    checks
 }
 
 #[cfg(test)]
@@ -148,8 +148,8 @@ mod tests {
         let rules: Vec<Rule> =
             rules.iter().map(|(of, pattern, action)| Rule::new(*of, *pattern, *action)).collect();
         let patterns = vec![pattern.to_owned()];
-        let wishes = Some(files(permission, &patterns));
-        let matter = Matter { wishes, permission: permission.to_owned(), patterns };
+        let checks = Some(files(permission, &patterns));
+        let matter = Matter { checks, permission: permission.to_owned(), patterns };
         match matter.judge(&rules, &[]) {
             Verdict::Allowed => Allow,
             Verdict::Denied(_) => Deny,
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn an_approval_of_the_exact_pattern_allows_it() {
         let patterns = vec!["make; rm -rf $x".to_owned()];
-        let matter = Matter { wishes: None, permission: "bash".into(), patterns };
+        let matter = Matter { checks: None, permission: "bash".into(), patterns };
         let approved = |pattern: &str| [Rule::new("bash", pattern, Allow)];
         assert_eq!(matter.judge(&[], &approved("make; rm -rf $x")), Verdict::Allowed);
         assert_eq!(matter.judge(&[], &approved("make*")), Verdict::Ask);

@@ -6,7 +6,7 @@ use protocol::{AgentEvent, Extra, TurnEnd};
 use serde_json::{Value, json};
 use workspace::process::{self, Bounds, Done, Exit, Spec};
 
-use crate::native::limits::{COMMAND_LIVE, LONGEST_COMMAND};
+use crate::native::limits::{COMMAND_LIVE, MAX_COMMAND};
 use crate::native::object;
 
 /// Bytes of a command's output that are kept, from its end.
@@ -24,7 +24,7 @@ pub(super) async fn run(turn: &Turn, line: &str, hidden: &[String]) -> TurnEnd {
     };
     turn.emit(AgentEvent::step_started()).await;
     turn.emit(running("")).await;
-    let mut spec = Spec::shell(line, &turn.session.directory, LONGEST_COMMAND).hide(hidden);
+    let mut spec = Spec::shell(line, &turn.session.directory, MAX_COMMAND).hide(hidden);
     spec.bounds = Bounds { head: 0, tail: MAX_OUTPUT };
     let (show, mut shown) = tokio::sync::watch::channel(String::new());
     let command = process::run(spec, turn.cancellation(), |output| {
@@ -59,9 +59,7 @@ fn completed(call: String, line: &str, done: &Done) -> AgentEvent {
         Exit::Code(code) => (Value::from(code), None),
         Exit::Signal(signal) => (Value::Null, Some(format!("The command was ended by signal {signal}."))),
         Exit::Cancelled => (Value::Null, Some("The user aborted the command.".to_owned())),
-        Exit::DeadlinePassed => {
-            (Value::Null, Some(format!("The command was ended after {LONGEST_COMMAND:?}.")))
-        }
+        Exit::DeadlinePassed => (Value::Null, Some(format!("The command was ended after {MAX_COMMAND:?}."))),
     };
     if let Some(remark) = remark {
         output = format!("{output}\n{remark}");

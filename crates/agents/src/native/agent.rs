@@ -46,7 +46,7 @@ pub fn built_in(rules: &[Rule]) -> Vec<Agent> {
             "explore",
             AgentMode::Subagent,
             "Explores a code base quickly, without changing files.",
-            explore.chain(looking()),
+            explore.chain(reading_rules()),
             rules,
         ),
         hidden("compaction", "Writes summaries of conversations.", summary::PROMPT, None),
@@ -64,7 +64,7 @@ fn hidden(name: &str, about: &str, prompt: &str, temperature: Option<f64>) -> Ag
 }
 
 /// The default rules for commands, paths and reading. `explore` repeats them after it has denied everything.
-fn looking() -> impl Iterator<Item = Rule> {
+fn reading_rules() -> impl Iterator<Item = Rule> {
     defaults()
         .into_iter()
         .filter(|rule| matches!(rule.permission.as_str(), "bash" | "external_directory" | "read"))

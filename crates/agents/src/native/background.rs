@@ -15,7 +15,7 @@ use super::{limits, tools};
 /// The background subagents of one turn.
 #[derive(Debug)]
 pub(super) struct Background {
-    going: AtomicUsize,
+    running: AtomicUsize,
     report: mpsc::Sender<Option<ChildEnd>>,
     reports: mpsc::Receiver<Option<ChildEnd>>,
 }
@@ -23,54 +23,54 @@ pub(super) struct Background {
 impl Default for Background {
     fn default() -> Self {
         let (report, reports) = mpsc::channel(limits::BACKGROUND);
-        Self { going: AtomicUsize::new(0), report, reports }
+        Self { running: AtomicUsize::new(0), report, reports }
     }
 }
 
 impl Background {
-    /// Reserves a place for a new subagent. Returns `None` if [`limits::BACKGROUND`] are running.
-    pub(super) fn reserve(&self) -> Option<Place<'_>> {
-        let room = |going| (going < limits::BACKGROUND).then_some(going + 1);
-        self.going.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
-        Some(Place { background: self, taken: false })
+    /// Reserves a slot for a new subagent. Returns `None` if [`limits::BACKGROUND`] are running.
+    pub(super) fn reserve(&self) -> Option<Slot<'_>> {
+        let room = |running| (running < limits::BACKGROUND).then_some(running + 1);
+        self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
+        Some(Slot { background: self, used: false })
     }
 
-    /// Adds a place for a subagent that is running already, regardless of the limit.
-    pub(super) fn make_room(&self) -> Place<'_> {
-        self.going.fetch_add(1, Ordering::Relaxed);
-        Place { background: self, taken: false }
+    /// Adds a slot for a subagent that is running already, regardless of the limit.
+    pub(super) fn add_running(&self) -> Slot<'_> {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        Slot { background: self, used: false }
     }
 
     fn is_empty(&self) -> bool {
-        self.going.load(Ordering::Relaxed) == 0
+        self.running.load(Ordering::Relaxed) == 0
     }
 
     /// Waits for the next subagent to end. Returns `None` if the engine shuts down.
     async fn next(&mut self) -> Option<ChildEnd> {
         let end = self.reports.recv().await.flatten();
-        self.going.fetch_sub(1, Ordering::Relaxed);
+        self.running.fetch_sub(1, Ordering::Relaxed);
         end
     }
 
     /// Returns a subagent that has ended already, without waiting.
     fn ended(&mut self) -> Option<ChildEnd> {
         let end = self.reports.try_recv().ok()?;
-        self.going.fetch_sub(1, Ordering::Relaxed);
+        self.running.fetch_sub(1, Ordering::Relaxed);
         end
     }
 }
 
-/// A reserved place. Dropping it frees the place unless it is taken.
+/// A reserved slot. Dropping it frees the slot unless it is used.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct Slot<'a> {
     background: &'a Background,
-    taken: bool,
+    used: bool,
 }
 
-impl Place<'_> {
+impl Slot<'_> {
     /// Waits for a subagent in a task of its own. If the turn ends first, the engine ends the subagent.
-    pub(super) fn take(mut self, end: BoxFuture<'static, Option<ChildEnd>>) {
-        self.taken = true;
+    pub(super) fn watch(mut self, end: BoxFuture<'static, Option<ChildEnd>>) {
+        self.used = true;
         let report = self.background.report.clone();
         tokio::spawn(async move {
             let end = end.await;
@@ -80,33 +80,33 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        if !self.taken {
-            self.background.going.fetch_sub(1, Ordering::Relaxed);
+        if !self.used {
+            self.background.running.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
 impl Loop<'_> {
     /// Adds the results of ended subagents to the conversation.
-    pub(super) async fn hear_background(&mut self) {
+    pub(super) async fn report_ended_subagents(&mut self) {
         while let Some(end) = self.background.ended() {
-            self.tell(&end).await;
+            self.report(&end).await;
         }
     }
 
     /// Called when the model has stopped: ends the turn, or waits for a background subagent or a prompt that joins.
-    pub(super) async fn linger(&mut self) -> Flow {
+    pub(super) async fn wait_for_background(&mut self) -> Flow {
         while !self.background.is_empty() {
             tokio::select! {
                 biased;
                 () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
                 end = self.background.next() => if let Some(end) = end {
-                    self.tell(&end).await;
+                    self.report(&end).await;
                     return Flow::Continue(());
                 },
-                () = self.turn.prompted() => if self.take_joined().await {
+                () = self.turn.prompted() => if self.take_joined_prompts().await {
                     return Flow::Continue(());
                 },
             }
@@ -114,8 +114,8 @@ impl Loop<'_> {
         Flow::Break(TurnEnd::Completed)
     }
 
-    async fn tell(&self, end: &ChildEnd) {
-        let text = format!("A background subagent has ended.\n{}", tools::told(end));
+    async fn report(&self, end: &ChildEnd) {
+        let text = format!("A background subagent has ended.\n{}", tools::describe_end(end));
         let text = TextPart { text, synthetic: Some(true), ..TextPart::default() };
         self.turn.emit(AgentEvent::Continued(vec![PartBody::Text(text)])).await;
     }

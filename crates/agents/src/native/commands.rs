@@ -25,7 +25,7 @@ pub(crate) use served::ask;
 pub use served::served;
 
 /// The metadata field that lists the command lines in a part's text that have not run yet.
-const PENDING: &str = "snippets";
+const SNIPPETS: &str = "snippets";
 
 /// The prompt of `/init`.
 const INIT: &str = "\
@@ -124,21 +124,21 @@ pub(crate) async fn prompt(
         |name: &String| agents.iter().any(|agent| agent.name == *name && agent.mode == AgentMode::Subagent);
     let own = command.agent.as_ref().or(input.agent.as_ref());
     let model = command.model.as_deref().map(model).transpose()?;
-    let asked = input.model.as_deref().map(self::model).transpose()?;
+    let requested = input.model.as_deref().map(self::model).transpose()?;
     let mut prompt = PromptInput::text("");
     prompt.message_id.clone_from(&input.message_id);
     prompt.variant.clone_from(&input.variant);
     if command.subtask.unwrap_or_else(|| own.is_some_and(is_subagent)) {
         let agent = own.cloned().unwrap_or_else(|| default_agent(agents));
         prompt.agent = input.agent.clone().filter(|name| !is_subagent(name));
-        prompt.model = asked;
+        prompt.model = requested;
         prompt.parts = vec![subtask(command, agent, model, expanded)];
         return Ok(prompt);
     }
     // The agent that the command names brings its own model along, if it has one.
     let brings = |agent: &Agent| command.agent.as_ref() == Some(&agent.name) && agent.model.is_some();
     prompt.agent = own.cloned();
-    prompt.model = model.or_else(|| asked.filter(|_| !agents.iter().any(brings)));
+    prompt.model = model.or_else(|| requested.filter(|_| !agents.iter().any(brings)));
     prompt.parts = parts(expanded, agents, directory).await;
     prompt.parts.extend(input.parts.iter().flatten().cloned());
     Ok(prompt)
@@ -169,7 +169,7 @@ fn subtask(command: &Command, agent: String, model: Option<ModelRef>, expanded: 
         agent,
         model,
         command: Some(command.name.clone()),
-        extra: pending(&expanded.snippets),
+        extra: snippets_metadata(&expanded.snippets),
     };
     PartInput { id: None, body: PartInputBody::Subtask(body) }
 }
@@ -183,24 +183,24 @@ async fn parts(expanded: Expanded, agents: &[Agent], directory: &str) -> Vec<Par
     let found = locate(PathBuf::from(directory), words).await;
     let mut bodies = Vec::new();
     for ((word, range), path) in mentioned.into_iter().zip(found) {
-        let said =
+        let mention =
             json!({ "value": expanded.text.get(range.clone()), "start": range.start, "end": range.end });
         bodies.extend(match path {
             Some((url, mime)) => Some(PartInputBody::File(FilePart {
                 mime: mime.to_owned(),
                 url,
-                source: Some(object(json!({ "type": "file", "path": word, "text": said }))),
+                source: Some(object(json!({ "type": "file", "path": word, "text": mention }))),
                 filename: Some(word),
                 extra: Extra::new(),
             })),
             None if named(&word) => {
-                let source = Some(object(said));
+                let source = Some(object(mention));
                 Some(PartInputBody::Agent(AgentPart { name: word, source, extra: Extra::new() }))
             }
             None => None,
         });
     }
-    let metadata = Some(pending(&expanded.snippets)).filter(|pending| !pending.is_empty());
+    let metadata = Some(snippets_metadata(&expanded.snippets)).filter(|pending| !pending.is_empty());
     let text = TextPart { text: expanded.text, metadata, ..TextPart::default() };
     let bodies = std::iter::once(PartInputBody::Text(text)).chain(bodies);
     bodies.map(|body| PartInput { id: None, body }).collect()
@@ -217,44 +217,44 @@ async fn locate(directory: PathBuf, words: Vec<String>) -> Vec<Option<(String, &
     };
     let found = spawn_blocking(move || words.into_iter().map(look).collect::<Vec<_>>());
     // Files that are not found in time are not attached; the agent still sees their names in the text.
-    match timeout(limits::ATTACH, found).await {
+    match timeout(limits::ATTACH_TIME, found).await {
         Ok(Ok(found)) => found,
         _ => vec![None; count],
     }
 }
 
 /// Returns the metadata that lists command lines that have not run yet.
-fn pending(snippets: &[Snippet]) -> Extra {
+fn snippets_metadata(snippets: &[Snippet]) -> Extra {
     if snippets.is_empty() {
         return Extra::new();
     }
-    object(json!({ PENDING: snippets }))
+    object(json!({ SNIPPETS: snippets }))
 }
 
 /// Returns a part's text and its command lines that have not run yet.
-pub(super) fn unfilled(part: &Part) -> Option<(&str, Vec<Snippet>)> {
+pub(super) fn pending_snippets(part: &Part) -> Option<(&str, Vec<Snippet>)> {
     let (text, noted) = match &part.body {
-        PartBody::Text(text) => (text.text.as_str(), text.metadata.as_ref()?.get(PENDING)?),
-        PartBody::Subtask(task) => (task.prompt.as_str(), task.extra.get(PENDING)?),
+        PartBody::Text(text) => (text.text.as_str(), text.metadata.as_ref()?.get(SNIPPETS)?),
+        PartBody::Subtask(task) => (task.prompt.as_str(), task.extra.get(SNIPPETS)?),
         _ => return None,
     };
     Some((text, serde_json::from_value(noted.clone()).ok()?))
 }
 
 /// Returns the part with a new text and no command lines left to run.
-pub(super) fn filled(part: &Part, text: String) -> Part {
+pub(super) fn with_output(part: &Part, text: String) -> Part {
     let mut part = part.clone();
     match &mut part.body {
         PartBody::Text(body) => {
             body.text = text;
             if let Some(metadata) = &mut body.metadata {
-                metadata.remove(PENDING);
+                metadata.remove(SNIPPETS);
             }
             body.metadata = body.metadata.take().filter(|metadata| !metadata.is_empty());
         }
         PartBody::Subtask(task) => {
             task.prompt = text;
-            task.extra.remove(PENDING);
+            task.extra.remove(SNIPPETS);
         }
         _ => {}
     }

@@ -16,49 +16,56 @@ use protocol::part::{CompactionPart, FilePart, TextPart};
 use protocol::{AgentEvent, Extra, MessageError, MessageId, MessageWithParts, Part, PartBody, Rest, TurnEnd};
 use serde_json::json;
 
+use super::active_agent::{ActiveAgent, ActiveModel};
 use super::history::History;
-use super::role::{Role, Voice};
+use super::model_call::{self, ModelCall};
 use super::run::{Flow, Loop};
-use super::{context, hooks, limits, size, step};
+use super::{hooks, limits, model_messages, size};
 
 pub(super) use prune::prune;
-pub(super) use window::Window;
+pub(super) use window::ContextWindow;
 
 const AGENT: &str = "compaction";
 
 /// The share of the context that the summary request may use, in percent. The rest is for errors of the estimate.
-const ROOM: u64 = 80;
+const REQUEST_SHARE: u64 = 80;
 
 /// The message that lets the model continue after a summary in the middle of its work.
-const GO_ON: &str =
+const CONTINUE: &str =
     "Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed.";
 
-/// Precedes [`GO_ON`] if attachments may have made the conversation too long.
+/// Precedes [`CONTINUE`] if attachments may have made the conversation too long.
 const TOO_LARGE: &str = "The previous prompt was too large for the model, probably because of large attachments. \
     They were left out of the summary. If they mattered, say so, and suggest smaller ones.";
 
 /// The reason for a compaction.
-pub(super) enum Why<'a> {
-    /// The context is full.
-    Full {
-        /// True if the model has work left to do.
-        go_on: bool,
-    },
-    /// The provider refused the conversation as too long.
-    Refused,
-    /// The user asked for it.
-    Asked(&'a MessageWithParts),
+pub(super) enum Trigger<'a> {
+    /// The conversation fills the model's context.
+    ContextFull(Progress),
+    /// The provider rejected the conversation as too long.
+    Rejected,
+    /// The user requested it with this message.
+    Requested(&'a MessageWithParts),
+}
+
+/// The state of the model's work when a compaction begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// The model goes on after the summary.
+    Unfinished,
+    /// The model has given its last answer.
+    Finished,
 }
 
 /// The next action after the summary.
-enum After {
+enum NextAction {
     Stop,
     /// Tell the model to continue. `large` is true if attachments may have been too large.
-    GoOn {
+    Continue {
         large: bool,
     },
     /// Add the prompt again.
-    Repeat(Vec<PartBody>),
+    RepeatPrompt(Vec<PartBody>),
 }
 
 /// The range to summarise, and the next action.
@@ -67,78 +74,87 @@ struct Plan {
     end: usize,
     /// The index of a prompt in this range that has no answer yet.
     unanswered: Option<usize>,
-    after: After,
+    next: NextAction,
 }
 
 impl Loop<'_> {
     /// Summarises the conversation and returns whether the turn goes on.
-    pub(super) async fn compact(&mut self, why: Why<'_>) -> Flow {
-        match (self.try_compact(&why).await, &why) {
+    pub(super) async fn compact(&mut self, trigger: Trigger<'_>) -> Flow {
+        match (self.try_compact(&trigger).await, &trigger) {
             // The model has already answered, so a failed summary must not turn the answer into a failure.
-            (Flow::Break(TurnEnd::Error(error)), Why::Full { go_on: false }) => {
+            (Flow::Break(TurnEnd::Error(error)), Trigger::ContextFull(Progress::Finished)) => {
                 self.turn.emit(AgentEvent::Warning(error)).await;
                 Flow::Break(TurnEnd::Completed)
             }
-            (Flow::Break(TurnEnd::Budget { .. }), Why::Full { go_on: false }) => {
+            (Flow::Break(TurnEnd::Budget { .. }), Trigger::ContextFull(Progress::Finished)) => {
                 Flow::Break(TurnEnd::Completed)
             }
             (flow, _) => flow,
         }
     }
 
-    async fn try_compact(&mut self, why: &Why<'_>) -> Flow {
-        self.afford().await?;
-        if !matches!(why, Why::Asked(_)) {
+    async fn try_compact(&mut self, trigger: &Trigger<'_>) -> Flow {
+        self.check_budget().await?;
+        if !matches!(trigger, Trigger::Requested(_)) {
             if self.compactions >= limits::COMPACTIONS {
                 return Flow::Break(TurnEnd::Error(still_too_long()));
             }
             self.compactions += 1;
         }
         let history = self.history().await?;
-        let role = self.role()?;
-        let plan = plan(why, &history, self.unanswered(&history));
-        let said = history.messages.get(..plan.end).unwrap_or_default();
-        if said.is_empty() {
+        let agent = self.active_agent()?;
+        let plan = plan(trigger, &history, self.unanswered(&history));
+        let messages = history.messages.get(..plan.end).unwrap_or_default();
+        if messages.is_empty() {
             // Only a user's request can come with an empty conversation.
-            let asked = matches!(why, Why::Asked(_));
-            return Flow::Break(if asked { TurnEnd::Completed } else { TurnEnd::Error(still_too_long()) });
+            let requested = matches!(trigger, Trigger::Requested(_));
+            return Flow::Break(if requested {
+                TurnEnd::Completed
+            } else {
+                TurnEnd::Error(still_too_long())
+            });
         }
         let settings = &self.inner.options.compaction;
-        let wish = tail::Wish {
-            tokens: role.voice.window.kept(settings.preserve_recent_tokens),
+        let limits = tail::Limits {
+            tokens: agent.model.window.tail_tokens(settings.preserve_recent_tokens),
             turns: settings.tail_turns,
             unanswered: plan.unanswered,
         };
-        let weigh = |messages: &[MessageWithParts]| {
-            size::conversation(&context::told(messages, &role.voice.model)).tokens
+        let measure = |messages: &[MessageWithParts]| {
+            size::conversation(&model_messages::convert(messages, &agent.model.reference)).tokens
         };
         // The tail reaches to the end of the conversation and would contain the prompt that is added again.
-        let repeats = matches!(plan.after, After::Repeat(_));
-        let kept = if repeats { None } else { tail::start(said, wish, weigh) };
-        self.announce(why, kept.and_then(|at| said.get(at))).await;
-        let head = said.get(..kept.unwrap_or(said.len())).unwrap_or_default();
-        let request = match why {
-            Why::Asked(message) => Some(message.info.id().clone()),
-            Why::Full { .. } | Why::Refused => None,
+        let repeats = matches!(plan.next, NextAction::RepeatPrompt(_));
+        let kept = if repeats { None } else { tail::start(messages, limits, measure) };
+        self.announce(trigger, kept.and_then(|at| messages.get(at))).await;
+        let head = messages.get(..kept.unwrap_or(messages.len())).unwrap_or_default();
+        let request = match trigger {
+            Trigger::Requested(message) => Some(message.info.id().clone()),
+            Trigger::ContextFull(_) | Trigger::Rejected => None,
         };
-        self.summarise(&role, &history, head, request).await?;
-        match plan.after {
-            After::Stop => {}
-            After::GoOn { .. } if !self.goes_on(&role, matches!(why, Why::Refused)).await => {
+        self.summarise(&agent, &history, head, request).await?;
+        match plan.next {
+            NextAction::Stop => {}
+            NextAction::Continue { .. }
+                if !self.continues_after_summary(&agent, matches!(trigger, Trigger::Rejected)).await =>
+            {
                 self.turn.emit(AgentEvent::Compacted).await;
                 return Flow::Break(TurnEnd::Completed);
             }
-            After::GoOn { large } => self.turn.emit(AgentEvent::Continued(vec![go_on(large)])).await,
-            After::Repeat(parts) => self.turn.emit(AgentEvent::Continued(parts)).await,
+            NextAction::Continue { large } => {
+                self.turn.emit(AgentEvent::Continued(vec![continue_part(large)])).await;
+            }
+            NextAction::RepeatPrompt(parts) => self.turn.emit(AgentEvent::Continued(parts)).await,
         }
         self.turn.emit(AgentEvent::Compacted).await;
         Flow::Continue(())
     }
 
     /// Returns true if the turn goes on after a summary. A hook may decide against it.
-    async fn goes_on(&self, role: &Role<'_>, overflow: bool) -> bool {
-        let (agent, model) = (&role.agent.name, &role.voice.model);
-        let Some(chat) = self.inner.after_summary(self.turn, agent, model, self.asked.as_ref()) else {
+    async fn continues_after_summary(&self, agent: &ActiveAgent<'_>, overflow: bool) -> bool {
+        let (agent, model) = (&agent.config.name, &agent.model.reference);
+        let Some(chat) = self.inner.after_summary(self.turn, agent, model, self.newest_prompt.as_ref())
+        else {
             return true;
         };
         let (input, usual) = (Autocontinue { chat, overflow }, AutocontinueChoice { enabled: true });
@@ -150,69 +166,73 @@ impl Loop<'_> {
     }
 
     /// Stores the request for a summary, with the start of the tail.
-    async fn announce(&self, why: &Why<'_>, tail: Option<&MessageWithParts>) {
+    async fn announce(&self, trigger: &Trigger<'_>, tail: Option<&MessageWithParts>) {
         let tail_start_id = tail.map(|message| message.info.id().clone());
-        if let Why::Asked(message) = why {
-            let wish = message.parts.iter().find_map(|part| match &part.body {
-                PartBody::Compaction(wish) => Some((part, wish)),
+        if let Trigger::Requested(message) = trigger {
+            let request = message.parts.iter().find_map(|part| match &part.body {
+                PartBody::Compaction(request) => Some((part, request)),
                 _ => None,
             });
-            if let Some((part, wish)) = wish.filter(|_| tail_start_id.is_some()) {
-                let body = PartBody::Compaction(CompactionPart { tail_start_id, ..wish.clone() });
+            if let Some((part, request)) = request.filter(|_| tail_start_id.is_some()) {
+                let body = PartBody::Compaction(CompactionPart { tail_start_id, ..request.clone() });
                 self.turn.emit(AgentEvent::Revised(Box::new(Part { body, ..part.clone() }))).await;
             }
             return;
         }
-        let overflow = Some(matches!(why, Why::Refused));
-        let wish = CompactionPart { auto: true, overflow, tail_start_id, extra: Extra::new() };
-        self.turn.emit(AgentEvent::Continued(vec![PartBody::Compaction(wish)])).await;
+        let overflow = Some(matches!(trigger, Trigger::Rejected));
+        let request = CompactionPart { auto: true, overflow, tail_start_id, extra: Extra::new() };
+        self.turn.emit(AgentEvent::Continued(vec![PartBody::Compaction(request)])).await;
     }
 
     /// Runs the step that summarises. If the request is still too long, retries with half of the conversation. The
     /// step answers `request`, or else the request that the loop has just added.
     async fn summarise(
         &mut self,
-        role: &Role<'_>,
+        agent: &ActiveAgent<'_>,
         history: &History,
         head: &[MessageWithParts],
         request: Option<MessageId>,
     ) -> Flow {
-        let voice = match self.summariser(role) {
-            Ok(voice) => voice,
+        let model = match self.summariser(agent) {
+            Ok(model) => model,
             Err(message) => return Flow::Break(TurnEnd::Error(MessageError::unknown(message))),
         };
-        let model = voice.model.clone();
-        let speaker = Speaker { agent: AGENT.to_owned(), model, summary: true, answers: request };
+        let speaker = Speaker {
+            agent: AGENT.to_owned(),
+            model: model.reference.clone(),
+            summary: true,
+            answers: request,
+        };
         self.turn.emit(AgentEvent::StepStarted { snapshot: None, speaker: Some(speaker) }).await;
         let (shaped, changed) = tokio::select! {
             biased;
             () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
             both = async { (hooks::compacting(self.turn).await, hooks::summarised(self.turn, head).await) } => both,
         };
-        let told = context::told(changed.as_deref().unwrap_or(head), &voice.model);
-        let chat = self.inner.chat(self.turn, AGENT, &voice.model, self.asked.as_ref());
+        let conversation = model_messages::convert(changed.as_deref().unwrap_or(head), &model.reference);
+        let chat = self.inner.chat(self.turn, AGENT, &model.reference, self.newest_prompt.as_ref());
         let previous = history.summary.as_ref().map(|summary| text(&summary.summary));
-        let mut room = voice.window.usable.map_or(u64::MAX, |usable| usable / 100 * ROOM);
+        let mut room = model.window.usable.map_or(u64::MAX, |usable| usable / 100 * REQUEST_SHARE);
         for attempt in 1.. {
-            let mut request = voice.request(&self.turn.session);
+            let mut request = model.request(&self.turn.session);
             request.purpose = Purpose::Compaction;
             let agent = self.inner.agent(AGENT);
             request.system =
                 agent.and_then(|agent| agent.prompt.clone()).unwrap_or_else(|| summary::PROMPT.to_owned());
-            let question = summary::question(&told, previous.as_deref(), &shaped, room);
+            let question = summary::question(&conversation, previous.as_deref(), &shaped, room);
             room = room.min(size::tokens(&question)) / 2;
             request.messages = vec![Message::User(vec![UserContent::Text(question)])];
             let cancel = self.turn.cancellation();
-            let ask = step::Ask { model: voice.provider.as_ref(), request: &request, chat: chat.as_ref() };
-            let heard = tokio::select! {
+            let call = ModelCall { model: model.provider.as_ref(), request: &request, chat: chat.as_ref() };
+            let output = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Flow::Break(TurnEnd::Cancelled),
-                heard = step::step(self.inner, self.turn, ask) => heard,
+                output = model_call::call_model(self.inner, self.turn, call) => output,
             };
-            match heard {
-                Ok(heard) => return self.close_summary(&voice, heard).await,
+            match output {
+                Ok(output) => return self.close_summary(&model, output).await,
                 Err(failed) if failed.error.is_overflow() && attempt < limits::COMPACTIONS => {
-                    if failed.said {
+                    if failed.emitted {
                         self.turn.emit(AgentEvent::AttemptWithdrawn).await;
                     }
                 }
@@ -223,24 +243,26 @@ impl Loop<'_> {
     }
 
     /// Returns the model of the `compaction` agent, or else the model of the turn.
-    fn summariser(&self, role: &Role<'_>) -> Result<Voice, String> {
+    fn summariser(&self, agent: &ActiveAgent<'_>) -> Result<ActiveModel, String> {
         let own = self.inner.agent(AGENT).and_then(|agent| agent.model.as_ref());
-        self.inner.voice(own.unwrap_or(&role.voice.model))
+        self.inner.active_model(own.unwrap_or(&agent.model.reference))
     }
 }
 
-fn plan(why: &Why<'_>, history: &History, unanswered: Option<usize>) -> Plan {
+fn plan(trigger: &Trigger<'_>, history: &History, unanswered: Option<usize>) -> Plan {
     let end = history.messages.len();
-    let after = match why {
-        Why::Asked(_) | Why::Full { go_on: false } => After::Stop,
-        Why::Full { go_on: true } => After::GoOn { large: false },
-        Why::Refused => match unanswered.and_then(|at| Some((at, repeated(history, at)?))) {
+    let next = match trigger {
+        Trigger::Requested(_) | Trigger::ContextFull(Progress::Finished) => NextAction::Stop,
+        Trigger::ContextFull(Progress::Unfinished) => NextAction::Continue { large: false },
+        Trigger::Rejected => match unanswered.and_then(|at| Some((at, repeated(history, at)?))) {
             // A prompt that is added again is not summarised.
-            Some((at, parts)) => return Plan { end: at, unanswered: None, after: After::Repeat(parts) },
-            None => After::GoOn { large: unanswered.is_some_and(|at| has_media(history, at)) },
+            Some((at, parts)) => {
+                return Plan { end: at, unanswered: None, next: NextAction::RepeatPrompt(parts) };
+            }
+            None => NextAction::Continue { large: unanswered.is_some_and(|at| has_media(history, at)) },
         },
     };
-    Plan { end, unanswered, after }
+    Plan { end, unanswered, next }
 }
 
 pub(super) fn still_too_long() -> MessageError {
@@ -282,8 +304,8 @@ fn is_media(file: &FilePart) -> bool {
     file.mime != "text/plain" && file.mime != "application/x-directory"
 }
 
-fn go_on(large: bool) -> PartBody {
-    let text = if large { format!("{TOO_LARGE}\n\n{GO_ON}") } else { GO_ON.to_owned() };
+fn continue_part(large: bool) -> PartBody {
+    let text = if large { format!("{TOO_LARGE}\n\n{CONTINUE}") } else { CONTINUE.to_owned() };
     let metadata = Extra::from_iter([("compaction_continue".to_owned(), json!(true))]);
     PartBody::Text(TextPart { text, synthetic: Some(true), metadata: Some(metadata), ..TextPart::default() })
 }

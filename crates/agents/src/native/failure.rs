@@ -35,7 +35,7 @@ pub(super) fn message_error(error: &Error) -> MessageError {
 }
 
 /// Returns the error of a turn that ends because the provider's retry delay is longer than a turn waits.
-pub(super) fn parked(error: &Error, until: Millis) -> MessageError {
+pub(super) fn retry_delay_too_long(error: &Error, until: Millis) -> MessageError {
     let time = Timestamp::from_millisecond(until).unwrap_or(Timestamp::MAX);
     let time = time.strftime("%Y-%m-%d %H:%M UTC");
     let sentence = format!(
@@ -79,7 +79,9 @@ mod tests {
             headers: [].into(),
             body: String::new(),
         };
-        let MessageError::Api(error) = parked(&error, 1_794_724_000_000) else { panic!("{error:?}") };
+        let MessageError::Api(error) = retry_delay_too_long(&error, 1_794_724_000_000) else {
+            panic!("{error:?}")
+        };
         insta::assert_snapshot!(error.message, @"Daily limit reached. The provider accepts no calls until 2026-11-15 06:26 UTC, which is longer than a turn waits. Try again then, or choose another model.");
         assert!(error.is_retryable && error.status_code == Some(429));
     }

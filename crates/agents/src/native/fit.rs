@@ -6,20 +6,20 @@
 
 use protocol::{MessageError, MessageWithParts, Rest, TurnEnd};
 
-use super::compaction::{self, Why};
+use super::active_agent::ActiveModel;
+use super::compaction::{self, Progress, Trigger};
 use super::history::{self, History, LookBack};
-use super::role::Voice;
-use super::run::{Flow, Loop, Stage, or_end};
-use super::{context, size};
+use super::run::{Flow, Loop, StepContext, or_end};
+use super::{model_messages, size};
 
 impl Loop<'_> {
     /// Returns the next request, after a summary of the conversation if it has become too long.
-    pub(super) async fn fitting_request(&mut self, stage: &Stage<'_>) -> Flow<llm::Request> {
-        let voice = &stage.role.voice;
+    pub(super) async fn fitting_request(&mut self, step: &StepContext<'_>) -> Flow<llm::Request> {
+        let model = &step.agent.model;
         let mut history = self.history().await?;
-        self.check_prompt(voice, &history)?;
+        self.check_prompt(model, &history)?;
         let mut summarised = false;
-        if history.last_finished().is_some_and(|last| self.inner.overflows(voice, &last.tokens)) {
+        if history.last_finished().is_some_and(|last| self.inner.overflows(model, &last.tokens)) {
             history = self.summarised().await?;
             summarised = true;
         }
@@ -27,15 +27,15 @@ impl Loop<'_> {
             let request = tokio::select! {
                 biased;
                 () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
-                request = self.request(stage, &history) => request,
+                request = self.request(step, &history) => request,
             };
-            let guess = size::request(&request);
-            let crowded = history.cut || voice.window.is_crowded(guess, counted(&history, voice));
-            if crowded && !summarised && self.inner.compacts() {
+            let estimate = size::request(&request);
+            let too_long = history.cut || model.window.probably_exceeds(estimate, counted(&history, model));
+            if too_long && !summarised && self.inner.compacts() {
                 drop(request);
                 history = self.summarised().await?;
                 summarised = true;
-            } else if history.cut || voice.window.excludes(guess) {
+            } else if history.cut || model.window.cannot_hold(estimate) {
                 return Flow::Break(TurnEnd::Error(compaction::still_too_long()));
             } else {
                 // The estimate may be too low; then the provider refuses the request.
@@ -46,21 +46,21 @@ impl Loop<'_> {
 
     /// Summarises the conversation and returns it.
     async fn summarised(&mut self) -> Flow<History> {
-        self.compact(Why::Full { go_on: true }).await?;
+        self.compact(Trigger::ContextFull(Progress::Unfinished)).await?;
         self.history().await
     }
 
     /// Refuses a prompt that is larger than the model's context: a summary of earlier messages would not help.
-    fn check_prompt(&self, voice: &Voice, history: &History) -> Flow {
+    fn check_prompt(&self, model: &ActiveModel, history: &History) -> Flow {
         let prompt = self.unanswered(history).and_then(|at| history.messages.get(at));
         let Some(prompt) = prompt else { return Flow::Continue(()) };
-        let size = size::conversation(&context::told([prompt], &voice.model));
-        if !voice.window.excludes(size) {
+        let size = size::conversation(&model_messages::convert([prompt], &model.reference));
+        if !model.window.cannot_hold(size) {
             return Flow::Continue(());
         }
-        let model = &voice.model.model_id;
+        let name = &model.reference.model_id;
         let takes =
-            voice.window.most.map_or_else(String::new, |most| format!("; {model} takes at most {most}"));
+            model.window.max_input.map_or_else(String::new, |most| format!("; {name} takes at most {most}"));
         let message = format!(
             "The prompt is too large for the model: about {} tokens in {} bytes{takes}. Shorten it, attach less, or \
              choose a model with a larger context.",
@@ -72,19 +72,19 @@ impl Loop<'_> {
 
     /// Returns the conversation as this turn may see it, as far back as the model's context could hold.
     pub(super) async fn history(&self) -> Flow<History> {
-        let mut back = LookBack::within(self.role()?.voice.window.look_back());
+        let mut back = LookBack::within(self.active_agent()?.model.window.read_limit());
         let mut messages = or_end(self.turn.recent(|message| back.is_enough(message)).await)?;
         if back.is_cut() {
             let summary = self.summary_before(&messages, &back).await?;
             messages.splice(..0, summary);
         }
         let mut older = Vec::new();
-        for id in history::missing(&messages, &self.fresh) {
+        for id in history::missing(&messages, &self.new_prompts) {
             older.extend(or_end(self.turn.message(&id).await)?);
         }
         older.sort_by(|one, other| one.info.order().cmp(&other.info.order()));
         messages.splice(..0, older);
-        let mut history = History::new(messages, &self.fresh, &self.prompts);
+        let mut history = History::new(messages, &self.new_prompts, &self.prompts);
         history.cut = back.is_cut();
         Flow::Continue(history)
     }
@@ -119,7 +119,7 @@ impl Loop<'_> {
 }
 
 /// Returns the model's own token count of the conversation, plus an estimate for what it has not counted yet.
-fn counted(history: &History, voice: &Voice) -> Option<u64> {
+fn counted(history: &History, model: &ActiveModel) -> Option<u64> {
     let (counted, since) = history.measured()?;
-    Some(counted.saturating_add(size::conversation(&context::told(since, &voice.model)).tokens))
+    Some(counted.saturating_add(size::conversation(&model_messages::convert(since, &model.reference)).tokens))
 }

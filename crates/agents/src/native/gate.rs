@@ -9,7 +9,7 @@ use protocol::{Extra, Session};
 use serde_json::json;
 use workspace::files::{Closed, Root};
 
-use super::permission::{Pattern, Permissions, Wish};
+use super::permission::{Pattern, PermissionCheck, Permissions};
 use super::protected;
 use super::system;
 use super::tools::{Failure, blocking, object};
@@ -30,6 +30,14 @@ pub(crate) struct Target {
     pub(crate) path: PathBuf,
 }
 
+/// The use of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    /// Anything else, such as changing a file or running a command in a directory.
+    Write,
+}
+
 /// The context of a permission check: the turn, the project and the rules.
 pub(crate) struct Gate<'a> {
     pub(crate) turn: &'a Turn,
@@ -44,19 +52,21 @@ pub(crate) struct Gate<'a> {
 }
 
 impl Gate<'_> {
-    /// Resolves a path. A path outside of the project needs a permission, unless it is only read (`looks`) and lies
-    /// in a readable directory.
-    pub(crate) async fn locate(&self, path: &str, looks: bool) -> Result<PathBuf, Failure> {
+    /// Resolves a path. A path outside of the project needs a permission, unless it is only read and lies in a
+    /// readable directory.
+    pub(crate) async fn locate(&self, path: &str, access: Access) -> Result<PathBuf, Failure> {
         let (root, text) = (self.root.clone(), path.to_owned());
         let place = blocking(move || root.locate(&text)).await??;
-        let known = || looks && self.readable.iter().any(|directory| place.path.starts_with(directory));
-        if !place.inside && !known() {
+        let is_readable = || self.readable.iter().any(|directory| place.path.starts_with(directory));
+        if !(place.inside || access == Access::Read && is_readable()) {
             let parent = if place.path.is_dir() {
                 place.path.as_path()
             } else {
                 place.path.parent().unwrap_or(&place.path)
             };
-            self.permissions.get(self.turn, away(&[parent.to_owned()]), self.call).await?;
+            self.permissions
+                .require(self.turn, external_directory_check(&[parent.to_owned()]), self.call)
+                .await?;
         }
         Ok(place.path)
     }
@@ -69,26 +79,26 @@ impl Gate<'_> {
         metadata: Extra,
     ) -> Result<(), Failure> {
         let relative = |path: &PathBuf| Pattern::plain(self.root.relative(Path::new(path)));
-        let wish = Wish {
+        let check = PermissionCheck {
             permission: permission.into(),
             patterns: paths.iter().map(relative).collect(),
             always: vec!["*".to_owned()],
             metadata,
         };
-        self.permissions.get(self.turn, wish, self.call).await
+        self.permissions.require(self.turn, check, self.call).await
     }
 
     /// Gets a permission to change files.
     pub(crate) async fn permit_edit(&self, targets: Vec<Target>, metadata: Extra) -> Result<(), Failure> {
         let root = self.root.clone();
-        let wish = blocking(move || edit(&root, &targets, metadata)).await?;
-        self.permissions.get(self.turn, wish, self.call).await
+        let check = blocking(move || edit_check(&root, &targets, metadata)).await?;
+        self.permissions.require(self.turn, check, self.call).await
     }
 }
 
 /// Builds the permission request for changing files. For a protected file, `always` allows only that file again.
 /// Reads the file system, so it may block for a moment.
-pub(crate) fn edit(root: &Root, targets: &[Target], mut metadata: Extra) -> Wish {
+pub(crate) fn edit_check(root: &Root, targets: &[Target], mut metadata: Extra) -> PermissionCheck {
     let pattern = |target: &Target| {
         Pattern::file(root.relative(&target.path), protected::guard(root, &target.written, &target.path))
     };
@@ -101,15 +111,15 @@ pub(crate) fn edit(root: &Root, targets: &[Target], mut metadata: Extra) -> Wish
     } else {
         vec!["*".to_owned()]
     };
-    Wish { permission: "edit".into(), patterns, always, metadata }
+    PermissionCheck { permission: "edit".into(), patterns, always, metadata }
 }
 
 /// Builds the permission request for directories outside of the project.
-pub(crate) fn away(directories: &[PathBuf]) -> Wish {
+pub(crate) fn external_directory_check(directories: &[PathBuf]) -> PermissionCheck {
     let patterns: Vec<String> =
         directories.iter().map(|path| path.join("*").to_string_lossy().into_owned()).collect();
     let names: Vec<String> = directories.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-    Wish {
+    PermissionCheck {
         permission: "external_directory".into(),
         patterns: patterns.iter().cloned().map(Pattern::plain).collect(),
         always: patterns,

@@ -28,9 +28,13 @@ pub(super) struct Summary {
 
 impl History {
     /// Builds the conversation from a session's messages, oldest first. `turn` holds the prompts of the current
-    /// turn, and `fresh` those among them that no step has answered yet.
-    pub(super) fn new(messages: Vec<MessageWithParts>, fresh: &[MessageId], turn: &[MessageId]) -> Self {
-        cut(in_order(messages, fresh, turn))
+    /// turn, and `new_prompts` those among them that no step has answered yet.
+    pub(super) fn new(
+        messages: Vec<MessageWithParts>,
+        new_prompts: &[MessageId],
+        turn: &[MessageId],
+    ) -> Self {
+        cut(in_order(messages, new_prompts, turn))
     }
 
     /// Returns the newest assistant message.
@@ -119,27 +123,33 @@ impl LookBack {
         if self.request.as_ref() != Some(id) {
             return false;
         }
-        self.tail = compaction(message).and_then(|wish| wish.tail_start_id.clone());
+        self.tail = compaction(message).and_then(|request| request.tail_start_id.clone());
         self.tail.is_none()
     }
 }
 
 /// Returns the prompts that are older than these messages but were answered among them, because they waited.
-pub(super) fn missing(messages: &[MessageWithParts], fresh: &[MessageId]) -> Vec<MessageId> {
+pub(super) fn missing(messages: &[MessageWithParts], new_prompts: &[MessageId]) -> Vec<MessageId> {
     let request = newest_summary(messages).map_or(0, |(_, request)| request);
     let newer = messages.get(request..).unwrap_or_default();
     let answered = newer.iter().filter_map(|message| Some(&assistant(&message.info)?.parent_id));
     let known: HashSet<&MessageId> = messages.iter().map(|message| message.info.id()).collect();
-    let mut missing: Vec<MessageId> =
-        answered.chain(unheard(messages, fresh)).filter(|id| !known.contains(id)).cloned().collect();
+    let mut missing: Vec<MessageId> = answered
+        .chain(not_continued(messages, new_prompts))
+        .filter(|id| !known.contains(id))
+        .cloned()
+        .collect();
     missing.sort();
     missing.dedup();
     missing
 }
 
-/// Returns the fresh prompts without those that another message already continues. A summary came before the first
+/// Returns the new prompts without those that another message already continues. A summary came before the first
 /// answer to such a prompt, and the prompt is in its tail, in its text, or was added again.
-fn unheard<'a>(messages: &[MessageWithParts], fresh: &'a [MessageId]) -> impl Iterator<Item = &'a MessageId> {
+fn not_continued<'a>(
+    messages: &[MessageWithParts],
+    new_prompts: &'a [MessageId],
+) -> impl Iterator<Item = &'a MessageId> {
     let continued: Vec<MessageId> = messages
         .iter()
         .filter_map(|message| match &message.info {
@@ -147,7 +157,7 @@ fn unheard<'a>(messages: &[MessageWithParts], fresh: &'a [MessageId]) -> impl It
             Message::Assistant(_) => None,
         })
         .collect();
-    fresh.iter().filter(move |id| !continued.contains(id))
+    new_prompts.iter().filter(move |id| !continued.contains(id))
 }
 
 /// Sorts messages into the order in which the model saw them. A prompt that waited while another was answered comes
@@ -159,11 +169,12 @@ fn unheard<'a>(messages: &[MessageWithParts], fresh: &'a [MessageId]) -> impl It
 /// model, which sees it last and unanswered each time, would repeat its first step.
 fn in_order(
     messages: Vec<MessageWithParts>,
-    fresh: &[MessageId],
+    new_prompts: &[MessageId],
     turn: &[MessageId],
 ) -> Vec<MessageWithParts> {
     let parents = messages.iter().filter_map(|message| Some(&assistant(&message.info)?.parent_id));
-    let answered: HashSet<MessageId> = parents.chain(unheard(&messages, fresh)).cloned().collect();
+    let answered: HashSet<MessageId> =
+        parents.chain(not_continued(&messages, new_prompts)).cloned().collect();
     let mut ordered = Vec::with_capacity(messages.len());
     let mut waiting: VecDeque<MessageWithParts> = VecDeque::new();
     for message in messages {
@@ -179,10 +190,10 @@ fn in_order(
             waiting = rest.into();
         }
         if let Some(at) = waiting.iter().position(|prompt| *prompt.info.id() == answer.parent_id) {
-            let (later, heard): (Vec<_>, Vec<_>) = waiting.drain(..=at).partition(|prompt| {
+            let (later, ready): (Vec<_>, Vec<_>) = waiting.drain(..=at).partition(|prompt| {
                 answered.contains(prompt.info.id()) && *prompt.info.id() != answer.parent_id
             });
-            ordered.extend(heard);
+            ordered.extend(ready);
             for prompt in later.into_iter().rev() {
                 waiting.push_front(prompt);
             }
@@ -197,13 +208,16 @@ fn in_order(
 /// Returns true if a user message is one of a turn's prompts, or continues one.
 fn belongs(message: &MessageWithParts, turn: &[MessageId]) -> bool {
     let Message::User(user) = &message.info else { return false };
-    turn.contains(&user.id) || user.continues().is_some_and(|asked| turn.contains(&asked))
+    turn.contains(&user.id) || user.continues().is_some_and(|prompt| turn.contains(&prompt))
 }
 
 /// Replaces the messages before the newest summary's tail by the summary.
 fn cut(messages: Vec<MessageWithParts>) -> History {
     let Some((at, request_at)) = newest_summary(&messages) else {
-        return History { messages: messages.into_iter().filter(is_said).collect(), ..History::default() };
+        return History {
+            messages: messages.into_iter().filter(is_conversation).collect(),
+            ..History::default()
+        };
     };
     let tail = messages.get(request_at).and_then(|request| compaction(request)?.tail_start_id.as_ref());
     let kept_from = tail
@@ -220,7 +234,7 @@ fn cut(messages: Vec<MessageWithParts>) -> History {
             }
             (index, waiting) => {
                 request = waiting;
-                if index >= kept_from && is_said(&message) {
+                if index >= kept_from && is_conversation(&message) {
                     history.tail += usize::from(index < request_at);
                     history.messages.push(message);
                 }
@@ -243,7 +257,7 @@ fn newest_summary(messages: &[MessageWithParts]) -> Option<(usize, usize)> {
 }
 
 /// Returns true if a message is neither a summary nor a request for one.
-fn is_said(message: &MessageWithParts) -> bool {
+fn is_conversation(message: &MessageWithParts) -> bool {
     match &message.info {
         Message::User(_) => compaction(message).is_none(),
         Message::Assistant(answer) => answer.summary != Some(true),
@@ -270,17 +284,17 @@ mod tests {
     use protocol::UserMessage;
 
     use super::*;
-    use crate::native::tests::written::{answer, compaction_request, prompt, summary};
+    use crate::native::tests::messages::{answer, compaction_request, prompt, summary};
 
     fn ids(messages: &[MessageWithParts]) -> Vec<&str> {
         messages.iter().map(|message| message.info.id().as_str()).collect()
     }
 
-    fn told(messages: Vec<MessageWithParts>, fresh: &[&str]) -> Vec<String> {
-        told_in_turn(messages, fresh, fresh)
+    fn ordered(messages: Vec<MessageWithParts>, fresh: &[&str]) -> Vec<String> {
+        ordered_in_turn(messages, fresh, fresh)
     }
 
-    fn told_in_turn(messages: Vec<MessageWithParts>, fresh: &[&str], turn: &[&str]) -> Vec<String> {
+    fn ordered_in_turn(messages: Vec<MessageWithParts>, fresh: &[&str], turn: &[&str]) -> Vec<String> {
         let [fresh, turn] =
             [fresh, turn].map(|ids| ids.iter().map(|id| id.parse().unwrap()).collect::<Vec<MessageId>>());
         let history = History::new(messages, &fresh, &turn);
@@ -292,29 +306,32 @@ mod tests {
     fn a_queued_prompt_comes_after_the_answer_it_waited_for() {
         let written =
             vec![prompt("p1"), answer("a1", "p1"), prompt("p2"), answer("a1b", "p1"), answer("a2", "p2")];
-        assert_eq!(told(written, &["msg_p2"]), ["msg_p1", "msg_a1", "msg_a1b", "msg_p2", "msg_a2"]);
+        assert_eq!(ordered(written, &["msg_p2"]), ["msg_p1", "msg_a1", "msg_a1b", "msg_p2", "msg_a2"]);
     }
 
     #[test]
     fn a_prompt_whose_answer_has_not_begun_comes_last() {
         // The third joined the first; the second was queued and is taken up now.
         let written = vec![prompt("p1"), prompt("p2"), prompt("p3"), answer("a3", "p3")];
-        assert_eq!(told(written, &["msg_p2"]), ["msg_p1", "msg_p3", "msg_a3", "msg_p2"]);
+        assert_eq!(ordered(written, &["msg_p2"]), ["msg_p1", "msg_p3", "msg_a3", "msg_p2"]);
     }
 
     #[test]
     fn an_interrupted_prompt_does_not_hide_the_answers_to_one_that_was_queued_before_it() {
         // The second and third joined an earlier turn, and a crash ended it; then the first is taken up.
         let mut written = vec![prompt("p1"), prompt("p2"), prompt("p3")];
-        assert_eq!(told_in_turn(written.clone(), &["msg_p1"], &["msg_p1"]), ["msg_p2", "msg_p3", "msg_p1"]);
+        assert_eq!(
+            ordered_in_turn(written.clone(), &["msg_p1"], &["msg_p1"]),
+            ["msg_p2", "msg_p3", "msg_p1"]
+        );
         written.push(answer("a1", "p1"));
-        assert_eq!(told_in_turn(written, &[], &["msg_p1"]), ["msg_p2", "msg_p3", "msg_p1", "msg_a1"]);
+        assert_eq!(ordered_in_turn(written, &[], &["msg_p1"]), ["msg_p2", "msg_p3", "msg_p1", "msg_a1"]);
     }
 
     #[test]
     fn prompts_that_joined_together_stay_together() {
         let written = vec![prompt("p1"), answer("a1", "p1"), prompt("p2"), prompt("p3"), answer("a3", "p3")];
-        assert_eq!(told(written, &[]), ["msg_p1", "msg_a1", "msg_p2", "msg_p3", "msg_a3"]);
+        assert_eq!(ordered(written, &[]), ["msg_p1", "msg_a1", "msg_p2", "msg_p3", "msg_a3"]);
     }
 
     #[test]
@@ -332,9 +349,9 @@ mod tests {
                 continued,
             ]
         };
-        assert_eq!(told(written(), &["msg_p1"]), ["msg_c", "msg_s", "msg_p1", "msg_k"]);
+        assert_eq!(ordered(written(), &["msg_p1"]), ["msg_c", "msg_s", "msg_p1", "msg_k"]);
         let again: Vec<_> = written().into_iter().chain([answer("a", "k")]).collect();
-        assert_eq!(told(again, &["msg_p1"]), ["msg_c", "msg_s", "msg_p1", "msg_k", "msg_a"]);
+        assert_eq!(ordered(again, &["msg_p1"]), ["msg_c", "msg_s", "msg_p1", "msg_k", "msg_a"]);
         let gone = written().split_off(2);
         assert!(missing(&gone, &["msg_p1".parse().unwrap()]).is_empty());
     }
@@ -342,7 +359,7 @@ mod tests {
     #[test]
     fn a_prompt_that_was_never_answered_is_heard_with_the_next_one() {
         let written = vec![prompt("p1"), prompt("p2"), answer("a1", "p1"), prompt("p4"), answer("a4", "p4")];
-        assert_eq!(told(written, &["msg_p4"]), ["msg_p1", "msg_a1", "msg_p2", "msg_p4", "msg_a4"]);
+        assert_eq!(ordered(written, &["msg_p4"]), ["msg_p1", "msg_a1", "msg_p2", "msg_p4", "msg_a4"]);
     }
 
     #[test]
@@ -360,10 +377,10 @@ mod tests {
             ]
         };
         let whole = ["msg_c", "msg_s", "msg_k", "msg_ak"];
-        assert_eq!(told(written(None), &[]), whole);
-        assert_eq!(told(written(Some("nobody")), &[]), whole, "a tail that does not exist is ignored");
+        assert_eq!(ordered(written(None), &[]), whole);
+        assert_eq!(ordered(written(Some("nobody")), &[]), whole, "a tail that does not exist is ignored");
         assert_eq!(
-            told(written(Some("a2")), &[]),
+            ordered(written(Some("a2")), &[]),
             ["msg_c", "msg_s", "msg_a2", "msg_k", "msg_ak"],
             "the tail comes after the summary"
         );
@@ -416,7 +433,7 @@ mod tests {
             summary("s", "c", false),
             prompt("p2"),
         ];
-        assert_eq!(told(written, &["msg_p2"]), ["msg_p1", "msg_a1", "msg_p2"]);
+        assert_eq!(ordered(written, &["msg_p2"]), ["msg_p1", "msg_a1", "msg_p2"]);
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Inner {
 }
 
 /// Lets hooks change the parameters, the headers and the system prompt of a model call.
-pub(super) async fn shape(
+pub(super) async fn change_request(
     turn: &Turn,
     chat: Option<&ChatContext>,
     mut request: llm::Request,
@@ -100,18 +100,18 @@ pub(super) async fn shape(
     let (Some(chat), hooks) = (chat, turn.hooks()) else { return request };
     if hooks.wants(HookPoint::SystemTransform) {
         let input = SystemTransform { session_id: Some(chat.session_id.clone()), model: chat.model.clone() };
-        let shaped = hooks.system_transform(&input, System { system: vec![request.system.clone()] }).await;
+        let changed = hooks.system_transform(&input, System { system: vec![request.system.clone()] }).await;
         let sections =
-            shaped.system.iter().map(|section| section.trim()).filter(|section| !section.is_empty());
+            changed.system.iter().map(|section| section.trim()).filter(|section| !section.is_empty());
         request.system = sections.collect::<Vec<_>>().join("\n\n");
     }
     if hooks.wants(HookPoint::ChatParams) {
-        let shaped = hooks.chat_params(chat, params(&request)).await;
-        request.sampling.temperature = shaped.temperature.map(|number| number.0);
-        request.sampling.top_p = shaped.top_p.map(|number| number.0);
-        request.sampling.top_k = shaped.top_k.and_then(count);
-        request.limits.output_tokens = shaped.max_output_tokens.and_then(count);
-        request.options = shaped.options;
+        let changed = hooks.chat_params(chat, params(&request)).await;
+        request.sampling.temperature = changed.temperature.map(|number| number.0);
+        request.sampling.top_p = changed.top_p.map(|number| number.0);
+        request.sampling.top_k = changed.top_k.and_then(count);
+        request.limits.output_tokens = changed.max_output_tokens.and_then(count);
+        request.options = changed.options;
     }
     if hooks.wants(HookPoint::ChatHeaders) {
         for (name, value) in hooks.chat_headers(chat, Headers::default()).await.headers {
@@ -175,9 +175,9 @@ pub(super) async fn define(hooks: &dyn Hooks, tools: &mut [llm::Tool], is_own: i
             parameters: tool.schema.clone(),
             json_schema: tool.schema.clone(),
         };
-        let shaped = hooks.tool_definition(&input, output).await;
-        tool.description = shaped.description;
-        let schemas = [shaped.json_schema, shaped.parameters].into_iter();
+        let changed = hooks.tool_definition(&input, output).await;
+        tool.description = changed.description;
+        let schemas = [changed.json_schema, changed.parameters].into_iter();
         if let Some(changed) = schemas.filter(Value::is_object).find(|schema| *schema != tool.schema) {
             tool.schema = changed;
         }
@@ -216,8 +216,8 @@ pub(super) async fn after(turn: &Turn, tool: &str, call: &str, args: &Extra, out
         output: std::mem::take(&mut output.text),
         metadata: std::mem::take(&mut output.metadata),
     };
-    let shaped = turn.hooks().tool_after(&about, given).await;
-    (output.title, output.text, output.metadata) = (shaped.title, shaped.output, shaped.metadata);
+    let changed = turn.hooks().tool_after(&about, given).await;
+    (output.title, output.text, output.metadata) = (changed.title, changed.output, changed.metadata);
     true
 }
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 pub const RETRIES: u32 = 5;
 
 /// Consecutive steps without a finish reason after which the loop still goes on.
-pub const REPEATS: u32 = 3;
+pub const UNFINISHED_STEPS: u32 = 3;
 
 /// Maximum number of steps of a turn, for agents without a limit of their own.
 pub const STEPS: u32 = 1000;
 
 /// Repetitions of a call, or of a cycle of calls, before the user is asked whether to go on.
-pub const DOOM: usize = 3;
+pub const REPEATED_CALLS: usize = 3;
 
 /// Maximum number of tokens that a model may write in one step.
 pub const OUTPUT_TOKENS: u64 = 32_000;
@@ -21,13 +21,13 @@ pub const OUTPUT_TOKENS: u64 = 32_000;
 pub const COMMAND: Duration = Duration::from_mins(2);
 
 /// The longest timeout that a model may set for a command.
-pub const LONGEST_COMMAND: Duration = Duration::from_hours(1);
+pub const MAX_COMMAND: Duration = Duration::from_hours(1);
 
 /// Timeout of a web page if the model sets none.
 pub const FETCH: Duration = Duration::from_secs(30);
 
 /// The longest timeout that a model may set for a web page.
-pub const LONGEST_FETCH: Duration = Duration::from_mins(2);
+pub const MAX_FETCH: Duration = Duration::from_mins(2);
 
 /// Maximum size of a web page, in bytes.
 pub const FETCH_BYTES: usize = 5 * 1024 * 1024;
@@ -36,7 +36,7 @@ pub const FETCH_BYTES: usize = 5 * 1024 * 1024;
 pub const COMMAND_LIVE: usize = 4_000;
 
 /// Timeout for reading all attachments of a prompt.
-pub const ATTACH: Duration = Duration::from_secs(5);
+pub const ATTACH_TIME: Duration = Duration::from_secs(5);
 
 /// Maximum number of attachments of a prompt.
 pub const ATTACHMENTS: usize = 100;
@@ -45,7 +45,7 @@ pub const ATTACHMENTS: usize = 100;
 pub const ATTACHMENT: usize = 5 * 1024 * 1024;
 
 /// Maximum size of all such attachments of a prompt.
-pub const ATTACHED: usize = 4 * ATTACHMENT;
+pub const ATTACHMENTS_TOTAL: usize = 4 * ATTACHMENT;
 
 /// Maximum number of background subagents of a turn.
 pub const BACKGROUND: usize = 8;
@@ -56,10 +56,10 @@ pub const RESERVED: u64 = 20_000;
 
 /// Lower limit of the tail that a compaction keeps, in tokens. The tail is a quarter of the context between both
 /// limits.
-pub const LEAST_KEPT: u64 = 2_000;
+pub const MIN_TAIL: u64 = 2_000;
 
 /// Upper limit of that tail, in tokens.
-pub const MOST_KEPT: u64 = 15_000;
+pub const MAX_TAIL: u64 = 15_000;
 
 /// Maximum size of one request to a model, in bytes, including attachments. Providers refuse larger ones.
 pub const REQUEST_BYTES: u64 = 32 * 1024 * 1024;
@@ -77,28 +77,28 @@ pub const COMPACTIONS: u32 = 3;
 pub const PRUNE_PROTECTED: u64 = 40_000;
 
 /// Tokens that pruning must free to be worth it.
-pub const PRUNE_LEAST: u64 = 20_000;
+pub const PRUNE_MIN: u64 = 20_000;
 
 /// Timeout for generating a title.
 pub const TITLE: Duration = Duration::from_secs(30);
 
 /// Time that a finished turn waits for its title.
-pub const TITLE_LINGER: Duration = Duration::from_secs(3);
+pub const TITLE_WAIT: Duration = Duration::from_secs(3);
 
 /// Maximum length of a title, in characters.
 pub const TITLE_LENGTH: usize = 100;
 
 /// Timeout for finding the instructions of a directory.
-pub const GUIDANCE: Duration = Duration::from_secs(5);
+pub const INSTRUCTIONS: Duration = Duration::from_secs(5);
 
 /// Timeout for an answer of an MCP server, unless the configuration sets one.
 pub const MCP_ANSWER: Duration = Duration::from_secs(30);
 
 /// Time that a turn, or a call for the status, waits for MCP servers that are connecting.
-pub const MCP_PATIENCE: Duration = Duration::from_secs(2);
+pub const MCP_WAIT: Duration = Duration::from_secs(2);
 
 /// Time for an MCP server to shut down before its process is killed.
-pub const MCP_GOODBYE: Duration = Duration::from_secs(1);
+pub const MCP_CLOSE: Duration = Duration::from_secs(1);
 
 /// Maximum number of consecutive reconnects to an MCP server that died.
 pub const MCP_RECONNECTS: u32 = 5;
@@ -107,7 +107,7 @@ pub const MCP_RECONNECTS: u32 = 5;
 pub const MCP_BACKOFF: Duration = Duration::from_secs(1);
 
 /// A connection that lasts this long resets the count of reconnects.
-pub const MCP_STEADY: Duration = Duration::from_mins(1);
+pub const MCP_STABLE: Duration = Duration::from_mins(1);
 
 /// Maximum number of tools, prompts or resources of one MCP server.
 pub const MCP_LISTED: usize = 1_000;
@@ -119,7 +119,7 @@ pub const MCP_PAGES: usize = 100;
 pub const MCP_SCHEMA: usize = 256 * 1024;
 
 /// Maximum length of the description or instructions of an MCP server that models see, in characters.
-pub const MCP_WORDS: usize = 16_000;
+pub const MCP_TEXT: usize = 16_000;
 
 /// Maximum size of the structured result of an MCP tool that clients see, in bytes.
 pub const MCP_STRUCTURED: usize = 64 * 1024;

@@ -3,19 +3,19 @@
 //! [`Servers`] is a handle for one directory. A turn, a command or [`Servers::start`] connects to the servers.
 //! Reading their state does not, so that no call which only reads can start a program. Each connected server has a
 //! task of its own, which connects, notices when the server dies or its tools change, and reconnects. No caller
-//! waits longer for it than [`limits::MCP_PATIENCE`]: a turn goes on without the tools of a server that is not
+//! waits longer for it than [`limits::MCP_WAIT`]: a turn goes on without the tools of a server that is not
 //! connected.
 //!
 //! A server's program is started through [`workspace::process`], which ends it with all its child processes. It
 //! does not inherit the keys of providers. Its output is untrusted: names, schemas and results are bounded, and
 //! configured secrets are kept out of errors.
 
-mod client;
+mod connect;
+mod connection;
 mod content;
 mod error;
 mod listing;
 mod names;
-mod open;
 mod resources;
 mod server;
 mod tool;
@@ -38,7 +38,7 @@ use content::Template;
 pub use content::{Argument, Content, Prompt};
 pub use error::Error;
 
-use client::Connected;
+use connection::Connection;
 use server::Server;
 
 /// The MCP servers of one directory. Cheap to clone; dropping the last clone disconnects them.
@@ -68,7 +68,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn tell(&self, server: &str) {
+    fn notify_changed(&self, server: &str) {
         if let Some(changed) = &self.changed {
             changed(server);
         }
@@ -93,14 +93,14 @@ impl Servers {
         }
     }
 
-    /// Connects to every enabled server, and waits for up to [`limits::MCP_PATIENCE`].
+    /// Connects to every enabled server, and waits for up to [`limits::MCP_WAIT`].
     pub async fn ready(&self) {
-        self.settle(limits::MCP_PATIENCE).await;
+        self.connect_within(limits::MCP_WAIT).await;
     }
 
     /// Returns the status of each server. Waits briefly for those that are connecting, and connects to none.
     pub async fn status(&self) -> BTreeMap<String, McpStatus> {
-        self.wait(limits::MCP_PATIENCE).await;
+        self.wait(limits::MCP_WAIT).await;
         self.all().iter().map(|server| (server.name.clone(), server.status())).collect()
     }
 
@@ -135,25 +135,25 @@ impl Servers {
 
     /// Lists the resources of all connected servers.
     pub async fn resources(&self) -> Vec<McpResource> {
-        self.wait(limits::MCP_PATIENCE).await;
-        self.gather(|connected| async move { connected.resources().await }.boxed()).await
+        self.wait(limits::MCP_WAIT).await;
+        self.gather(|connection| async move { connection.resources().await }.boxed()).await
     }
 
     /// Lists the resource templates of all servers.
     async fn templates(&self) -> Vec<Template> {
-        self.settle(limits::MCP_PATIENCE).await;
-        self.gather(|connected| async move { connected.templates().await }.boxed()).await
+        self.connect_within(limits::MCP_WAIT).await;
+        self.gather(|connection| async move { connection.templates().await }.boxed()).await
     }
 
     /// Reads a resource of a server.
     pub async fn read(&self, server: &str, uri: &str) -> Result<Vec<Content>, Error> {
-        self.connected(server).await?.read(uri).await
+        self.connection(server).await?.read(uri).await
     }
 
     /// Lists the prompts of all connected servers.
     pub async fn prompts(&self) -> Vec<Prompt> {
-        self.wait(limits::MCP_PATIENCE).await;
-        self.gather(|connected| async move { connected.prompts().await }.boxed()).await
+        self.wait(limits::MCP_WAIT).await;
+        self.gather(|connection| async move { connection.prompts().await }.boxed()).await
     }
 
     /// Gets the contents of a prompt.
@@ -162,7 +162,7 @@ impl Servers {
         prompt: &Prompt,
         arguments: &BTreeMap<String, String>,
     ) -> Result<Vec<Content>, Error> {
-        self.connected(&prompt.server).await?.prompt(prompt, arguments).await
+        self.connection(&prompt.server).await?.prompt(prompt, arguments).await
     }
 
     /// Disconnects every server and waits until its program has exited.
@@ -171,28 +171,28 @@ impl Servers {
     }
 
     /// Connects to servers that are not connected yet and waits for those that are connecting. Returns the names of
-    /// the servers that are still connecting after `patience`.
-    pub(super) async fn settle(&self, patience: Duration) -> Vec<String> {
+    /// the servers that are still connecting after `limit`.
+    pub(super) async fn connect_within(&self, limit: Duration) -> Vec<String> {
         self.start();
-        self.wait(patience).await;
+        self.wait(limit).await;
         let servers = self.all();
         let late = servers.iter().filter(|server| server.is_connecting());
         late.map(|server| server.name.clone()).collect()
     }
 
     /// Waits for servers that are connecting.
-    async fn wait(&self, patience: Duration) {
+    async fn wait(&self, limit: Duration) {
         let servers = self.all();
         let settled = join_all(servers.iter().map(|server| server.settled()));
         // The caller goes on without the servers that are late.
-        let _ = timeout(patience, settled).await;
+        let _ = timeout(limit, settled).await;
     }
 
     /// Returns the tools of the connected servers, including those for resources.
     pub(super) fn tools(&self) -> Vec<Box<dyn Tool>> {
-        let connected = self.present();
-        let mut tools = tool::all(&connected);
-        if connected.iter().any(|connected| connected.has_resources()) {
+        let connections = self.connections();
+        let mut tools = tool::all(&connections);
+        if connections.iter().any(|connection| connection.has_resources()) {
             tools.extend(resources::all(self));
         }
         tools
@@ -200,31 +200,32 @@ impl Servers {
 
     /// Returns the instructions of connected servers for models, by server name.
     pub(super) fn instructions(&self) -> Vec<(String, String)> {
-        let wanted = |connected: &Arc<Connected>| Some((connected.server.clone(), connected.instructions()?));
-        self.present().iter().filter_map(wanted).collect()
+        let wanted =
+            |connection: &Arc<Connection>| Some((connection.server.clone(), connection.instructions()?));
+        self.connections().iter().filter_map(wanted).collect()
     }
 
     /// Collects a list from every connected server. A server that fails contributes nothing.
     async fn gather<T>(
         &self,
-        list: impl Fn(Arc<Connected>) -> BoxFuture<'static, Result<Vec<T>, Error>>,
+        list: impl Fn(Arc<Connection>) -> BoxFuture<'static, Result<Vec<T>, Error>>,
     ) -> Vec<T> {
-        let lists = self.present().into_iter().map(list);
+        let lists = self.connections().into_iter().map(list);
         let log = |error: Error| tracing::warn!(%error, "an MCP server failed to answer");
         let lists = join_all(lists).await.into_iter();
         lists.filter_map(|list| list.map_err(log).ok()).flatten().collect()
     }
 
-    fn present(&self) -> Vec<Arc<Connected>> {
-        self.all().iter().filter_map(|server| server.connected()).collect()
+    fn connections(&self) -> Vec<Arc<Connection>> {
+        self.all().iter().filter_map(|server| server.connection()).collect()
     }
 
     /// Connects to a server if necessary. Fails if it is not connected in time.
-    pub(super) async fn connected(&self, name: &str) -> Result<Arc<Connected>, Error> {
+    pub(super) async fn connection(&self, name: &str) -> Result<Arc<Connection>, Error> {
         let server = self.find(name)?;
         server.start();
-        let _ = timeout(limits::MCP_PATIENCE, server.settled()).await;
-        server.connected().ok_or_else(|| Error::absent(name, &server.status()))
+        let _ = timeout(limits::MCP_WAIT, server.settled()).await;
+        server.connection().ok_or_else(|| Error::absent(name, &server.status()))
     }
 
     fn find(&self, name: &str) -> Result<Arc<Server>, Error> {

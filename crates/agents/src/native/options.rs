@@ -9,7 +9,7 @@ use protocol::message::ModelRef;
 use protocol::provider::Provider;
 
 use super::agent::built_in;
-use super::guidance::Instructions;
+use super::instructions::Instructions;
 use super::limits;
 use super::mcp::Servers;
 use super::tools::ToolOptions;

@@ -10,7 +10,7 @@ use protocol::Extra;
 use protocol::agent_event::{Answer, Ask};
 use protocol::request::{Action, PermissionReply, Rule};
 
-pub(super) use command::{Command, Place, commands};
+pub(super) use command::{Command, PathArgument, commands};
 use command::{Harmless, Source};
 pub use rules::{defaults, evaluate, matches};
 
@@ -19,7 +19,7 @@ use super::tools::Failure;
 
 /// A permission that a tool needs.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Wish {
+pub(crate) struct PermissionCheck {
     /// The name of the permission.
     pub(crate) permission: Cow<'static, str>,
     /// The subjects, such as files or commands. All of them must be allowed.
@@ -30,7 +30,7 @@ pub(crate) struct Wish {
     pub(crate) metadata: Extra,
 }
 
-impl Wish {
+impl PermissionCheck {
     /// A permission without details for display.
     pub(crate) fn plain(permission: &str, patterns: &[String]) -> Self {
         Self {
@@ -91,9 +91,9 @@ pub(crate) enum Verdict {
 
 /// The way in which a permitted command may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Grant {
+pub(crate) enum Confinement {
     /// In the configured sandbox, or without one if none is configured.
-    Usual,
+    Configured,
     /// In a sandbox that only allows reading and printing.
     Sealed,
 }
@@ -113,7 +113,7 @@ impl Permissions {
     }
 
     /// Drops the rules that allow every permission, so that a permission needs a rule of its own.
-    pub(crate) fn thought_of(mut self) -> Self {
+    pub(crate) fn without_allow_all(mut self) -> Self {
         self.rules.retain(|rule| rule.permission != "*" || rule.action != Action::Allow);
         self
     }
@@ -125,7 +125,7 @@ impl Permissions {
     }
 
     /// Returns the same rules with the current approvals.
-    async fn by_now(&self, turn: &Turn) -> Self {
+    async fn with_current_approvals(&self, turn: &Turn) -> Self {
         let approved = turn.approved().await.unwrap_or_else(|error| {
             tracing::warn!(session = %turn.session.id, %error, "cannot read the approvals; going on without them");
             Vec::new()
@@ -134,7 +134,7 @@ impl Permissions {
     }
 
     /// Returns all rules in order: those that can be overridden, approvals, and final ones.
-    fn sourced(&self) -> impl Iterator<Item = (&Rule, Source)> {
+    fn with_sources(&self) -> impl Iterator<Item = (&Rule, Source)> {
         let (last, first): (Vec<&Rule>, Vec<&Rule>) = self.rules.iter().partition(|rule| rule.is_final);
         let first = first.into_iter().map(|rule| (rule, Source::Rules));
         let approved = self.approved.iter().map(|rule| (rule, Source::Approval));
@@ -142,22 +142,22 @@ impl Permissions {
     }
 
     fn all(&self) -> impl Iterator<Item = &Rule> {
-        self.sourced().map(|(rule, _)| rule)
+        self.with_sources().map(|(rule, _)| rule)
     }
 
     /// Returns true if a final rule decides, so that an approval has no effect.
-    pub(crate) fn is_final(&self, wish: &Wish) -> bool {
+    pub(crate) fn is_final(&self, check: &PermissionCheck) -> bool {
         let decides = |rule: &Rule, pattern: &Pattern| {
             rule.is_final
-                && matches(&rule.permission, &wish.permission)
+                && matches(&rule.permission, &check.permission)
                 && pattern.is_subject_of(rule, Source::Rules)
         };
-        self.rules.iter().any(|rule| wish.patterns.iter().any(|pattern| decides(rule, pattern)))
+        self.rules.iter().any(|rule| check.patterns.iter().any(|pattern| decides(rule, pattern)))
     }
 
     /// Allows a subject that the user has named in the prompt, if the rules would ask about it. A denied one stays
     /// denied.
-    pub(super) fn concede(&mut self, permission: &str, pattern: &str) {
+    pub(super) fn allow_named(&mut self, permission: &str, pattern: &str) {
         if evaluate(self.all(), permission, pattern) == Action::Ask {
             self.rules.push(Rule::new(permission, pattern, Action::Allow));
         }
@@ -174,18 +174,18 @@ impl Permissions {
     }
 
     /// Returns copies of the rules for a permission.
-    pub(super) fn about(&self, permission: &str) -> Vec<Rule> {
+    pub(super) fn rules_for(&self, permission: &str) -> Vec<Rule> {
         self.all().filter(|rule| matches(&rule.permission, permission)).cloned().collect()
     }
 
     /// Decides by the rules, without asking the user.
-    pub(crate) fn judge(&self, wish: &Wish) -> Verdict {
+    pub(crate) fn judge(&self, check: &PermissionCheck) -> Verdict {
         let (mut allowed, mut confined, mut ask) = (false, Vec::new(), false);
-        for pattern in &wish.patterns {
-            let (action, rule) = self.decide(&wish.permission, pattern);
+        for pattern in &check.patterns {
+            let (action, rule) = self.decide(&check.permission, pattern);
             let harmless = pattern.command.as_ref().and_then(|command| command.harmless);
             match (action, harmless) {
-                (Action::Deny, _) => return Verdict::Denied(self.about(&wish.permission)),
+                (Action::Deny, _) => return Verdict::Denied(self.rules_for(&check.permission)),
                 (Action::Ask, _) => ask = true,
                 (Action::Allow, Some(harmless)) if rule.is_some_and(rules::is_confined) => {
                     confined.push(harmless);
@@ -209,7 +209,7 @@ impl Permissions {
     /// question.
     fn decide(&self, permission: &str, pattern: &Pattern) -> (Action, Option<&Rule>) {
         let mut decided = (Action::Ask, None);
-        for (rule, source) in self.sourced() {
+        for (rule, source) in self.with_sources() {
             if !matches(&rule.permission, permission) || !pattern.is_subject_of(rule, source) {
                 continue;
             }
@@ -223,41 +223,56 @@ impl Permissions {
     }
 
     /// Gets a permission, or a failure with the reason. Waits for the user if the rules say so.
-    pub(crate) async fn get(&self, turn: &Turn, wish: Wish, call: Option<&str>) -> Result<(), Failure> {
-        self.obtain(turn, wish, call).await.map(drop)
+    pub(crate) async fn require(
+        &self,
+        turn: &Turn,
+        check: PermissionCheck,
+        call: Option<&str>,
+    ) -> Result<(), Failure> {
+        self.require_command(turn, check, call).await.map(drop)
     }
 
     /// Gets a permission for a command line and returns how it may run.
-    pub(super) async fn obtain(&self, turn: &Turn, wish: Wish, call: Option<&str>) -> Result<Grant, Failure> {
-        let now = self.by_now(turn).await;
-        match now.judge(&wish) {
-            Verdict::Allowed => Ok(Grant::Usual),
-            Verdict::Confined => Ok(Grant::Sealed),
+    pub(super) async fn require_command(
+        &self,
+        turn: &Turn,
+        check: PermissionCheck,
+        call: Option<&str>,
+    ) -> Result<Confinement, Failure> {
+        let now = self.with_current_approvals(turn).await;
+        match now.judge(&check) {
+            Verdict::Allowed => Ok(Confinement::Configured),
+            Verdict::Confined => Ok(Confinement::Sealed),
             Verdict::Denied(rules) => Err(Failure::Error(denied(&rules))),
-            Verdict::Ask => now.ask(turn, vec![wish], call).await.map(|()| Grant::Usual),
+            Verdict::Ask => now.ask(turn, vec![check], call).await.map(|()| Confinement::Configured),
         }
     }
 
     /// Gets two permissions. If both need an answer, the user is asked once, about the first, and the answer counts
     /// for both.
-    pub(super) async fn obtain_both(
+    pub(super) async fn require_both(
         &self,
         turn: &Turn,
-        first: Wish,
-        second: Wish,
+        first: PermissionCheck,
+        second: PermissionCheck,
         call: Option<&str>,
-    ) -> Result<Grant, Failure> {
-        let now = self.by_now(turn).await;
+    ) -> Result<Confinement, Failure> {
+        let now = self.with_current_approvals(turn).await;
         if now.judge(&first) == Verdict::Ask && now.judge(&second) == Verdict::Ask {
-            return now.ask(turn, vec![first, second], call).await.map(|()| Grant::Usual);
+            return now.ask(turn, vec![first, second], call).await.map(|()| Confinement::Configured);
         }
-        self.get(turn, second, call).await?;
-        self.obtain(turn, first, call).await
+        self.require(turn, second, call).await?;
+        self.require_command(turn, first, call).await
     }
 
     /// Asks the user about the first permission. The answer counts for all of them.
-    async fn ask(&self, turn: &Turn, wishes: Vec<Wish>, call: Option<&str>) -> Result<(), Failure> {
-        let Some(mut shown) = wishes.first().cloned() else { return Ok(()) };
+    async fn ask(
+        &self,
+        turn: &Turn,
+        checks: Vec<PermissionCheck>,
+        call: Option<&str>,
+    ) -> Result<(), Failure> {
+        let Some(mut shown) = checks.first().cloned() else { return Ok(()) };
         if self.is_final(&shown) {
             shown.always.clear();
         }
@@ -271,7 +286,7 @@ impl Permissions {
         let rules = self.rules.clone();
         let enough = move |approved: &[Rule]| {
             let then = Self::new(rules.clone(), approved.to_vec());
-            wishes.iter().all(|wish| then.judge(wish) == Verdict::Allowed)
+            checks.iter().all(|check| then.judge(check) == Verdict::Allowed)
         };
         match turn.ask_unless(ask, enough).await {
             Answer::Once
@@ -308,8 +323,8 @@ pub(crate) fn denied(rules: &[Rule]) -> String {
 mod tests {
     use super::*;
 
-    fn wish(line: &str) -> Wish {
-        Wish {
+    fn check(line: &str) -> PermissionCheck {
+        PermissionCheck {
             permission: "bash".into(),
             patterns: commands(line).iter().map(Pattern::command).collect(),
             always: Vec::new(),
@@ -323,11 +338,11 @@ mod tests {
 
     fn judge(extra: &[(&str, Action)], line: &str) -> Verdict {
         let own = extra.iter().map(|(pattern, action)| bash(pattern, *action));
-        Permissions::new(defaults().into_iter().chain(own).collect(), Vec::new()).judge(&wish(line))
+        Permissions::new(defaults().into_iter().chain(own).collect(), Vec::new()).judge(&check(line))
     }
 
     fn approved(pattern: &str, line: &str) -> Verdict {
-        Permissions::new(defaults(), vec![bash(pattern, Action::Allow)]).judge(&wish(line))
+        Permissions::new(defaults(), vec![bash(pattern, Action::Allow)]).judge(&check(line))
     }
 
     #[test]
@@ -426,8 +441,8 @@ mod tests {
     #[test]
     fn approvals_come_after_rules() {
         let permissions = Permissions::new(vec![bash("*", Action::Ask)], vec![bash("make *", Action::Allow)]);
-        assert_eq!(permissions.judge(&wish("make test")), Verdict::Allowed);
-        assert_eq!(permissions.unconfined().judge(&wish("ls")), Verdict::Ask);
+        assert_eq!(permissions.judge(&check("make test")), Verdict::Allowed);
+        assert_eq!(permissions.unconfined().judge(&check("ls")), Verdict::Ask);
     }
 
     #[test]
@@ -447,8 +462,8 @@ mod tests {
         let approved = approved.iter().map(|pattern| rule(&(pattern, Action::Allow))).collect();
         let guard = Some(Guard::Named([".opencode".to_owned()].into()));
         let pattern = Pattern::file(".opencode/agent/a.md", guard);
-        let wish = Wish { patterns: vec![pattern], ..Wish::plain("edit", &[]) };
-        Permissions::new(rules, approved).judge(&wish)
+        let check = PermissionCheck { patterns: vec![pattern], ..PermissionCheck::plain("edit", &[]) };
+        Permissions::new(rules, approved).judge(&check)
     }
 
     #[test]
@@ -475,14 +490,14 @@ mod tests {
         let approved =
             vec![Rule::new("bash", "git push *", Action::Allow), Rule::new("webfetch", "*", Action::Allow)];
         let mut permissions = Permissions::new(rules, approved);
-        assert_eq!(permissions.judge(&wish("git push origin")), Verdict::Ask);
-        assert_eq!(permissions.judge(&wish("git pull")), Verdict::Allowed);
-        assert!(permissions.is_final(&wish("git push origin")));
-        assert!(!permissions.is_final(&wish("git pull")));
+        assert_eq!(permissions.judge(&check("git push origin")), Verdict::Ask);
+        assert_eq!(permissions.judge(&check("git pull")), Verdict::Allowed);
+        assert!(permissions.is_final(&check("git push origin")));
+        assert!(!permissions.is_final(&check("git pull")));
         assert!(permissions.hides("webfetch"), "a later rule and an approval do not bring it back");
-        permissions.concede("webfetch", "http://a");
+        permissions.allow_named("webfetch", "http://a");
         assert!(matches!(
-            permissions.judge(&Wish::plain("webfetch", &["http://a".to_owned()])),
+            permissions.judge(&PermissionCheck::plain("webfetch", &["http://a".to_owned()])),
             Verdict::Denied(_)
         ));
     }

@@ -14,7 +14,7 @@ use protocol::agent::AgentMode;
 use protocol::part::{AgentPart, FilePart, TextPart};
 use protocol::prompt::{PartInput, PartInputBody};
 
-use self::attach::Desk;
+use self::attach::AttachmentReader;
 use super::{Inner, limits};
 
 /// The media type of a directory.
@@ -22,25 +22,25 @@ const DIRECTORY: &str = "application/x-directory";
 
 /// The result of preparing one part.
 #[derive(Debug, Default)]
-struct Piece {
+struct PreparedPart {
     /// Text for the model beside the part.
-    told: Vec<String>,
+    notes: Vec<String>,
     /// The part itself, empty if it could not be attached. One attachment may become several parts.
     bodies: Vec<PartInputBody>,
     /// A warning for the user.
     warning: Option<String>,
 }
 
-impl Piece {
+impl PreparedPart {
     /// A part with text for the model beside it.
-    fn told(told: impl IntoIterator<Item = String>, body: PartInputBody) -> Self {
-        Self { told: told.into_iter().collect(), bodies: vec![body], warning: None }
+    fn with_notes(notes: impl IntoIterator<Item = String>, body: PartInputBody) -> Self {
+        Self { notes: notes.into_iter().collect(), bodies: vec![body], warning: None }
     }
 
     /// An attachment that failed.
     fn missing(name: &str, why: &str) -> Self {
         let sentence = format!("cannot attach {name}: {why}");
-        Self { told: vec![sentence.clone()], bodies: Vec::new(), warning: Some(sentence) }
+        Self { notes: vec![sentence.clone()], bodies: Vec::new(), warning: Some(sentence) }
     }
 }
 
@@ -51,17 +51,17 @@ pub(super) async fn prepare(inner: &Inner, draft: Draft<'_>) -> Result<Prepared,
         let most = limits::ATTACHMENTS;
         return Err(format!("a prompt may have at most {most} files attached, this one has {files}"));
     }
-    let mut desk = Desk::new(inner, draft.session, draft.agent, draft.approved)?;
+    let mut reader = AttachmentReader::new(inner, draft.session, draft.agent, draft.approved)?;
     let mut prepared = Prepared::default();
     for PartInput { mut id, body } in draft.parts {
-        let piece = match body {
-            PartInputBody::File(file) => desk.file(file).await?,
+        let part = match body {
+            PartInputBody::File(file) => reader.file(file).await?,
             PartInputBody::Agent(mention) => mentioned(inner, mention),
-            body => Piece::told([], body),
+            body => PreparedPart::with_notes([], body),
         };
-        prepared.parts.extend(piece.told.into_iter().map(synthetic));
-        prepared.parts.extend(piece.bodies.into_iter().map(|body| PartInput { id: id.take(), body }));
-        prepared.warnings.extend(piece.warning.map(MessageError::unknown));
+        prepared.parts.extend(part.notes.into_iter().map(synthetic));
+        prepared.parts.extend(part.bodies.into_iter().map(|body| PartInput { id: id.take(), body }));
+        prepared.warnings.extend(part.warning.map(MessageError::unknown));
     }
     Ok(prepared)
 }
@@ -84,19 +84,19 @@ fn is_text(mime: &str) -> bool {
 }
 
 /// Explains a mention to the model. Only subagents can be given a task.
-fn mentioned(inner: &Inner, mention: AgentPart) -> Piece {
+fn mentioned(inner: &Inner, mention: AgentPart) -> PreparedPart {
     let known = inner.agent(&mention.name);
     if !known.is_some_and(|agent| agent.mode != AgentMode::Primary && agent.hidden != Some(true)) {
         let name = &mention.name;
         let warning = Some(format!("@{name} is not a subagent, so it was not called"));
-        return Piece { warning, ..Piece::told([], PartInputBody::Agent(mention)) };
+        return PreparedPart { warning, ..PreparedPart::with_notes([], PartInputBody::Agent(mention)) };
     }
-    let told = format!(
+    let note = format!(
         "The user mentioned the subagent {0}: give it the task above, with the task tool and the \
          subagent_type \"{0}\". Its prompt must contain everything that it needs to know.",
         mention.name
     );
-    Piece::told([told], PartInputBody::Agent(mention))
+    PreparedPart::with_notes([note], PartInputBody::Agent(mention))
 }
 
 fn synthetic(text: String) -> PartInput {

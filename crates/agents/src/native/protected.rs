@@ -67,7 +67,7 @@ pub(crate) fn guard(root: &Root, written: &str, path: &Path) -> Option<Guard> {
     let written = Path::new(written);
     names.extend(self::names(written.strip_prefix(top).unwrap_or(written)));
     let mut exact = false;
-    for directory in above(path, top) {
+    for directory in directories_above(path, top) {
         if is_in_repository(directory, path) {
             match directory.file_name().filter(|_| directory != top) {
                 Some(name) => drop(names.insert(folded(&name.to_string_lossy()))),
@@ -103,7 +103,7 @@ fn folded(name: &str) -> String {
 
 /// Returns the directories above a file, the nearest first. Stops at the project's top if the file is in the
 /// project.
-fn above<'p>(path: &'p Path, top: &'p Path) -> impl Iterator<Item = &'p Path> {
+fn directories_above<'p>(path: &'p Path, top: &'p Path) -> impl Iterator<Item = &'p Path> {
     let inside = path.starts_with(top);
     path.ancestors().skip(1).take_while(move |directory| !inside || directory.starts_with(top))
 }
@@ -133,13 +133,14 @@ fn is_in_repository(directory: &Path, file: &Path) -> bool {
 fn is_alias(root: &Root, path: &Path) -> bool {
     let identity = |about: Metadata| (about.dev(), about.ino());
     let found = |path: PathBuf| fs::metadata(path).ok().map(identity);
-    let protected: BTreeSet<(u64, u64)> = levels(root).flat_map(places_in).filter_map(found).collect();
-    let itself_and_above = std::iter::once(path).chain(above(path, root.top()));
-    itself_and_above.filter_map(|path| found(path.to_owned())).any(|it| protected.contains(&it))
+    let protected: BTreeSet<(u64, u64)> =
+        configuration_directories(root).flat_map(protected_paths).filter_map(found).collect();
+    let path_and_parents = std::iter::once(path).chain(directories_above(path, root.top()));
+    path_and_parents.filter_map(|path| found(path.to_owned())).any(|it| protected.contains(&it))
 }
 
 /// Returns the directories that are searched for a session's configuration, the nearest first.
-pub(super) fn levels(root: &Root) -> impl Iterator<Item = &Path> {
+pub(super) fn configuration_directories(root: &Root) -> impl Iterator<Item = &Path> {
     root.directory().ancestors().take_while(|directory| directory.starts_with(root.top()))
 }
 
@@ -152,8 +153,8 @@ const GIT_FILES: [&str; 5] = ["config", "config.worktree", "commondir", "gitdir"
 pub(super) fn kept(root: &Root) -> Vec<Kept> {
     let mut kept = Vec::new();
     let whole = |path: PathBuf| Kept { path, contents: true };
-    for level in levels(root) {
-        for path in places_in(level) {
+    for directory in configuration_directories(root) {
+        for path in protected_paths(directory) {
             if path.ends_with(GIT) && path.symlink_metadata().is_ok_and(|about| about.is_dir()) {
                 kept.extend(GIT_FILES.map(|name| whole(path.join(name))));
                 kept.push(Kept { path, contents: false });
@@ -161,7 +162,7 @@ pub(super) fn kept(root: &Root) -> Vec<Kept> {
                 kept.push(whole(path));
             }
         }
-        let repositories = git::directory_of(level).into_iter().chain(git::repository_of(level));
+        let repositories = git::directory_of(directory).into_iter().chain(git::repository_of(directory));
         kept.extend(repositories.flat_map(|git| GIT_FILES.map(|name| whole(git.join(name)))));
     }
     // A directory comes before its contents.
@@ -169,7 +170,7 @@ pub(super) fn kept(root: &Root) -> Vec<Kept> {
     kept
 }
 
-fn places_in(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+fn protected_paths(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let names = FILES.into_iter().chain([DIRECTORY, GIT]).map(OsStr::new);
     let directory = directory.to_owned();
     names.map(move |name| directory.join(name))

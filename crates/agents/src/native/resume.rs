@@ -8,29 +8,29 @@ use protocol::session::Tokens;
 use protocol::{AgentEvent, Message, MessageWithParts, PartBody, TurnEnd};
 use serde_json::Value;
 
-use super::attempt::Called;
+use super::attempt::RequestedCall;
 use super::run::{Flow, Loop, or_end};
-use super::tools::Fate;
+use super::tools::CallOutcome;
 
 impl Loop<'_> {
     /// Runs the call that waited. The direct requests of the prompt were handled before the interruption.
-    pub(super) async fn take_up(&mut self, waiting: &ToolRef) -> Flow {
-        self.fresh.clear();
+    pub(super) async fn resume_call(&mut self, waiting: &ToolRef) -> Flow {
+        self.new_prompts.clear();
         if let Some(MessageWithParts { info: Message::User(prompt), .. }) =
             or_end(self.turn.message(&self.turn.prompt).await)?
         {
-            self.asked = Some(*prompt);
+            self.newest_prompt = Some(*prompt);
         }
         let cut_short = or_end(self.turn.message(&waiting.message_id).await)?;
-        let Some(call) = cut_short.and_then(|message| again(&message, &waiting.call_id)) else {
+        let Some(call) = cut_short.and_then(|message| repeated_call(&message, &waiting.call_id)) else {
             return Flow::Continue(());
         };
-        let stage = self.stage().await?;
+        let step = self.step_context().await?;
         self.turn.emit(AgentEvent::step_started()).await;
-        let mut doom = std::mem::take(&mut self.doom);
-        let fate = stage.bench.run(&[call], &self.setting(&stage), &mut doom).await;
-        self.doom = doom;
-        if fate == Fate::Cancelled {
+        let mut detector = std::mem::take(&mut self.detector);
+        let outcome = step.tools.run(&[call], &self.tool_context(&step), &mut detector).await;
+        self.detector = detector;
+        if outcome == CallOutcome::Cancelled {
             return Flow::Break(TurnEnd::Cancelled);
         }
         let finished = AgentEvent::StepFinished {
@@ -42,7 +42,7 @@ impl Loop<'_> {
             error: None,
         };
         self.turn.emit(finished).await;
-        if fate == Fate::Refused && !self.inner.options.continue_on_deny {
+        if outcome == CallOutcome::Refused && !self.inner.options.continue_on_deny {
             return Flow::Break(TurnEnd::Blocked);
         }
         Flow::Continue(())
@@ -50,9 +50,9 @@ impl Loop<'_> {
 }
 
 /// Returns the same call with a new id, because the interrupted one stays in the conversation.
-fn again(message: &MessageWithParts, call: &str) -> Option<Called> {
+fn repeated_call(message: &MessageWithParts, call: &str) -> Option<RequestedCall> {
     message.parts.iter().find_map(|part| match &part.body {
-        PartBody::Tool(tool) if tool.call_id == call => Some(Called {
+        PartBody::Tool(tool) if tool.call_id == call => Some(RequestedCall {
             id: format!("{call}_again"),
             name: tool.tool.clone(),
             input: Value::Object(tool.state.input().clone()),

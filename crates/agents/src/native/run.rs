@@ -12,16 +12,17 @@ use workspace::files::Root;
 use crate::budget::Meter;
 use crate::snapshots::Changes;
 
+use super::active_agent::ActiveAgent;
 use super::background::Background;
-use super::compaction::{self, Why};
-use super::doom::Doom;
-use super::guidance::Instruction;
+use super::compaction::{self, Trigger};
 use super::history::{History, LookBack};
+use super::instructions::Instruction;
+use super::loop_detector::LoopDetector;
+use super::model_call::{self, ModelCall};
 use super::permission::Permissions;
-use super::role::Role;
-use super::system::{self, Scene};
-use super::tools::{Bench, Setting};
-use super::{Inner, context, fill, gate, history, hooks, limits, step, structured, title};
+use super::system::{self, SystemPrompt};
+use super::tools::{ToolContext, Toolset};
+use super::{Inner, command_lines, gate, history, hooks, limits, model_messages, structured, title};
 
 /// Continue, or the end of the turn.
 pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
@@ -40,7 +41,7 @@ pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
         futures::future::Either::Left((end, title)) => {
             tokio::select! {
                 () = turn.cancelled() => {}
-                _ = timeout(limits::TITLE_LINGER, title) => {}
+                _ = timeout(limits::TITLE_WAIT, title) => {}
             }
             end
         }
@@ -54,7 +55,7 @@ pub(super) struct Loop<'a> {
     root: Root,
     instructions: Vec<Instruction>,
     pub(super) meter: Meter<'a>,
-    pub(super) doom: Doom,
+    pub(super) detector: LoopDetector,
     pub(super) changes: Changes<'a>,
     pub(super) background: Background,
     /// The number of ancestors of this session.
@@ -62,30 +63,30 @@ pub(super) struct Loop<'a> {
     /// The prompts that this turn answers.
     pub(super) prompts: Vec<MessageId>,
     /// The prompts that no step has begun to answer yet.
-    pub(super) fresh: Vec<MessageId>,
+    pub(super) new_prompts: Vec<MessageId>,
     /// Subagents that the prompts mention.
     mentioned: Vec<String>,
     /// The newest prompt. A summary may have removed it from the conversation.
-    pub(super) asked: Option<UserMessage>,
+    pub(super) newest_prompt: Option<UserMessage>,
     /// The number of steps so far.
     steps: u32,
     /// Consecutive steps without a finish reason.
-    pub(super) repeats: u32,
+    pub(super) unfinished_steps: u32,
     /// Compactions since the conversation last fitted.
     pub(super) compactions: u32,
     /// Structured answers that did not fit the schema.
-    pub(super) misfits: u32,
+    pub(super) invalid_answers: u32,
     /// True once the turn has waited for MCP servers.
-    waited: bool,
+    waited_for_servers: bool,
 }
 
 /// The settings of one step.
-pub(super) struct Stage<'a> {
-    pub(super) role: Role<'a>,
+pub(super) struct StepContext<'a> {
+    pub(super) agent: ActiveAgent<'a>,
     pub(super) permissions: Permissions,
-    pub(super) bench: Bench,
+    pub(super) tools: Toolset,
     /// Tools that the prompt switched on or off.
-    pub(super) off: BTreeMap<String, bool>,
+    pub(super) tool_switches: BTreeMap<String, bool>,
     pub(super) prompt: Option<UserMessage>,
     /// True for the last step of a turn, which has no tools.
     pub(super) last: bool,
@@ -97,7 +98,7 @@ impl<'a> Loop<'a> {
         let root = or_end(gate::root(session, &inner.options.tools.closed))?;
         let meter = or_end(Meter::start(&inner.options.budget, turn).await)?;
         let depth = or_end(turn.depth().await)?;
-        let found = timeout(limits::GUIDANCE, inner.options.instructions.find(session)).await;
+        let found = timeout(limits::INSTRUCTIONS, inner.options.instructions.find(session)).await;
         let instructions = found.unwrap_or_else(|_| {
             tracing::warn!(session = %session.id, "timed out finding the instructions of a directory; going on without them");
             Vec::new()
@@ -108,19 +109,19 @@ impl<'a> Loop<'a> {
             root,
             instructions,
             meter,
-            doom: Doom::default(),
+            detector: LoopDetector::default(),
             changes: Changes::new(inner.options.snapshots.as_deref(), turn).await,
             background: Background::default(),
             depth,
             prompts: vec![turn.prompt.clone()],
-            fresh: vec![turn.prompt.clone()],
+            new_prompts: vec![turn.prompt.clone()],
             mentioned: Vec::new(),
-            asked: None,
+            newest_prompt: None,
             steps: 0,
-            repeats: 0,
+            unfinished_steps: 0,
             compactions: 0,
-            misfits: 0,
-            waited: false,
+            invalid_answers: 0,
+            waited_for_servers: false,
         })
     }
 
@@ -130,7 +131,7 @@ impl<'a> Loop<'a> {
             Some((at, message)) => timeout_at(at, self.work()).await.unwrap_or(TurnEnd::Budget { message }),
             None => self.work().await,
         };
-        self.leave().await;
+        self.report_left_changes().await;
         if end == TurnEnd::Completed && self.inner.options.compaction.prune {
             self.prune().await;
         }
@@ -139,7 +140,7 @@ impl<'a> Loop<'a> {
 
     async fn work(&mut self) -> TurnEnd {
         if let Some(waiting) = self.turn.resumed()
-            && let Flow::Break(end) = self.take_up(waiting).await
+            && let Flow::Break(end) = self.resume_call(waiting).await
         {
             return end;
         }
@@ -147,45 +148,45 @@ impl<'a> Loop<'a> {
             if self.turn.cancellation().is_cancelled() {
                 return TurnEnd::Cancelled;
             }
-            let flow = match self.round().await {
-                Flow::Break(TurnEnd::Completed) => self.linger().await,
+            let flow = match self.advance().await {
+                Flow::Break(TurnEnd::Completed) => self.wait_for_background().await,
                 flow => flow,
             };
             if let Flow::Break(end) = flow {
                 return end;
             }
-            self.hear_background().await;
-            self.take_joined().await;
+            self.report_ended_subagents().await;
+            self.take_joined_prompts().await;
         }
     }
 
     /// Takes the prompts that join at this point. Returns true if there were any.
-    pub(super) async fn take_joined(&mut self) -> bool {
+    pub(super) async fn take_joined_prompts(&mut self) -> bool {
         let joined = self.turn.join().await;
         self.prompts.extend(joined.iter().cloned());
         let any = !joined.is_empty();
-        self.fresh.extend(joined);
+        self.new_prompts.extend(joined);
         any
     }
 
     /// Handles what the new prompts request directly (shell commands, subtasks, compactions), then takes a step.
-    async fn round(&mut self) -> Flow {
-        for id in self.fresh.clone() {
+    async fn advance(&mut self) -> Flow {
+        for id in self.new_prompts.clone() {
             let Some(message) = or_end(self.turn.message(&id).await)? else { continue };
-            self.errands(message).await?;
+            self.handle_direct_requests(message).await?;
         }
         self.step().await
     }
 
-    async fn errands(&mut self, message: MessageWithParts) -> Flow {
-        let asked_before = self.asked.clone();
+    async fn handle_direct_requests(&mut self, message: MessageWithParts) -> Flow {
+        let earlier_prompt = self.newest_prompt.clone();
         if let Message::User(user) = &message.info {
-            self.asked = Some(user.as_ref().clone());
+            self.newest_prompt = Some(user.as_ref().clone());
         }
-        if let Some((line, part)) = fill::shell_line(&message).zip(message.parts.first()) {
+        if let Some((line, part)) = command_lines::shell_line(&message).zip(message.parts.first()) {
             return self.shell(part, &line).await;
         }
-        let message = self.fill(message).await?;
+        let message = self.expand_command_lines(message).await?;
         for part in &message.parts {
             match &part.body {
                 PartBody::Subtask(task) => self.subtask(part, task).await?,
@@ -194,44 +195,44 @@ impl<'a> Loop<'a> {
             }
         }
         if history::compaction(&message).is_some() {
-            self.compact(Why::Asked(&message)).await?;
+            self.compact(Trigger::Requested(&message)).await?;
             // A turn that began with a request for a summary ends with the summary.
             if *message.info.id() == self.turn.prompt {
                 return Flow::Break(TurnEnd::Completed);
             }
             // The request named a model for the summary, not for the prompt that is being answered.
-            self.asked = asked_before.or(self.asked.take());
+            self.newest_prompt = earlier_prompt.or(self.newest_prompt.take());
         }
         Flow::Continue(())
     }
 
     /// Takes one step: calls the model, runs the called tools, closes the message, and decides how to go on.
     async fn step(&mut self) -> Flow {
-        self.afford().await?;
+        self.check_budget().await?;
         self.wait_for_servers().await?;
-        let stage = self.stage().await?;
-        let request = Box::pin(self.fitting_request(&stage)).await?;
+        let step = self.step_context().await?;
+        let request = Box::pin(self.fitting_request(&step)).await?;
         let snapshot = self.changes.begin().await;
         self.turn.emit(AgentEvent::StepStarted { snapshot, speaker: None }).await;
         self.steps += 1;
-        self.fresh.clear();
+        self.new_prompts.clear();
         let cancel = self.turn.cancellation();
-        let (role, prompt) = (&stage.role, stage.prompt.as_ref());
-        let chat = self.inner.chat(self.turn, &role.agent.name, &role.voice.model, prompt);
-        let ask = step::Ask { model: role.voice.provider.as_ref(), request: &request, chat: chat.as_ref() };
-        let heard = tokio::select! {
+        let (agent, prompt) = (&step.agent, step.prompt.as_ref());
+        let chat = self.inner.chat(self.turn, &agent.config.name, &agent.model.reference, prompt);
+        let call = ModelCall { model: agent.model.provider.as_ref(), request: &request, chat: chat.as_ref() };
+        let output = tokio::select! {
             biased;
             () = cancel.cancelled() => return Flow::Break(TurnEnd::Cancelled),
-            heard = step::step(self.inner, self.turn, ask) => heard,
+            output = model_call::call_model(self.inner, self.turn, call) => output,
         };
-        match heard {
-            Ok(heard) => self.act(&stage, heard).await,
+        match output {
+            Ok(output) => self.handle_output(&step, output).await,
             Err(failed) if failed.error.is_overflow() && self.inner.compacts() => {
-                if failed.said {
+                if failed.emitted {
                     self.turn.emit(AgentEvent::AttemptWithdrawn).await;
                 }
                 self.turn.emit(AgentEvent::Warning(failed.error())).await;
-                self.compact(Why::Refused).await
+                self.compact(Trigger::Rejected).await
             }
             Err(failed) => Flow::Break(TurnEnd::Error(failed.error())),
         }
@@ -239,13 +240,13 @@ impl<'a> Loop<'a> {
 
     /// Waits briefly for MCP servers that are connecting, once per turn, and warns about those that are late.
     async fn wait_for_servers(&mut self) -> Flow {
-        if std::mem::replace(&mut self.waited, true) {
+        if std::mem::replace(&mut self.waited_for_servers, true) {
             return Flow::Continue(());
         }
         let late = tokio::select! {
             biased;
             () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
-            late = self.inner.options.mcp.settle(limits::MCP_PATIENCE) => late,
+            late = self.inner.options.mcp.connect_within(limits::MCP_WAIT) => late,
         };
         if !late.is_empty() {
             let message = format!(
@@ -257,58 +258,58 @@ impl<'a> Loop<'a> {
         Flow::Continue(())
     }
 
-    pub(super) async fn stage(&self) -> Flow<Stage<'a>> {
-        let role = self.role()?;
+    pub(super) async fn step_context(&self) -> Flow<StepContext<'a>> {
+        let agent = self.active_agent()?;
         let approved = or_end(self.turn.approved().await)?;
-        let mut permissions = role.permissions(self.inner, &self.turn.session, self.depth, approved);
+        let mut permissions = agent.permissions(self.inner, &self.turn.session, self.depth, approved);
         for agent in &self.mentioned {
-            permissions.concede("task", agent);
+            permissions.allow_named("task", agent);
         }
         let options = &self.inner.options;
-        let bench = Bench::new(&options.agents, &options.tools, &options.mcp, &permissions);
-        let prompt = self.asked.clone();
-        let off = prompt.as_ref().and_then(|prompt| prompt.tools.clone()).unwrap_or_default();
-        let most = role.agent.steps.unwrap_or(options.steps).max(1);
+        let tools = Toolset::new(&options.agents, &options.tools, &options.mcp, &permissions);
+        let prompt = self.newest_prompt.clone();
+        let tool_switches = prompt.as_ref().and_then(|prompt| prompt.tools.clone()).unwrap_or_default();
+        let most = agent.config.steps.unwrap_or(options.steps).max(1);
         if self.steps >= most {
             let message = format!("The turn has taken {most} steps, the limit of its agent.");
             return Flow::Break(TurnEnd::Budget { message });
         }
         let last = self.steps + 1 == most;
-        Flow::Continue(Stage { role, permissions, bench, off, prompt, last })
+        Flow::Continue(StepContext { agent, permissions, tools, tool_switches, prompt, last })
     }
 
-    pub(super) async fn request(&self, stage: &Stage<'_>, history: &History) -> llm::Request {
-        let (session, role, prompt) = (&self.turn.session, &stage.role, stage.prompt.as_ref());
+    pub(super) async fn request(&self, step: &StepContext<'_>, history: &History) -> llm::Request {
+        let (session, agent, prompt) = (&self.turn.session, &step.agent, step.prompt.as_ref());
         let schema = prompt.and_then(structured::schema);
         let skills =
-            if stage.permissions.hides("skill") { &[] } else { self.inner.options.tools.skills.as_slice() };
-        let scene = Scene {
+            if step.permissions.hides("skill") { &[] } else { self.inner.options.tools.skills.as_slice() };
+        let system_prompt = SystemPrompt {
             session,
             worktree: system::worktree(session),
-            model: &role.voice.model,
+            model: &agent.model.reference,
             now: self.inner.clock.now(),
-            prompt: role.agent.prompt.as_deref(),
+            prompt: agent.config.prompt.as_deref(),
             instructions: &self.instructions,
             servers: &self.inner.options.mcp.instructions(),
             skills,
             structured: schema.is_some(),
-            last: stage.last,
+            last: step.last,
             extra: prompt.and_then(|prompt| prompt.system.as_deref()),
         };
-        let mut request = role.request(session);
-        request.system = scene.prompt();
+        let mut request = agent.request(session);
+        request.system = system_prompt.render();
         request.messages = match hooks::conversation(self.turn, history).await {
-            Some(changed) => context::told(&changed, &role.voice.model),
-            None => context::conversation(history, &role.voice.model),
+            Some(changed) => model_messages::convert(&changed, &agent.model.reference),
+            None => model_messages::conversation(history, &agent.model.reference),
         };
         let before = history.last_answer().map(|answer| answer.agent.as_str());
-        if let Some(reminder) = system::reminder(&role.agent.name, before) {
-            context::remind(&mut request.messages, reminder);
+        if let Some(reminder) = system::reminder(&agent.config.name, before) {
+            model_messages::remind(&mut request.messages, reminder);
         }
-        if !stage.last {
-            request.tools = stage.bench.offered(&self.setting(stage));
+        if !step.last {
+            request.tools = step.tools.offered(&self.tool_context(step));
             let hooks = self.turn.hooks().as_ref();
-            hooks::define(hooks, &mut request.tools, |name| stage.bench.is_own(name)).await;
+            hooks::define(hooks, &mut request.tools, |name| step.tools.is_own(name)).await;
         }
         if let Some(schema) = schema {
             request.tools.push(structured::tool(schema));
@@ -317,23 +318,23 @@ impl<'a> Loop<'a> {
         request
     }
 
-    pub(super) fn setting<'s>(&'s self, stage: &'s Stage<'_>) -> Setting<'s> {
-        Setting {
+    pub(super) fn tool_context<'s>(&'s self, step: &'s StepContext<'_>) -> ToolContext<'s> {
+        ToolContext {
             turn: self.turn,
             root: &self.root,
             changes: &self.changes,
-            permissions: &stage.permissions,
+            permissions: &step.permissions,
             background: &self.background,
             hidden: &self.inner.options.hidden,
             options: &self.inner.options.tools,
-            model: &stage.role.voice.model.model_id,
-            off: &stage.off,
+            model: &step.agent.model.reference.model_id,
+            tool_switches: &step.tool_switches,
         }
     }
 
     /// Ends the turn if the budget is used up.
-    pub(super) async fn afford(&mut self) -> Flow {
-        or_end(self.meter.look(self.turn).await)?;
+    pub(super) async fn check_budget(&mut self) -> Flow {
+        or_end(self.meter.add_children(self.turn).await)?;
         match self.meter.exceeded() {
             Some(message) => Flow::Break(TurnEnd::Budget { message }),
             None => Flow::Continue(()),
@@ -341,12 +342,12 @@ impl<'a> Loop<'a> {
     }
 
     /// Returns the agent and the model that the newest prompt of this turn names.
-    pub(super) fn role(&self) -> Flow<Role<'a>> {
-        let (agent, model) = match &self.asked {
+    pub(super) fn active_agent(&self) -> Flow<ActiveAgent<'a>> {
+        let (agent, model) = match &self.newest_prompt {
             Some(prompt) => (prompt.agent.as_str(), &prompt.model),
             None => (self.turn.agent.as_str(), &self.turn.model),
         };
-        or_end(self.inner.role(agent, model))
+        or_end(self.inner.active_agent(agent, model))
     }
 
     /// Returns the position of the newest prompt of this turn if it has no answer yet.
@@ -362,8 +363,8 @@ impl<'a> Loop<'a> {
 
     /// Removes old tool output from the model's view.
     async fn prune(&self) {
-        let Flow::Continue(role) = self.role() else { return };
-        let mut back = LookBack::within(role.voice.window.look_back());
+        let Flow::Continue(agent) = self.active_agent() else { return };
+        let mut back = LookBack::within(agent.model.window.read_limit());
         let Ok(messages) = self.turn.recent(|message| back.is_enough(message)).await else { return };
         for part in compaction::prune(&messages, self.inner.clock.now()) {
             self.turn.emit(AgentEvent::Revised(Box::new(part))).await;

@@ -7,13 +7,13 @@ use serde_json::Value;
 pub(super) const NAME: &str = "StructuredOutput";
 
 /// The tool's result when the answer fits the schema.
-pub(super) const TAKEN: &str = "The structured answer was accepted.";
+pub(super) const ACCEPTED: &str = "The structured answer was accepted.";
 
 /// The error for the user when the model gave no structured answer.
 pub(super) const MISSING: &str = "The model answered without the requested structured output";
 
 /// The error for the user when no answer fitted the schema.
-pub(super) const UNFIT: &str = "The model's structured output did not fit the requested schema";
+pub(super) const INVALID: &str = "The model's structured output did not fit the requested schema";
 
 /// Retries for an answer that does not fit, unless the prompt sets a number.
 const RETRIES: u32 = 2;

@@ -23,15 +23,15 @@ const TOOL: &str = "task";
 impl Loop<'_> {
     /// Runs a task as if the model had called the tool for it: a step of its own, with one call.
     pub(super) async fn subtask(&mut self, part: &Part, task: &SubtaskPart) -> Flow {
-        let asked = input(task);
+        let arguments = input(task);
         let shaped = tokio::select! {
             biased;
             () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
-            shaped = hooks::before(self.turn, TOOL, part.id.as_str(), &asked) => shaped,
+            shaped = hooks::before(self.turn, TOOL, part.id.as_str(), &arguments) => shaped,
         };
         let (shaped, forbidden) = match shaped {
             Ok(shaped) => (shaped, None),
-            Err(Refusal(why)) => (asked, Some(why)),
+            Err(Refusal(why)) => (arguments, Some(why)),
         };
         let task = &changed(task, &shaped);
         let own = self.inner.agent(&task.agent).and_then(|agent| agent.model.clone());
@@ -100,7 +100,7 @@ impl Loop<'_> {
             }
         };
         self.turn.emit(ended).await;
-        self.close(|snapshot, patch| AgentEvent::StepFinished {
+        self.close_step(|snapshot, patch| AgentEvent::StepFinished {
             reason: Finish::ToolCalls,
             tokens: Tokens::default(),
             cost: Number(0.0),
@@ -127,8 +127,8 @@ impl Loop<'_> {
 
 /// Returns the task with the changes of hooks.
 fn changed(task: &SubtaskPart, shaped: &Extra) -> SubtaskPart {
-    let text = |name: &str, usual: &String| {
-        shaped.get(name).and_then(Value::as_str).map_or_else(|| usual.clone(), str::to_owned)
+    let text = |name: &str, default: &String| {
+        shaped.get(name).and_then(Value::as_str).map_or_else(|| default.clone(), str::to_owned)
     };
     SubtaskPart {
         prompt: text("prompt", &task.prompt),

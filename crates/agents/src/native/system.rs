@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use protocol::message::ModelRef;
 use protocol::{Millis, Session};
 
-use super::guidance::Instruction;
+use super::instructions::Instruction;
 use super::tools::Skill;
 
 /// The prompt of agents that have none of their own.
@@ -62,7 +62,7 @@ pub(super) const PLAN: &str = "plan";
 
 /// The inputs of a system prompt.
 #[derive(Debug)]
-pub(super) struct Scene<'a> {
+pub(super) struct SystemPrompt<'a> {
     pub(super) session: &'a Session,
     /// The top of the worktree.
     pub(super) worktree: &'a str,
@@ -83,9 +83,9 @@ pub(super) struct Scene<'a> {
     pub(super) extra: Option<&'a str>,
 }
 
-impl Scene<'_> {
+impl SystemPrompt<'_> {
     /// Returns the system prompt.
-    pub(super) fn prompt(&self) -> String {
+    pub(super) fn render(&self) -> String {
         let mut sections = vec![self.prompt.unwrap_or(PROMPT).to_owned(), self.environment()];
         sections.extend(self.instructions.iter().filter(|it| !it.text.trim().is_empty()).map(
             |instruction| format!("Instructions from {}:\n{}", instruction.source, instruction.text.trim()),
@@ -174,7 +174,7 @@ mod tests {
         let instruction = |source: &str, text: &str| Instruction { source: source.into(), text: text.into() };
         let skill =
             Skill { name: "release".into(), description: "how to release".into(), path: PathBuf::new() };
-        let scene = Scene {
+        let system_prompt = SystemPrompt {
             session: &session,
             worktree: worktree(&session),
             model: &model,
@@ -187,10 +187,10 @@ mod tests {
             last: true,
             extra: Some("Answer in French."),
         };
-        let prompt = scene.prompt().replace(std::env::consts::OS, "OS");
+        let prompt = system_prompt.render().replace(std::env::consts::OS, "OS");
         insta::assert_snapshot!(prompt);
-        let plain = Scene { prompt: None, ..scene };
-        assert!(plain.prompt().starts_with(PROMPT));
+        let plain = SystemPrompt { prompt: None, ..system_prompt };
+        assert!(plain.render().starts_with(PROMPT));
     }
 
     #[test]

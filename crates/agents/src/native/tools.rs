@@ -1,12 +1,10 @@
 //! The tools that a model may call.
 //!
-//! A tool is a name, a schema and a function from a [`Call`] to an [`Output`] or a [`Failure`]. [`Bench::run`]
+//! A tool is a name, a schema and a function from a [`Call`] to an [`Output`] or a [`Failure`]. [`Toolset::run`]
 //! handles everything that all tools share: events, limits, unknown names and broken arguments.
 
 mod apply_patch;
 mod bash;
-mod bench;
-mod brought;
 mod edit;
 mod glob;
 mod grep;
@@ -16,6 +14,7 @@ mod list;
 mod nearby;
 mod options;
 mod paths;
+mod plugin;
 mod question;
 mod read;
 mod sandbox;
@@ -23,6 +22,7 @@ pub(super) mod sealed;
 mod skill;
 mod task;
 mod todowrite;
+mod toolset;
 mod truncate;
 mod webfetch;
 mod write;
@@ -44,7 +44,6 @@ use super::background::Background;
 use super::gate::Gate;
 use super::permission::Permissions;
 
-pub(super) use bench::{Bench, Fate, Setting};
 pub(super) use input::parse;
 pub(super) use list::entries;
 pub use options::{Skill, ToolOptions};
@@ -52,7 +51,8 @@ pub(crate) use paths::blocking;
 pub(super) use read::{embedded, numbered};
 pub use sandbox::SandboxOptions;
 pub(crate) use sandbox::restored;
-pub(super) use task::{report, told};
+pub(super) use task::{describe_end, report};
+pub(super) use toolset::{CallOutcome, ToolContext, Toolset};
 pub use webfetch::read_address;
 
 /// A tool that a model may call.
@@ -71,7 +71,7 @@ pub(super) trait Tool: Send + Sync {
     fn schema(&self) -> Value;
 
     /// Returns false if the tool cannot do anything at present, so that it is not offered.
-    fn is_of_use(&self) -> bool {
+    fn is_available(&self) -> bool {
         true
     }
 
@@ -88,12 +88,12 @@ pub(super) trait Tool: Send + Sync {
 
 /// The origin of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum Caller {
     Model,
     /// A command's template. It is not part of a message, so its progress cannot be displayed.
     Template,
     /// The user, who needs no permission.
-    Person,
+    User,
 }
 
 /// One call of a tool.
@@ -109,7 +109,7 @@ pub(super) struct Call<'a> {
     loaded: &'a nearby::Loaded,
     /// True if the model can start subagents.
     pub(super) may_delegate: bool,
-    pub(super) by: By,
+    pub(super) caller: Caller,
     /// The model's id of the call.
     pub(super) id: &'a str,
     pub(super) name: &'a str,
@@ -131,7 +131,7 @@ impl Call<'_> {
 
     /// Emits the progress of the call.
     pub(super) async fn progress(&self, title: Option<String>, metadata: Extra) {
-        if self.by == By::Template {
+        if self.caller == Caller::Template {
             return;
         }
         let running = AgentEvent::ToolRunning {

@@ -24,7 +24,7 @@ use super::handover::Missed;
 use super::{About, External, handover};
 use crate::Snapshots;
 use crate::budget::Meter;
-use crate::snapshots::{Around, Changes};
+use crate::snapshots::{BeforeCommand, Changes};
 
 /// An external agent whose steps are watched.
 #[derive(Clone)]
@@ -163,7 +163,7 @@ struct Watch<'a> {
     changes: Changes<'a>,
     meter: Meter<'a>,
     /// The state of the files at the beginning of the open step.
-    around: Option<Around>,
+    around: Option<BeforeCommand>,
     /// True if a tool ran in the open step.
     worked: bool,
     /// True if a step has changed files and the new diff is not published yet.
@@ -223,12 +223,12 @@ impl Watch<'_> {
         match event {
             AgentEvent::StepStarted { snapshot: None, speaker } => {
                 let snapshot = self.changes.begin().await;
-                self.around = self.changes.around().await;
+                self.around = self.changes.before_command().await;
                 self.worked = false;
                 AgentEvent::StepStarted { snapshot, speaker }
             }
             AgentEvent::StepFinished { reason, tokens, cost, snapshot: None, patch: None, error } => {
-                self.meter.step(cost, &tokens);
+                self.meter.add_step(cost, &tokens);
                 self.afford().await;
                 let (snapshot, patch) = self.settle().await;
                 AgentEvent::StepFinished { reason, tokens, cost, snapshot, patch, error }
@@ -246,7 +246,7 @@ impl Watch<'_> {
     async fn settle(&mut self) -> (Option<String>, Option<protocol::part::PatchPart>) {
         let around = self.around.take();
         if self.worked {
-            self.changes.settle(around).await;
+            self.changes.after_command(around).await;
         }
         let (snapshot, patch) = self.changes.finish().await;
         self.changed |= patch.is_some();
@@ -255,7 +255,7 @@ impl Watch<'_> {
 
     /// Checks the budgets after a step.
     async fn afford(&mut self) {
-        if let Err(error) = self.meter.look(self.turn).await {
+        if let Err(error) = self.meter.add_children(self.turn).await {
             tracing::warn!(session = %self.turn.session.id, %error, "what subagents have used is not known");
         }
         if self.over.is_none() {

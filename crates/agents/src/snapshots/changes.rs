@@ -20,18 +20,18 @@ use protocol::{AgentEvent, Extra};
 use tokio_util::sync::CancellationToken;
 use workspace::snapshot::Tree;
 
-use super::{Moment, Snapshots, Visit, Worktree};
+use super::{Claimant, LogicalTime, Snapshots, Worktree};
 
 pub(crate) struct Changes<'a> {
     turn: &'a Turn,
     /// `None` if no snapshots are taken.
-    place: Option<Place>,
+    tracked: Option<TrackedWorktree>,
     state: Mutex<State>,
 }
 
-struct Place {
+struct TrackedWorktree {
     worktree: Arc<Worktree>,
-    visit: Visit,
+    claimant: Claimant,
 }
 
 #[derive(Default)]
@@ -46,16 +46,16 @@ struct State {
 
 #[derive(Default)]
 struct Step {
-    since: Option<Moment>,
+    since: Option<LogicalTime>,
     /// The tree before the first writing tool.
     before: Option<Tree>,
     /// The tree after the last writing tool, if a snapshot of it exists.
     after: Option<Tree>,
 }
 
-/// The state of the worktree before a command, for [`Changes::settle`].
-pub(crate) struct Around {
-    since: Moment,
+/// The state of the worktree before a command, for [`Changes::after_command`].
+pub(crate) struct BeforeCommand {
+    since: LogicalTime,
     before: Tree,
 }
 
@@ -63,14 +63,14 @@ impl<'a> Changes<'a> {
     /// Opens the worktree's snapshots for a turn.
     pub(crate) async fn new(snapshots: Option<&Snapshots>, turn: &'a Turn) -> Self {
         let worktree = match snapshots {
-            Some(snapshots) => snapshots.open_soon(&turn.session).await,
+            Some(snapshots) => snapshots.open_in_time(&turn.session).await,
             None => None,
         };
-        let place = worktree.map(|worktree| {
-            let visit = worktree.ledger.enter(&turn.session.id, turn.session.parent_id.as_ref());
-            Place { worktree, visit }
+        let tracked = worktree.map(|worktree| {
+            let claimant = worktree.claims.register(&turn.session.id, turn.session.parent_id.as_ref());
+            TrackedWorktree { worktree, claimant }
         });
-        Self { turn, place, state: Mutex::default() }
+        Self { turn, tracked, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -78,71 +78,71 @@ impl<'a> Changes<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn track(&self, place: &Place, cancel: &CancellationToken) -> Option<Tree> {
-        let tree = place.worktree.track(cancel).await?;
+    async fn track(&self, tracked: &TrackedWorktree, cancel: &CancellationToken) -> Option<Tree> {
+        let tree = tracked.worktree.track(cancel).await?;
         self.state().latest = Some(tree.clone());
         Some(tree)
     }
 
     /// Begins a step and returns its tree: the newest snapshot, or a new one if there is none yet.
     pub(crate) async fn begin(&self) -> Option<String> {
-        let place = self.place.as_ref()?;
-        self.state().step = Step { since: Some(place.visit.moment()), ..Step::default() };
+        let tracked = self.tracked.as_ref()?;
+        self.state().step = Step { since: Some(tracked.claimant.now()), ..Step::default() };
         let latest = self.state().latest.clone();
         let latest =
-            if latest.is_some() { latest } else { self.track(place, self.turn.cancellation()).await };
+            if latest.is_some() { latest } else { self.track(tracked, self.turn.cancellation()).await };
         latest.map(|tree| tree.as_str().to_owned())
     }
 
-    /// Claims files before a tool writes them. `wrote` claims them again afterwards, so that a command of
+    /// Claims files before a tool writes them. `after_write` claims them again afterwards, so that a command of
     /// another session that compares trees in between, or starts to, finds the claim.
-    pub(crate) async fn before(&self, files: impl IntoIterator<Item = &Path>) {
-        let Some(place) = &self.place else { return };
+    pub(crate) async fn before_write(&self, files: impl IntoIterator<Item = &Path>) {
+        let Some(tracked) = &self.tracked else { return };
         if self.state().step.before.is_none() {
-            let before = self.track(place, self.turn.cancellation()).await;
+            let before = self.track(tracked, self.turn.cancellation()).await;
             self.state().step.before = before;
         }
-        self.claim(place, files);
+        self.claim(tracked, files);
     }
 
     /// Claims a file after a tool has written it.
-    pub(crate) fn wrote(&self, file: &Path) {
-        if let Some(place) = &self.place {
-            self.claim(place, [file]);
+    pub(crate) fn after_write(&self, file: &Path) {
+        if let Some(tracked) = &self.tracked {
+            self.claim(tracked, [file]);
         }
     }
 
-    fn claim<'f>(&self, place: &Place, files: impl IntoIterator<Item = &'f Path>) {
-        place.visit.claim(files);
+    fn claim<'f>(&self, tracked: &TrackedWorktree, files: impl IntoIterator<Item = &'f Path>) {
+        tracked.claimant.claim(files);
         self.state().step.after = None;
     }
 
     /// Takes a snapshot before a command that may write any file.
-    pub(crate) async fn around(&self) -> Option<Around> {
-        let place = self.place.as_ref()?;
-        let since = place.visit.moment();
-        let before = self.track(place, self.turn.cancellation()).await?;
+    pub(crate) async fn before_command(&self) -> Option<BeforeCommand> {
+        let tracked = self.tracked.as_ref()?;
+        let since = tracked.claimant.now();
+        let before = self.track(tracked, self.turn.cancellation()).await?;
         self.state().step.before.get_or_insert_with(|| before.clone());
-        Some(Around { since, before })
+        Some(BeforeCommand { since, before })
     }
 
     /// After a command has run, claims every changed file that no other session has claimed.
-    pub(crate) async fn settle(&self, around: Option<Around>) {
-        let (Some(place), Some(Around { since, before })) = (&self.place, around) else { return };
+    pub(crate) async fn after_command(&self, before: Option<BeforeCommand>) {
+        let (Some(tracked), Some(BeforeCommand { since, before })) = (&self.tracked, before) else { return };
         let unstopped = CancellationToken::new();
-        let Some(after) = self.track(place, &unstopped).await else { return };
-        let changed = place.worktree.changed(&before, &after, &unstopped).await;
-        let others = place.visit.others(&since);
-        place.visit.claim(changed.difference(&others).map(AsRef::as_ref));
+        let Some(after) = self.track(tracked, &unstopped).await else { return };
+        let changed = tracked.worktree.changed(&before, &after, &unstopped).await;
+        let others = tracked.claimant.others(&since);
+        tracked.claimant.claim(changed.difference(&others).map(AsRef::as_ref));
         self.state().step.after = Some(after);
     }
 
     /// Ends the step and returns the newest tree and the files that the step changed. A second call before
     /// the next step returns no files.
     pub(crate) async fn finish(&self) -> (Option<String>, Option<PatchPart>) {
-        let Some(place) = &self.place else { return (None, None) };
+        let Some(tracked) = &self.tracked else { return (None, None) };
         let step = std::mem::take(&mut self.state().step);
-        let patch = self.patch(place, step).await;
+        let patch = self.patch(tracked, step).await;
         if let Some(patch) = &patch {
             self.note(patch).await;
         }
@@ -150,8 +150,8 @@ impl<'a> Changes<'a> {
         (latest, patch)
     }
 
-    async fn patch(&self, place: &Place, step: Step) -> Option<PatchPart> {
-        let own = place.visit.own(&step.since?);
+    async fn patch(&self, tracked: &TrackedWorktree, step: Step) -> Option<PatchPart> {
+        let own = tracked.claimant.own(&step.since?);
         if own.is_empty() {
             return None;
         }
@@ -160,9 +160,9 @@ impl<'a> Changes<'a> {
         let unstopped = CancellationToken::new();
         let after = match step.after {
             Some(after) => after,
-            None => self.track(place, &unstopped).await?,
+            None => self.track(tracked, &unstopped).await?,
         };
-        let changed = place.worktree.changed(&before, &after, &unstopped).await;
+        let changed = tracked.worktree.changed(&before, &after, &unstopped).await;
         let files: BTreeSet<String> =
             changed.intersection(&own).map(|file| file.to_string_lossy().into_owned()).collect();
         let hash = before.as_str().to_owned();
@@ -191,7 +191,7 @@ impl<'a> Changes<'a> {
 
     /// Returns an event with the differences that the turn and the session have made so far.
     pub(crate) async fn diffed(&self) -> Option<AgentEvent> {
-        let worktree = &self.place.as_ref()?.worktree;
+        let worktree = &self.tracked.as_ref()?.worktree;
         let (prompt, session, latest) = {
             let state = self.state();
             (state.prompt.clone(), state.session.clone().unwrap_or_default(), state.latest.clone()?)

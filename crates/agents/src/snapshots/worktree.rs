@@ -14,33 +14,33 @@ use workspace::files::Closed;
 use workspace::git::Repository;
 use workspace::snapshot::{Error, MAX_PATCHES, Shadow, Tree};
 
-use super::ledger::Ledger;
+use super::claims::Claims;
 use super::wire;
 
 /// The pause after a snapshot has failed. A tree that is too large now is still too large a minute later, and
 /// a turn must not wait for that at every step.
-const REST: Duration = Duration::from_mins(10);
+const PAUSE: Duration = Duration::from_mins(10);
 
-/// A worktree, its snapshots and its ledger, shared by all sessions.
+/// A worktree, its snapshots and its claims, shared by all sessions.
 #[derive(Debug)]
 pub(crate) struct Worktree {
     place: PathBuf,
     closed: Closed,
     shadow: OnceCell<Shadow>,
-    pub(crate) ledger: Arc<Ledger>,
-    rests_until: Mutex<Option<Instant>>,
+    pub(crate) claims: Arc<Claims>,
+    paused_until: Mutex<Option<Instant>>,
 }
 
 impl Worktree {
     pub(super) fn new(place: PathBuf, closed: Closed) -> Self {
-        let (shadow, ledger, rests_until) = Default::default();
-        Self { place, closed, shadow, ledger, rests_until }
+        let (shadow, claims, paused_until) = Default::default();
+        Self { place, closed, shadow, claims, paused_until }
     }
 
     /// Opens the snapshots unless they are open. Returns false if that fails or if an earlier failure is too
     /// recent. Concurrent calls share one attempt.
     pub(super) async fn prepare(&self, repository: &Repository) -> bool {
-        if self.is_resting() {
+        if self.is_paused() {
             return false;
         }
         let (closed, cancel) = (&self.closed, CancellationToken::new());
@@ -48,7 +48,7 @@ impl Worktree {
         match self.shadow.get_or_try_init(open).await {
             Ok(_) => true,
             Err(error) => {
-                self.give_up(&error);
+                self.pause(&error);
                 false
             }
         }
@@ -56,8 +56,8 @@ impl Worktree {
 
     /// Takes a snapshot. Returns `None` if that fails.
     pub(crate) async fn track(&self, cancel: &CancellationToken) -> Option<Tree> {
-        let shadow = self.shadow.get().filter(|_| !self.is_resting())?;
-        shadow.track(cancel).await.map_err(|error| self.give_up(&error)).ok()
+        let shadow = self.shadow.get().filter(|_| !self.is_paused())?;
+        shadow.track(cancel).await.map_err(|error| self.pause(&error)).ok()
     }
 
     /// Returns the files that differ between two snapshots, or an empty set if the comparison fails.
@@ -69,7 +69,7 @@ impl Worktree {
     ) -> BTreeSet<PathBuf> {
         let Some(shadow) = self.shadow.get() else { return BTreeSet::new() };
         shadow.changed(from, to, cancel).await.unwrap_or_else(|error| {
-            self.give_up(&error);
+            self.pause(&error);
             BTreeSet::new()
         })
     }
@@ -113,19 +113,19 @@ impl Worktree {
         diffs
     }
 
-    fn is_resting(&self) -> bool {
-        let until = *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner);
+    fn is_paused(&self) -> bool {
+        let until = *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
         until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Logs an error and takes no snapshots of the worktree for [`REST`].
-    fn give_up(&self, error: &Error) {
+    /// Logs an error and takes no snapshots of the worktree for [`PAUSE`].
+    fn pause(&self, error: &Error) {
         if matches!(error, Error::Stopped) {
             return;
         }
-        let minutes = REST.as_secs() / 60;
+        let minutes = PAUSE.as_secs() / 60;
         tracing::warn!(%error, "cannot take a snapshot of a worktree; retrying in {minutes} minutes, changes until then cannot be reverted");
-        *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + REST);
+        *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + PAUSE);
     }
 }
 

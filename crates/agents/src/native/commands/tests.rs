@@ -21,7 +21,7 @@ fn agents() -> Vec<Agent> {
     vec![Agent::new("build", AgentMode::Primary), plan, Agent::new("general", AgentMode::Subagent)]
 }
 
-async fn made(command: &serde_json::Value, input: &CommandInput) -> PromptInput {
+async fn expand_command(command: &serde_json::Value, input: &CommandInput) -> PromptInput {
     prompt(&written("x", command), &agents(), "/no/such/directory", input).await.unwrap()
 }
 
@@ -47,16 +47,21 @@ fn there_are_built_in_commands_configured_ones_and_skills() {
 #[tokio::test]
 async fn a_command_names_its_agent_and_model() {
     let model = |prompt: &PromptInput| prompt.model.as_ref().map(|model| model.model_id.clone());
-    let plain =
-        made(&json!({}), &input("a", &json!({ "agent": "plan", "model": "demo/asked", "variant": "high" })))
-            .await;
+    let plain = expand_command(
+        &json!({}),
+        &input("a", &json!({ "agent": "plan", "model": "demo/asked", "variant": "high" })),
+    )
+    .await;
     assert_eq!((plain.agent.as_deref(), model(&plain).as_deref()), (Some("plan"), Some("asked")));
     assert_eq!(plain.variant.as_deref(), Some("high"));
-    let own =
-        made(&json!({ "agent": "plan" }), &input("a", &json!({ "agent": "build", "model": "demo/asked" })))
-            .await;
+    let own = expand_command(
+        &json!({ "agent": "plan" }),
+        &input("a", &json!({ "agent": "build", "model": "demo/asked" })),
+    )
+    .await;
     assert_eq!((own.agent.as_deref(), model(&own)), (Some("plan"), None), "the agent's own model counts");
-    let named = made(&json!({ "agent": "plan", "model": "demo/named" }), &input("a", &json!({}))).await;
+    let named =
+        expand_command(&json!({ "agent": "plan", "model": "demo/named" }), &input("a", &json!({}))).await;
     assert_eq!(model(&named).as_deref(), Some("named"));
     let wrong = input("a", &json!({ "model": "nothing" }));
     let error = prompt(&written("x", &json!({})), &agents(), "/", &wrong).await.unwrap_err();
@@ -70,7 +75,7 @@ async fn a_command_for_a_subagent_is_a_subtask() {
         (json!({ "agent": "general", "subtask": false }), None),
         (json!({ "subtask": true, "description": "About it" }), Some(("build", Some("About it")))),
     ] {
-        let prompt = made(&command, &input("it", &json!({}))).await;
+        let prompt = expand_command(&command, &input("it", &json!({}))).await;
         let subtask = match &prompt.parts[0].body {
             PartInputBody::Subtask(task) => Some(task),
             _ => None,
@@ -116,10 +121,10 @@ async fn command_lines_wait_to_be_run() {
     let PartInputBody::Text(body) = &made.parts[0].body else { panic!("{made:?}") };
     let ids = ("prt_1".parse().unwrap(), "ses_1".parse().unwrap(), "msg_1".parse().unwrap());
     let part = Part { id: ids.0, session_id: ids.1, message_id: ids.2, body: PartBody::Text(body.clone()) };
-    let (text, snippets) = unfilled(&part).unwrap();
+    let (text, snippets) = pending_snippets(&part).unwrap();
     assert_eq!(text, "On !`git branch` with !`rm x`");
     assert_eq!(snippets, [Snippet { start: 3, end: 16, command: "git branch".to_owned() }]);
-    let part = filled(&part, "On main".to_owned());
-    assert_eq!((part.text(), unfilled(&part)), (Some("On main"), None));
+    let part = with_output(&part, "On main".to_owned());
+    assert_eq!((part.text(), pending_snippets(&part)), (Some("On main"), None));
     assert!(matches!(&part.body, PartBody::Text(text) if text.metadata.is_none()));
 }

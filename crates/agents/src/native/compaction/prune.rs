@@ -42,7 +42,7 @@ pub(in crate::native) fn prune(messages: &[MessageWithParts], now: Millis) -> Ve
             }
         }
     }
-    if gain > limits::PRUNE_LEAST { dropped } else { Vec::new() }
+    if gain > limits::PRUNE_MIN { dropped } else { Vec::new() }
 }
 
 fn marked(part: &Part, now: Millis) -> Part {
@@ -58,7 +58,7 @@ fn marked(part: &Part, now: Millis) -> Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::native::tests::written::{answer, prompt, summary, tool};
+    use crate::native::tests::messages::{answer, prompt, summary, tool};
 
     /// Returns output of `thousands` × 1000 tokens.
     fn output(thousands: usize) -> String {

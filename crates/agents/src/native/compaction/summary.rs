@@ -17,7 +17,7 @@ reasons, names of files, commands, errors and values. Be brief about what the fi
 anything that is asked in the conversation, do not go on with the work, and do not address the reader. Write in the \
 language of the conversation.";
 
-const FORM: &str = "\
+const TEMPLATE: &str = "\
 Write the summary in this form, with all of its headings. Under a heading without content write \"(none)\".
 
 ## Objective
@@ -58,7 +58,7 @@ pub(super) fn question(
     if let Some(previous) = previous {
         sections.push(format!("<previous_summary>\n{previous}\n</previous_summary>"));
     }
-    sections.push(format!("<conversation>\n{}\n</conversation>", written(conversation, room)));
+    sections.push(format!("<conversation>\n{}\n</conversation>", render(conversation, room)));
     if let Some(prompt) = &shaped.prompt {
         sections.push(prompt.clone());
         return sections.join("\n\n");
@@ -66,17 +66,17 @@ pub(super) fn question(
     if previous.is_some() {
         sections.push(MERGE.to_owned());
     }
-    sections.push(FORM.to_owned());
+    sections.push(TEMPLATE.to_owned());
     sections.extend(shaped.context.iter().cloned());
     sections.join("\n\n")
 }
 
 /// Writes a conversation as one text.
-fn written(conversation: &[Message], room: u64) -> String {
+fn render(conversation: &[Message], room: u64) -> String {
     let mut left = room;
     let mut kept: Vec<String> = Vec::new();
-    let mut said = conversation.iter().rev().flat_map(|message| lines(message).into_iter().rev());
-    for line in said.by_ref() {
+    let mut lines_back = conversation.iter().rev().flat_map(|message| lines(message).into_iter().rev());
+    for line in lines_back.by_ref() {
         let Some(rest) = left.checked_sub(tokens(&line)) else {
             kept.push("[Older messages are left out here.]".to_owned());
             break;

@@ -4,7 +4,7 @@ use protocol::{Message, MessageWithParts};
 
 /// The limits of the tail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wish {
+pub(super) struct Limits {
     /// The size limit in tokens.
     pub(super) tokens: u64,
     /// The largest number of turns.
@@ -16,11 +16,11 @@ pub(super) struct Wish {
 /// Returns the index of the first message of the tail, or `None` if nothing is kept.
 ///
 /// Whole turns are kept from the newest backwards while they fit. Of the first turn that does not fit, as many of
-/// its last messages as fit are kept. `weigh` returns the size of a range of messages.
+/// its last messages as fit are kept. `measure` returns the size of a range of messages.
 pub(super) fn start(
     messages: &[MessageWithParts],
-    wish: Wish,
-    weigh: impl Fn(&[MessageWithParts]) -> u64,
+    limits: Limits,
+    measure: impl Fn(&[MessageWithParts]) -> u64,
 ) -> Option<usize> {
     let turns: Vec<usize> = messages
         .iter()
@@ -28,8 +28,8 @@ pub(super) fn start(
         .filter(|(_, message)| matches!(message.info, Message::User(_)))
         .map(|(at, _)| at)
         .collect();
-    let most = wish.turns.map_or(usize::MAX, |turns| usize::try_from(turns).unwrap_or(usize::MAX));
-    let fits = |at: usize| messages.get(at..).is_some_and(|rest| weigh(rest) <= wish.tokens);
+    let most = limits.turns.map_or(usize::MAX, |turns| usize::try_from(turns).unwrap_or(usize::MAX));
+    let fits = |at: usize| messages.get(at..).is_some_and(|rest| measure(rest) <= limits.tokens);
     let mut start = messages.len();
     for turn in turns.into_iter().rev().take(most) {
         if fits(turn) {
@@ -39,16 +39,16 @@ pub(super) fn start(
         start = (turn + 1..start).find(|at| fits(*at)).unwrap_or(start);
         break;
     }
-    let start = wish.unanswered.map_or(start, |prompt| start.min(prompt));
+    let start = limits.unanswered.map_or(start, |prompt| start.min(prompt));
     // Keeping everything would leave nothing to summarise.
-    let start = if start == 0 { wish.unanswered.filter(|prompt| *prompt > 0) } else { Some(start) };
+    let start = if start == 0 { limits.unanswered.filter(|prompt| *prompt > 0) } else { Some(start) };
     start.filter(|start| *start < messages.len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::native::tests::written::{answer, prompt};
+    use crate::native::tests::messages::{answer, prompt};
 
     /// Two turns of three messages, each message of one token.
     fn check(tokens: u64, turns: Option<u32>, unanswered: Option<usize>) -> Option<usize> {
@@ -60,8 +60,8 @@ mod tests {
             answer("a3", "p2"),
             answer("a4", "p2"),
         ];
-        let weigh = |messages: &[MessageWithParts]| messages.len() as u64;
-        start(&messages, Wish { tokens, turns, unanswered }, weigh)
+        let measure = |messages: &[MessageWithParts]| messages.len() as u64;
+        start(&messages, Limits { tokens, turns, unanswered }, measure)
     }
 
     #[test]

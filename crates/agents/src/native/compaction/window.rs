@@ -7,20 +7,20 @@ use crate::native::limits;
 use crate::native::size::Size;
 
 /// The largest error of a token estimate: a model may count half as many, hardly fewer.
-const DOUBT: u64 = 2;
+const ESTIMATE_ERROR: u64 = 2;
 
 /// The limits of a model's context, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::native) struct Window {
+pub(in crate::native) struct ContextWindow {
     /// The tokens that the model may write in one step.
     pub(in crate::native) output: u64,
     /// The size at which a conversation is summarised. `None` if the model's limit is unknown.
     pub(in crate::native) usable: Option<u64>,
     /// The most that the model accepts. `None` if its limit is unknown.
-    pub(in crate::native) most: Option<u64>,
+    pub(in crate::native) max_input: Option<u64>,
 }
 
-impl Window {
+impl ContextWindow {
     /// Returns the window of a model, with `reserved` tokens left free.
     ///
     /// The output never takes more than half of the context, and the default reserve never more than half of the
@@ -35,24 +35,26 @@ impl Window {
             Some(input) => Some(input.saturating_sub(spare(input))),
             None => Some(limit.context.saturating_sub(spare(limit.context).max(output))),
         };
-        let most = (limit.context > 0).then(|| limit.input.unwrap_or(limit.context));
-        Self { output, usable, most }
+        let max_input = (limit.context > 0).then(|| limit.input.unwrap_or(limit.context));
+        Self { output, usable, max_input }
     }
 
     /// Returns true if a request probably does not fit. `known` is the model's own count, if there is one.
-    pub(in crate::native) fn is_crowded(&self, guess: Size, known: Option<u64>) -> bool {
-        let tokens = known.map_or(guess.tokens, |known| known.max(guess.tokens / DOUBT));
-        guess.bytes > limits::REQUEST_BYTES || self.usable.is_some_and(|usable| tokens >= usable)
+    pub(in crate::native) fn probably_exceeds(&self, estimate: Size, known: Option<u64>) -> bool {
+        let tokens = known.map_or(estimate.tokens, |known| known.max(estimate.tokens / ESTIMATE_ERROR));
+        estimate.bytes > limits::REQUEST_BYTES || self.usable.is_some_and(|usable| tokens >= usable)
     }
 
-    /// Returns true if a request cannot fit even if the estimate is off by [`DOUBT`].
-    pub(in crate::native) fn excludes(&self, guess: Size) -> bool {
-        guess.bytes > limits::REQUEST_BYTES || self.most.is_some_and(|most| guess.tokens / DOUBT > most)
+    /// Returns true if a request cannot fit even if the estimate is off by [`ESTIMATE_ERROR`].
+    pub(in crate::native) fn cannot_hold(&self, estimate: Size) -> bool {
+        estimate.bytes > limits::REQUEST_BYTES
+            || self.max_input.is_some_and(|most| estimate.tokens / ESTIMATE_ERROR > most)
     }
 
     /// Returns the size up to which a conversation is read. A conversation of this size is too long in any case.
-    pub(in crate::native) fn look_back(&self) -> Size {
-        let tokens = self.most.map_or(u64::MAX, |most| most.saturating_mul(DOUBT).saturating_add(1));
+    pub(in crate::native) fn read_limit(&self) -> Size {
+        let tokens =
+            self.max_input.map_or(u64::MAX, |most| most.saturating_mul(ESTIMATE_ERROR).saturating_add(1));
         Size { tokens, bytes: limits::HISTORY_BYTES }
     }
 
@@ -63,9 +65,9 @@ impl Window {
     }
 
     /// Returns the size of the tail that a summary keeps.
-    pub(in crate::native) fn kept(&self, wanted: Option<u64>) -> u64 {
+    pub(in crate::native) fn tail_tokens(&self, wanted: Option<u64>) -> u64 {
         let share = self.usable.map_or(0, |usable| usable / 4);
-        wanted.unwrap_or_else(|| share.clamp(limits::LEAST_KEPT, limits::MOST_KEPT))
+        wanted.unwrap_or_else(|| share.clamp(limits::MIN_TAIL, limits::MAX_TAIL))
     }
 }
 
@@ -73,8 +75,8 @@ impl Window {
 mod tests {
     use super::*;
 
-    fn window(context: u64, input: Option<u64>, output: u64, reserved: Option<u64>) -> Window {
-        Window::new(Limit { context, input, output }, reserved)
+    fn window(context: u64, input: Option<u64>, output: u64, reserved: Option<u64>) -> ContextWindow {
+        ContextWindow::new(Limit { context, input, output }, reserved)
     }
 
     #[track_caller]
@@ -123,24 +125,26 @@ mod tests {
     }
 
     #[test]
-    fn a_guess_is_believed_only_so_far() {
+    fn an_estimate_is_believed_only_so_far() {
         let small = window(32_000, None, 8_000, None);
-        let guess = |tokens| Size { tokens, bytes: tokens * 4 };
-        assert!(!small.is_crowded(guess(23_999), None) && small.is_crowded(guess(24_000), None));
-        assert!(!small.is_crowded(guess(47_000), Some(9_000)), "the model's own count is better");
-        assert!(small.is_crowded(guess(48_000), Some(9_000)), "but it cannot be that wrong");
-        assert!(!small.excludes(guess(64_001)) && small.excludes(guess(64_002)));
+        let estimate = |tokens| Size { tokens, bytes: tokens * 4 };
+        assert!(
+            !small.probably_exceeds(estimate(23_999), None) && small.probably_exceeds(estimate(24_000), None)
+        );
+        assert!(!small.probably_exceeds(estimate(47_000), Some(9_000)), "the model's own count is better");
+        assert!(small.probably_exceeds(estimate(48_000), Some(9_000)), "but it cannot be that wrong");
+        assert!(!small.cannot_hold(estimate(64_001)) && small.cannot_hold(estimate(64_002)));
         let unknown = window(0, None, 0, None);
-        assert!(!unknown.excludes(guess(1_000_000)), "the limit is unknown");
+        assert!(!unknown.cannot_hold(estimate(1_000_000)), "the limit is unknown");
         let pictures = Size { tokens: 1_500, bytes: limits::REQUEST_BYTES + 1 };
-        assert!(unknown.excludes(pictures) && unknown.is_crowded(pictures, None));
+        assert!(unknown.cannot_hold(pictures) && unknown.probably_exceeds(pictures, None));
     }
 
     #[test]
     fn a_quarter_is_kept_within_bounds() {
-        assert_eq!(window(200_000, None, 64_000, None).kept(None), 15_000);
-        assert_eq!(window(32_000, None, 8_000, None).kept(None), 6_000);
-        assert_eq!(window(4_096, None, 0, None).kept(None), 2_000);
-        assert_eq!(window(0, None, 0, None).kept(Some(7)), 7);
+        assert_eq!(window(200_000, None, 64_000, None).tail_tokens(None), 15_000);
+        assert_eq!(window(32_000, None, 8_000, None).tail_tokens(None), 6_000);
+        assert_eq!(window(4_096, None, 0, None).tail_tokens(None), 2_000);
+        assert_eq!(window(0, None, 0, None).tail_tokens(Some(7)), 7);
     }
 }

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use workspace::files::Root;
 
-use super::{Gate, away};
-use crate::native::permission::{Command, Grant, Pattern, Place, Verdict, Wish, commands};
+use super::{Gate, external_directory_check};
+use crate::native::permission::{
+    Command, Confinement, PathArgument, Pattern, PermissionCheck, Verdict, commands,
+};
 use crate::native::tools::{Failure, blocking, object};
 
 /// Devices outside of the project that need no permission.
@@ -14,37 +16,41 @@ const DEVICES: [&str; 7] =
     ["/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout", "/dev/tty", "/dev/urandom", "/dev/zero"];
 
 /// The most directories into which a line is followed. Further directories need a permission.
-const MOST_DIRECTORIES: usize = 8;
+const MAX_DIRECTORIES: usize = 8;
 
 impl Gate<'_> {
     /// Gets permission for every command of a line and every path outside of the project that it names. Returns how
     /// the line may run.
-    pub(crate) async fn command(&self, line: &str, directory: &Path) -> Result<Grant, Failure> {
+    pub(crate) async fn command(&self, line: &str, directory: &Path) -> Result<Confinement, Failure> {
         let commands = commands(line);
-        let wish = wish(line, &commands);
+        let check = command_check(line, &commands);
         let permissions = self.permissions.clone();
         let permissions = if self.seals { permissions } else { permissions.unconfined() };
-        let denied = matches!(permissions.judge(&wish), Verdict::Denied(_));
-        let away = if denied { None } else { self.places(commands, directory).await? };
-        let only_moves = wish.patterns.is_empty();
-        let grant = match away {
+        let denied = matches!(permissions.judge(&check), Verdict::Denied(_));
+        let outside = if denied { None } else { self.outside_check(commands, directory).await? };
+        let only_changes_directory = check.patterns.is_empty();
+        let confinement = match outside {
             // The line itself shows these paths, so one request covers both.
-            Some(away) => permissions.obtain_both(self.turn, wish, away, self.call).await?,
-            None => permissions.obtain(self.turn, wish, self.call).await?,
+            Some(outside) => permissions.require_both(self.turn, check, outside, self.call).await?,
+            None => permissions.require_command(self.turn, check, self.call).await?,
         };
-        Ok(if only_moves && self.seals { Grant::Sealed } else { grant })
+        Ok(if only_changes_directory && self.seals { Confinement::Sealed } else { confinement })
     }
 
     /// Returns the permissions that a line needs, without asking for them.
-    pub(crate) async fn needs(&self, line: &str, directory: &Path) -> Result<Vec<Wish>, Failure> {
+    pub(crate) async fn needs(&self, line: &str, directory: &Path) -> Result<Vec<PermissionCheck>, Failure> {
         let commands = commands(line);
-        let wish = wish(line, &commands);
-        let away = self.places(commands, directory).await?;
-        Ok([wish].into_iter().chain(away).collect())
+        let check = command_check(line, &commands);
+        let outside = self.outside_check(commands, directory).await?;
+        Ok([check].into_iter().chain(outside).collect())
     }
 
     /// Returns the permission for the paths outside of the project, if the commands name any.
-    async fn places(&self, commands: Vec<Command>, directory: &Path) -> Result<Option<Wish>, Failure> {
+    async fn outside_check(
+        &self,
+        commands: Vec<Command>,
+        directory: &Path,
+    ) -> Result<Option<PermissionCheck>, Failure> {
         let (root, directory) = (self.root.clone(), directory.to_owned());
         let readable = self.readable.clone();
         let found = blocking(move || {
@@ -53,21 +59,21 @@ impl Gate<'_> {
             found
         });
         let found = found.await?;
-        Ok((!found.is_empty()).then(|| away(&found)))
+        Ok((!found.is_empty()).then(|| external_directory_check(&found)))
     }
 }
 
-fn wish(line: &str, commands: &[Command]) -> Wish {
-    let asked = || commands.iter().filter(|command| command.opaque || !command.moves());
+fn command_check(line: &str, commands: &[Command]) -> PermissionCheck {
+    let judged = || commands.iter().filter(|command| command.opaque || !command.changes_directory());
     let mut always: Vec<String> = Vec::new();
-    for pattern in asked().map(Command::always) {
+    for pattern in judged().map(Command::always) {
         if !always.contains(&pattern) {
             always.push(pattern);
         }
     }
-    Wish {
+    PermissionCheck {
         permission: "bash".into(),
-        patterns: asked().map(Pattern::command).collect(),
+        patterns: judged().map(Pattern::command).collect(),
         always,
         metadata: object(json!({ "command": line })),
     }
@@ -79,8 +85,8 @@ fn all_outside(root: &Root, directory: &Path, commands: &[Command]) -> Vec<PathB
     let mut found: Vec<PathBuf> = Vec::new();
     let mut reached = vec![directory.to_owned()];
     for command in commands {
-        for place in command.places() {
-            let outside = reached.iter().filter_map(|directory| outside(root, directory, place));
+        for argument in command.path_arguments() {
+            let outside = reached.iter().filter_map(|directory| outside(root, directory, argument));
             for path in outside {
                 if !found.contains(&path) {
                     found.push(path);
@@ -92,7 +98,7 @@ fn all_outside(root: &Root, directory: &Path, commands: &[Command]) -> Vec<PathB
         {
             match reached.len() {
                 _ if reached.contains(&path) => {}
-                MOST_DIRECTORIES.. => found.push(path),
+                MAX_DIRECTORIES.. => found.push(path),
                 _ => reached.push(path),
             }
         }
@@ -107,28 +113,28 @@ fn inside(root: &Root, directory: &Path, target: &str) -> Option<PathBuf> {
 }
 
 /// Returns the directory outside of the project that a path is in.
-fn outside(root: &Root, directory: &Path, place: Place<'_>) -> Option<PathBuf> {
-    let written = Path::new(place.path);
-    if DEVICES.contains(&place.path) || place.path.starts_with("/dev/fd/") {
+fn outside(root: &Root, directory: &Path, argument: PathArgument<'_>) -> Option<PathBuf> {
+    let written = Path::new(argument.path);
+    if DEVICES.contains(&argument.path) || argument.path.starts_with("/dev/fd/") {
         return None;
     }
     // Only the shell knows the location of a home directory, but it is never the project.
-    if place.is_home() {
-        return Some(above(written));
+    if argument.is_home() {
+        return Some(parent_of(written));
     }
     let Ok(found) = root.locate(&directory.join(written).to_string_lossy()) else {
-        return Some(above(written));
+        return Some(parent_of(written));
     };
     // A word that looks like a path counts as one if it or its directory exists.
     let exists = found.path.exists()
         || found.path.parent().is_some_and(|parent| parent != Path::new("/") && parent.exists());
-    if found.inside || !(place.creates || exists) {
+    if found.inside || !(argument.creates || exists) {
         return None;
     }
-    Some(if found.path.is_dir() { found.path } else { above(&found.path) })
+    Some(if found.path.is_dir() { found.path } else { parent_of(&found.path) })
 }
 
-fn above(path: &Path) -> PathBuf {
+fn parent_of(path: &Path) -> PathBuf {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(path).to_owned()
 }
 

@@ -67,7 +67,7 @@ pub(super) fn prompt(server: &str, prompt: rmcp::model::Prompt) -> Prompt {
         required: argument.required == Some(true),
     });
     Prompt {
-        name: format!("{}:{}", names::plain(server), names::plain(&prompt.name)),
+        name: format!("{}:{}", names::sanitised(server), names::sanitised(&prompt.name)),
         server: server.to_owned(),
         description: prompt.description,
         arguments: arguments.collect(),
@@ -79,8 +79,8 @@ pub(super) fn prompt(server: &str, prompt: rmcp::model::Prompt) -> Prompt {
 pub(super) fn output(title: &str, result: CallToolResult) -> Result<Output, Failure> {
     let CallToolResult { content, structured_content, is_error, .. } = result;
     let (mut words, mut attachments) = (Vec::new(), Vec::new());
-    for piece in content.into_iter().map(block) {
-        match piece {
+    for block in content.into_iter().map(block) {
+        match block {
             Content::Text(text) => words.push(text),
             Content::File(file) => attachments.push(file),
         }

@@ -4,14 +4,14 @@ use crate::native::limits;
 
 /// Returns `<server>_<tool>` in characters and of a length that every provider accepts.
 pub(super) fn id(server: &str, tool: &str) -> String {
-    let mut id = format!("{}_{}", plain(server), plain(tool));
+    let mut id = format!("{}_{}", sanitised(server), sanitised(tool));
     // The text is ASCII at this point, so the cut cannot split a character.
     id.truncate(limits::TOOL_NAME);
     id
 }
 
 /// Replaces everything but letters, digits, `_` and `-` by `_`.
-pub(super) fn plain(name: &str) -> String {
+pub(super) fn sanitised(name: &str) -> String {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
 }

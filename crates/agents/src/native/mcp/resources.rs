@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Content, Error, Servers};
-use crate::native::permission::{Pattern, Wish};
+use crate::native::permission::{Pattern, PermissionCheck};
 use crate::native::tools::{Call, Failure, Output, Tool, object, parse};
 
 /// The permission of all three tools, which only read.
@@ -14,19 +14,19 @@ const PERMISSION: &str = "read";
 
 /// Returns the tools for resources.
 pub(super) fn all(servers: &Servers) -> Vec<Box<dyn Tool>> {
-    let each = [What::Resources, What::Templates, What::Contents];
-    each.map(|what| Box::new(Resources { what, servers: servers.clone() }) as Box<dyn Tool>).into()
+    let each = [Operation::ListResources, Operation::ListTemplates, Operation::Read];
+    each.map(|operation| Box::new(Resources { operation, servers: servers.clone() }) as Box<dyn Tool>).into()
 }
 
 #[derive(Debug, Clone, Copy)]
-enum What {
-    Resources,
-    Templates,
-    Contents,
+enum Operation {
+    ListResources,
+    ListTemplates,
+    Read,
 }
 
 struct Resources {
-    what: What,
+    operation: Operation,
     servers: Servers,
 }
 
@@ -43,10 +43,10 @@ struct Read {
 
 impl Tool for Resources {
     fn name(&self) -> &str {
-        match self.what {
-            What::Resources => "list_mcp_resources",
-            What::Templates => "list_mcp_resource_templates",
-            What::Contents => "read_mcp_resource",
+        match self.operation {
+            Operation::ListResources => "list_mcp_resources",
+            Operation::ListTemplates => "list_mcp_resource_templates",
+            Operation::Read => "read_mcp_resource",
         }
     }
 
@@ -55,24 +55,24 @@ impl Tool for Resources {
     }
 
     fn description(&self) -> String {
-        match self.what {
-            What::Resources => "Lists the resources of one MCP server, or of all.",
-            What::Templates => {
+        match self.operation {
+            Operation::ListResources => "Lists the resources of one MCP server, or of all.",
+            Operation::ListTemplates => {
                 "Lists the resource templates of one MCP server, or of all. Fill in the braces of a template to get the \
                  URI of a resource."
             }
-            What::Contents => "Reads a resource of an MCP server. Use only URIs from a list, or made from a template.",
+            Operation::Read => "Reads a resource of an MCP server. Use only URIs from a list, or made from a template.",
         }
         .to_owned()
     }
 
     fn schema(&self) -> Value {
         let server = json!({ "type": "string", "description": "The name of the server" });
-        match self.what {
-            What::Resources | What::Templates => json!({
+        match self.operation {
+            Operation::ListResources | Operation::ListTemplates => json!({
                 "type": "object", "properties": { "server": server }, "additionalProperties": false,
             }),
-            What::Contents => json!({
+            Operation::Read => json!({
                 "type": "object",
                 "properties": { "server": server, "uri": { "type": "string", "description": "The URI of the resource" } },
                 "required": ["server", "uri"],
@@ -86,33 +86,33 @@ impl Tool for Resources {
     }
 
     fn check(&self, input: &Extra) -> Result<(), String> {
-        match self.what {
-            What::Resources | What::Templates => parse::<List>(input).map(drop),
-            What::Contents => parse::<Read>(input).map(drop),
+        match self.operation {
+            Operation::ListResources | Operation::ListTemplates => parse::<List>(input).map(drop),
+            Operation::Read => parse::<Read>(input).map(drop),
         }
     }
 
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
         async move {
-            let (server, uri) = match self.what {
-                What::Contents => {
+            let (server, uri) = match self.operation {
+                Operation::Read => {
                     let Read { server, uri } = parse(call.input).map_err(Failure::Error)?;
                     (Some(server), uri)
                 }
                 _ => (parse::<List>(call.input).map_err(Failure::Error)?.server, "*".to_owned()),
             };
             let pattern = format!("mcp:{}:{uri}", server.as_deref().unwrap_or("*"));
-            let wish = Wish {
+            let check = PermissionCheck {
                 permission: PERMISSION.into(),
                 patterns: vec![Pattern::plain(pattern.clone())],
                 always: vec![pattern],
                 metadata: call.input.clone(),
             };
-            call.permissions.get(call.turn, wish, Some(call.id)).await?;
+            call.permissions.require(call.turn, check, Some(call.id)).await?;
             tokio::select! {
                 biased;
                 () = call.turn.cancelled() => Err(Failure::Cancelled),
-                output = self.look(server.as_deref(), &uri) => {
+                output = self.perform(server.as_deref(), &uri) => {
                     output.map_err(|error| Failure::Error(error.to_string()))
                 }
             }
@@ -122,19 +122,19 @@ impl Tool for Resources {
 }
 
 impl Resources {
-    async fn look(&self, server: Option<&str>, uri: &str) -> Result<Output, Error> {
-        match self.what {
-            What::Resources => {
+    async fn perform(&self, server: Option<&str>, uri: &str) -> Result<Output, Error> {
+        match self.operation {
+            Operation::ListResources => {
                 let mut found = self.servers.resources().await;
                 found.retain(|resource| server.is_none_or(|server| resource.client == server));
                 Ok(list("resources", found.len(), &json!(found)))
             }
-            What::Templates => {
+            Operation::ListTemplates => {
                 let mut found = self.servers.templates().await;
                 found.retain(|template| server.is_none_or(|server| template.client == server));
                 Ok(list("resource templates", found.len(), &json!(found)))
             }
-            What::Contents => {
+            Operation::Read => {
                 let server = server.unwrap_or_default();
                 Ok(show(uri, self.servers.read(server, uri).await?))
             }

@@ -9,14 +9,14 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::client::Connected;
-use super::open::{Open, Setup, open, pause, resting};
+use super::connect::{ConnectionConfig, LiveConnection, connect, reconnect_delay, reconnecting};
+use super::connection::Connection;
 use super::{Settings, limits};
 
 /// A server of the configuration.
 pub(super) struct Server {
     pub(super) name: String,
-    setup: Setup,
+    config: ConnectionConfig,
     state: watch::Sender<State>,
     task: Mutex<Option<Task>>,
     /// Serialises connect and disconnect calls.
@@ -31,21 +31,25 @@ struct Task {
 #[derive(Clone)]
 enum State {
     /// No caller has needed the server yet.
-    Unneeded,
+    NotStarted,
     Connecting,
-    Connected(Arc<Connected>),
+    Connected(Arc<Connection>),
     /// The server is not connected, with the reason.
-    Gone(McpStatus),
+    Disconnected(McpStatus),
 }
 
 impl Server {
     pub(super) fn new(name: &str, config: &Mcp, settings: &Arc<Settings>) -> Self {
-        let state = if config.enabled() { State::Unneeded } else { State::Gone(McpStatus::Disabled) };
-        let setup =
-            Setup { name: name.to_owned(), config: Arc::new(config.clone()), settings: Arc::clone(settings) };
+        let state =
+            if config.enabled() { State::NotStarted } else { State::Disconnected(McpStatus::Disabled) };
+        let config = ConnectionConfig {
+            name: name.to_owned(),
+            server: Arc::new(config.clone()),
+            settings: Arc::clone(settings),
+        };
         Self {
             name: name.to_owned(),
-            setup,
+            config,
             state: watch::Sender::new(state),
             task: Mutex::default(),
             changing: tokio::sync::Mutex::default(),
@@ -54,7 +58,7 @@ impl Server {
 
     /// Connects in the background, unless that has happened before.
     pub(super) fn start(&self) {
-        if matches!(*self.state.borrow(), State::Unneeded) {
+        if matches!(*self.state.borrow(), State::NotStarted) {
             self.launch();
         }
     }
@@ -66,7 +70,7 @@ impl Server {
         }
         self.state.send_replace(State::Connecting);
         let stop = CancellationToken::new();
-        let done = tokio::spawn(keep(self.setup.clone(), self.state.clone(), stop.clone()));
+        let done = tokio::spawn(maintain(self.config.clone(), self.state.clone(), stop.clone()));
         *task = Some(Task { stop, done });
     }
 
@@ -81,13 +85,13 @@ impl Server {
     pub(super) async fn disconnect(&self) {
         let _changing = self.changing.lock().await;
         self.stop().await;
-        self.state.send_replace(State::Gone(McpStatus::Disabled));
+        self.state.send_replace(State::Disconnected(McpStatus::Disabled));
     }
 
     async fn stop(&self) {
         let Some(Task { stop, mut done }) = self.task().take() else { return };
         stop.cancel();
-        if timeout(limits::MCP_GOODBYE * 5, &mut done).await.is_err() {
+        if timeout(limits::MCP_CLOSE * 5, &mut done).await.is_err() {
             tracing::warn!(server = self.name, "timed out disconnecting an MCP server; killing it");
             // Dropping its state kills its processes.
             done.abort();
@@ -105,9 +109,9 @@ impl Server {
         matches!(*self.state.borrow(), State::Connecting)
     }
 
-    pub(super) fn connected(&self) -> Option<Arc<Connected>> {
+    pub(super) fn connection(&self) -> Option<Arc<Connection>> {
         match &*self.state.borrow() {
-            State::Connected(connected) => Some(Arc::clone(connected)),
+            State::Connected(connection) => Some(Arc::clone(connection)),
             _ => None,
         }
     }
@@ -115,10 +119,10 @@ impl Server {
     pub(super) fn status(&self) -> McpStatus {
         match &*self.state.borrow() {
             // OpenCode has no status for a server that has not been started yet.
-            State::Unneeded => McpStatus::Disabled,
+            State::NotStarted => McpStatus::Disabled,
             State::Connecting => McpStatus::Failed { error: "it is still connecting".to_owned() },
             State::Connected(_) => McpStatus::Connected,
-            State::Gone(status) => status.clone(),
+            State::Disconnected(status) => status.clone(),
         }
     }
 
@@ -138,43 +142,43 @@ impl Drop for Server {
 
 /// Maintains a connection. A server that fails to connect at first stays disconnected until a client connects it. A
 /// server that was connected and died is reconnected, up to [`limits::MCP_RECONNECTS`] times in a row.
-async fn keep(setup: Setup, state: watch::Sender<State>, stop: CancellationToken) {
-    let mut deaths = 0;
+async fn maintain(config: ConnectionConfig, state: watch::Sender<State>, stop: CancellationToken) {
+    let mut losses = 0;
     loop {
         state.send_replace(State::Connecting);
-        let opened = tokio::select! {
+        let result = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            opened = open(&setup) => opened,
+            result = connect(&config) => result,
         };
-        let why = match opened {
-            Ok(open) => {
-                state.send_replace(State::Connected(Arc::clone(&open.connected)));
-                setup.settings.tell(&setup.name);
+        let why = match result {
+            Ok(live) => {
+                state.send_replace(State::Connected(Arc::clone(&live.connection)));
+                config.settings.notify_changed(&config.name);
                 let since = Instant::now();
-                let Some(why) = attend(&setup, open, &stop).await else { return };
-                tracing::warn!(server = setup.name, why, "lost the connection to an MCP server");
-                deaths = if since.elapsed() < limits::MCP_STEADY { deaths + 1 } else { 1 };
-                state.send_replace(State::Gone(McpStatus::Failed { error: why.clone() }));
-                setup.settings.tell(&setup.name);
+                let Some(why) = supervise(&config, live, &stop).await else { return };
+                tracing::warn!(server = config.name, why, "lost the connection to an MCP server");
+                losses = if since.elapsed() < limits::MCP_STABLE { losses + 1 } else { 1 };
+                state.send_replace(State::Disconnected(McpStatus::Failed { error: why.clone() }));
+                config.settings.notify_changed(&config.name);
                 why
             }
-            Err(McpStatus::Failed { error }) if deaths > 0 => {
-                deaths += 1;
+            Err(McpStatus::Failed { error }) if losses > 0 => {
+                losses += 1;
                 error
             }
             Err(status) => {
-                tracing::warn!(server = setup.name, ?status, "failed to connect to an MCP server");
-                state.send_replace(State::Gone(status));
+                tracing::warn!(server = config.name, ?status, "failed to connect to an MCP server");
+                state.send_replace(State::Disconnected(status));
                 return;
             }
         };
-        if deaths > limits::MCP_RECONNECTS {
-            state.send_replace(State::Gone(McpStatus::Failed { error: why }));
+        if losses > limits::MCP_RECONNECTS {
+            state.send_replace(State::Disconnected(McpStatus::Failed { error: why }));
             return;
         }
-        let pause = pause(deaths);
-        state.send_replace(State::Gone(resting(&why, pause)));
+        let pause = reconnect_delay(losses);
+        state.send_replace(State::Disconnected(reconnecting(&why, pause)));
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
@@ -184,26 +188,30 @@ async fn keep(setup: Setup, state: watch::Sender<State>, stop: CancellationToken
 }
 
 /// Watches a connection until the server dies or `stop` is cancelled. Returns the reason if the server died.
-async fn attend(setup: &Setup, mut open: Open, stop: &CancellationToken) -> Option<String> {
-    let changes = Arc::clone(&open.changes);
+async fn supervise(
+    config: &ConnectionConfig,
+    mut live: LiveConnection,
+    stop: &CancellationToken,
+) -> Option<String> {
+    let changes = Arc::clone(&live.changes);
     loop {
-        let connected = Arc::clone(&open.connected);
+        let connection = Arc::clone(&live.connection);
         let refreshing = async {
             changes.notified().await;
-            connected.refresh().await
+            connection.refresh().await
         };
         tokio::select! {
             biased;
             () = stop.cancelled() => {
-                open.close().await;
+                live.close().await;
                 return None;
             }
-            why = open.ended() => {
-                open.bury().await;
+            why = live.wait_closed() => {
+                live.stop_program().await;
                 return Some(why);
             }
             refreshed = refreshing => match refreshed {
-                Ok(true) => setup.settings.tell(&setup.name),
+                Ok(true) => config.settings.notify_changed(&config.name),
                 Ok(false) => {}
                 Err(error) => tracing::warn!(%error, "failed to list the tools of an MCP server"),
             },

@@ -7,28 +7,32 @@ use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;
 use serde_json::Value;
 
-use super::client::{Connected, Offered};
+use super::connection::{Connection, ToolDescription};
 use super::{content, names};
-use crate::native::permission::{Pattern, Wish};
+use crate::native::permission::{Pattern, PermissionCheck};
 use crate::native::tools::{Call, Failure, Output, Tool};
 
-/// A tool of a connected server.
-struct Brought {
+/// A tool of a connection server.
+struct McpTool {
     id: String,
-    about: Offered,
-    connected: Arc<Connected>,
+    about: ToolDescription,
+    connection: Arc<Connection>,
 }
 
 /// Returns the tools of these servers. If two have the same name, the first one wins.
-pub(super) fn all(servers: &[Arc<Connected>]) -> Vec<Box<dyn Tool>> {
+pub(super) fn all(servers: &[Arc<Connection>]) -> Vec<Box<dyn Tool>> {
     let mut taken = HashSet::new();
     let mut tools: Vec<Box<dyn Tool>> = Vec::new();
-    for connected in servers {
-        let server = connected.server.as_str();
-        for about in connected.tools().iter() {
+    for connection in servers {
+        let server = connection.server.as_str();
+        for about in connection.tools().iter() {
             let id = names::id(server, &about.name);
             if taken.insert(id.clone()) {
-                tools.push(Box::new(Brought { id, about: about.clone(), connected: Arc::clone(connected) }));
+                tools.push(Box::new(McpTool {
+                    id,
+                    about: about.clone(),
+                    connection: Arc::clone(connection),
+                }));
             } else {
                 tracing::debug!(
                     server,
@@ -42,7 +46,7 @@ pub(super) fn all(servers: &[Arc<Connected>]) -> Vec<Box<dyn Tool>> {
     tools
 }
 
-impl Tool for Brought {
+impl Tool for McpTool {
     fn name(&self) -> &str {
         &self.id
     }
@@ -56,7 +60,7 @@ impl Tool for Brought {
     }
 
     fn is_concurrent(&self) -> bool {
-        self.about.only_looks
+        self.about.read_only
     }
 
     /// The server validates its input itself.
@@ -66,22 +70,22 @@ impl Tool for Brought {
 
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
         async move {
-            let wish = Wish {
+            let check = PermissionCheck {
                 permission: self.id.clone().into(),
                 patterns: vec![Pattern::plain("*")],
                 always: vec!["*".to_owned()],
                 metadata: Extra::new(),
             };
-            call.permissions.get(call.turn, wish, Some(call.id)).await?;
+            call.permissions.require(call.turn, check, Some(call.id)).await?;
             // A server's program runs in the session's directory, so every tool may change files there unless it is
             // read-only.
-            let around = if self.about.only_looks { None } else { call.changes.around().await };
+            let before = if self.about.read_only { None } else { call.changes.before_command().await };
             let result = tokio::select! {
                 biased;
                 () = call.turn.cancelled() => Err(Failure::Cancelled),
-                result = self.connected.call(&self.about.name, call.input) => Ok(result),
+                result = self.connection.call(&self.about.name, call.input) => Ok(result),
             };
-            call.changes.settle(around).await;
+            call.changes.after_command(before).await;
             let title = self.about.title.as_deref().unwrap_or(&self.about.name);
             content::output(title, result?.map_err(|error| Failure::Error(error.to_string()))?)
         }

@@ -79,18 +79,18 @@ impl Command {
     }
 
     /// Returns true if it only changes the shell's directory.
-    pub(in crate::native) fn moves(&self) -> bool {
+    pub(in crate::native) fn changes_directory(&self) -> bool {
         matches!(self.name(), "cd" | "pushd" | "popd")
     }
 
     /// Returns the directory that it changes to, if it names one.
     pub(in crate::native) fn destination(&self) -> Option<&str> {
         let mut arguments = self.words.iter().skip(1).map(String::as_str);
-        arguments.rfind(|word| !word.starts_with('-')).filter(|_| self.moves())
+        arguments.rfind(|word| !word.starts_with('-')).filter(|_| self.changes_directory())
     }
 
     /// Returns true if it is a `cd` without a directory.
-    fn goes_home(&self) -> bool {
+    fn changes_to_home(&self) -> bool {
         let is_option = |word: &String| word.starts_with('-') && word != "-";
         self.name() == "cd" && self.words.iter().skip(1).all(is_option)
     }
@@ -149,35 +149,35 @@ impl Command {
     }
 
     /// Returns the arguments that name a path which could be outside of the project.
-    pub(in crate::native) fn places(&self) -> impl Iterator<Item = Place<'_>> {
+    pub(in crate::native) fn path_arguments(&self) -> impl Iterator<Item = PathArgument<'_>> {
         let (name, on_files) = (self.name(), FILE_COMMANDS.contains(&self.name()));
         let creates = CREATING.contains(&name);
         let values = self.words.iter().skip(1).filter_map(|word| match word.split_once('=') {
             Some((_, value)) => Some(value),
             None => (!word.starts_with('-')).then_some(word.as_str()),
         });
-        let arguments = values.map(move |path| Place { path, creates });
-        let arguments = arguments.filter(move |place| on_files || place.leads_away());
-        let home = self.goes_home().then_some(Place { path: "~", creates: false });
-        arguments.chain(home).chain(self.files.iter().map(|path| Place { path, creates: false }))
+        let arguments = values.map(move |path| PathArgument { path, creates });
+        let arguments = arguments.filter(move |argument| on_files || argument.may_be_outside());
+        let home = self.changes_to_home().then_some(PathArgument { path: "~", creates: false });
+        arguments.chain(home).chain(self.files.iter().map(|path| PathArgument { path, creates: false }))
     }
 }
 
 /// A word that may be a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::native) struct Place<'a> {
+pub(in crate::native) struct PathArgument<'a> {
     pub(in crate::native) path: &'a str,
     /// True if the command may create missing directories of the path.
     pub(in crate::native) creates: bool,
 }
 
-impl Place<'_> {
+impl PathArgument<'_> {
     /// Returns true if the path is in a home directory.
     pub(in crate::native) fn is_home(&self) -> bool {
         self.path.starts_with('~') || self.path.starts_with("$HOME") || self.path.starts_with("${HOME}")
     }
 
-    fn leads_away(&self) -> bool {
+    fn may_be_outside(&self) -> bool {
         self.path.starts_with('/')
             || self.is_home()
             || self.path.split('/').any(|component| component == "..")

@@ -5,23 +5,23 @@ use std::time::Duration;
 use protocol::{EndReason, EventBody, PartBody, Session, SessionStatus, ToolState};
 use tokio::time::Instant;
 
-use super::harness::World;
+use super::harness::Harness;
 
 /// Starts a turn, waits for a moment in it, aborts it, and returns how long the abort took.
 async fn stopped_at(
-    world: &mut World,
+    harness: &mut Harness,
     model: &str,
     moment: impl Fn(&EventBody) -> bool,
 ) -> (Session, Duration) {
-    let session = world.session().await;
-    world.submit(&session, model, "please").await;
-    world.until(moment).await;
+    let session = harness.session().await;
+    harness.submit(&session, model, "please").await;
+    harness.until(moment).await;
     let start = Instant::now();
-    world.sessions.abort(&session.id).await.unwrap();
+    harness.sessions.abort(&session.id).await.unwrap();
     let took = start.elapsed();
     let id = session.id.clone();
-    world.until(|body| matches!(body, EventBody::SessionIdle(idle) if idle.session_id == id)).await;
-    assert_eq!(world.end(&session), EndReason::Aborted);
+    harness.until(|body| matches!(body, EventBody::SessionIdle(idle) if idle.session_id == id)).await;
+    assert_eq!(harness.end(&session), EndReason::Aborted);
     (session, took)
 }
 
@@ -32,34 +32,34 @@ fn runs(body: &EventBody, name: &str) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn in_the_middle_of_a_text() {
-    let mut world = World::new().await;
-    let (_, took) = stopped_at(&mut world, "slow", |body| matches!(body, EventBody::PartDelta(_))).await;
+    let mut harness = Harness::new().await;
+    let (_, took) = stopped_at(&mut harness, "slow", |body| matches!(body, EventBody::PartDelta(_))).await;
     assert!(took < Duration::from_millis(100), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_the_model_is_silent() {
-    let mut world = World::new().await;
-    let (_, took) = stopped_at(&mut world, "stall", |body| matches!(body, EventBody::PartDelta(_))).await;
+    let mut harness = Harness::new().await;
+    let (_, took) = stopped_at(&mut harness, "stall", |body| matches!(body, EventBody::PartDelta(_))).await;
     assert!(took < Duration::from_millis(100), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_waiting_to_try_again() {
-    let mut world = World::new().await;
+    let mut harness = Harness::new().await;
     let waits = |body: &EventBody| matches!(body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Retry { .. }));
-    let (_, took) = stopped_at(&mut world, "error_500_forever", waits).await;
+    let (_, took) = stopped_at(&mut harness, "error_500_forever", waits).await;
     assert!(took < Duration::from_millis(100), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_a_permission_is_pending() {
-    let mut world = World::new().await;
+    let mut harness = Harness::new().await;
     let (session, _) =
-        stopped_at(&mut world, "permission", |body| matches!(body, EventBody::PermissionAsked(_))).await;
-    assert!(world.sessions.permissions(None).await.unwrap().is_empty());
-    assert!(!world.project.path().join("demo-permission.txt").exists());
-    let tools = world.tools(&session).await;
+        stopped_at(&mut harness, "permission", |body| matches!(body, EventBody::PermissionAsked(_))).await;
+    assert!(harness.sessions.permissions(None).await.unwrap().is_empty());
+    assert!(!harness.project.path().join("demo-permission.txt").exists());
+    let tools = harness.tools(&session).await;
     assert!(
         matches!(&tools[..], [ToolState::Error(state)] if state.error == "Tool execution aborted"),
         "{tools:?}"
@@ -72,7 +72,8 @@ async fn while_a_command_runs() {
         { "do": "tool", "name": "bash", "input": { "command": "echo $$; (trap '' TERM; sleep 600); true" } },
         { "do": "finish", "reason": "tool-calls" }
     ]] } }"#;
-    let mut world = World::with(llm::demo::Scenarios::parse(scenario).unwrap(), allowing()).await;
+    let mut harness =
+        Harness::with_scenarios(llm::demo::Scenarios::parse(scenario).unwrap(), allowing()).await;
     let process = |body: &EventBody| match body {
         EventBody::PartUpdated(it) => match &it.part.body {
             PartBody::Tool(tool) => match &tool.state {
@@ -90,10 +91,10 @@ async fn while_a_command_runs() {
         _ => None,
     };
     // A paused clock does not stop processes, so the duration is not measured here.
-    let (session, _) = stopped_at(&mut world, "sleeper", |body| process(body).is_some()).await;
-    let id = world.seen.iter().find_map(|event| process(&event.body)).unwrap();
+    let (session, _) = stopped_at(&mut harness, "sleeper", |body| process(body).is_some()).await;
+    let id = harness.seen.iter().find_map(|event| process(&event.body)).unwrap();
     assert!(!std::path::Path::new(&format!("/proc/{}", id.trim())).exists());
-    let tools = world.tools(&session).await;
+    let tools = harness.tools(&session).await;
     assert!(
         matches!(&tools[..], [ToolState::Error(state)] if state.error == "Tool execution aborted"),
         "{tools:?}"
@@ -110,16 +111,17 @@ async fn while_a_child_works() {
         ]] },
         "quiet": { "about": "says nothing", "steps": [[{ "do": "stall" }]] }
     }"#;
-    let mut world = World::with(llm::demo::Scenarios::parse(scenario).unwrap(), allowing()).await;
+    let mut harness =
+        Harness::with_scenarios(llm::demo::Scenarios::parse(scenario).unwrap(), allowing()).await;
     let delegated = |body: &EventBody| {
         runs(body, "task")
             && matches!(body, EventBody::PartUpdated(it) if matches!(&it.part.body, PartBody::Tool(tool)
                 if matches!(&tool.state, ToolState::Running(state) if state.metadata.is_some())))
     };
-    let (session, _) = stopped_at(&mut world, "parent", delegated).await;
-    let children = world.sessions.children(&session.id).await.unwrap();
+    let (session, _) = stopped_at(&mut harness, "parent", delegated).await;
+    let children = harness.sessions.children(&session.id).await.unwrap();
     assert_eq!(children.len(), 1);
-    assert_eq!(world.end(&children[0]), EndReason::Aborted);
+    assert_eq!(harness.end(&children[0]), EndReason::Aborted);
     assert_eq!(children[0].title, "Wait (@general subagent)");
 }
 

@@ -11,10 +11,10 @@ use protocol::message::ModelRef;
 use protocol::{EndReason, EventBody, Part, PartBody, Session, SessionStatus, ToolState};
 use tokio::time::{sleep, timeout};
 
-use super::harness::World;
+use super::harness::Harness;
 use super::processes::marked;
 use crate::native::history::History;
-use crate::native::{Options, built_in, context};
+use crate::native::{Options, built_in, model_messages};
 
 /// The number of aborted turns.
 const TURNS: u64 = 300;
@@ -28,7 +28,7 @@ const HANGS: Duration = Duration::from_mins(1);
 
 /// The phase of the turn when it is aborted.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum Phase {
     Text,
     Command,
     Permission,
@@ -36,7 +36,7 @@ enum Place {
     Subagent,
 }
 
-const PLACES: [Place; 5] = [Place::Text, Place::Command, Place::Permission, Place::Retry, Place::Subagent];
+const PHASES: [Phase; 5] = [Phase::Text, Phase::Command, Phase::Permission, Phase::Retry, Phase::Subagent];
 
 /// A small generator with a seed, so that a failure can be repeated.
 struct Dice(u64);
@@ -77,19 +77,19 @@ fn scenarios(mark: &str) -> Scenarios {
     Scenarios::parse(&file.to_string()).unwrap()
 }
 
-fn options(place: Place) -> Options {
+fn options(phase: Phase) -> Options {
     use protocol::request::{Action, Rule};
     let rules = [Rule::new("*", "*", Action::Allow)];
-    let rules = if matches!(place, Place::Permission) { &[][..] } else { &rules[..] };
+    let rules = if matches!(phase, Phase::Permission) { &[][..] } else { &rules[..] };
     Options { agents: built_in(rules), ..Options::default() }
 }
 
 /// Returns true if the turn has reached the phase in which it is aborted.
-fn arrived(place: Place, body: &EventBody) -> bool {
-    match (place, body) {
-        (Place::Text, EventBody::PartDelta(_)) | (Place::Permission, EventBody::PermissionAsked(_)) => true,
-        (Place::Retry, EventBody::SessionStatus(it)) => matches!(it.status, SessionStatus::Retry { .. }),
-        (Place::Command | Place::Subagent, EventBody::PartUpdated(it)) => match &it.part.body {
+fn arrived(phase: Phase, body: &EventBody) -> bool {
+    match (phase, body) {
+        (Phase::Text, EventBody::PartDelta(_)) | (Phase::Permission, EventBody::PermissionAsked(_)) => true,
+        (Phase::Retry, EventBody::SessionStatus(it)) => matches!(it.status, SessionStatus::Retry { .. }),
+        (Phase::Command | Phase::Subagent, EventBody::PartUpdated(it)) => match &it.part.body {
             PartBody::Tool(tool) if tool.tool == "bash" => matches!(&tool.state, ToolState::Running(state)
                 if state.metadata.as_ref().is_some_and(|facts| facts.get("output").is_some_and(|it| it == "up\n"))),
             _ => false,
@@ -102,48 +102,49 @@ fn arrived(place: Place, body: &EventBody) -> bool {
 async fn stop(number: u64) {
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15 ^ (number + 1).wrapping_mul(0xD129_0CD2_25B1_91E5));
     dice.below(1);
-    let place = PLACES[usize::try_from(number).unwrap() % PLACES.len()];
+    let phase = PHASES[usize::try_from(number).unwrap() % PHASES.len()];
     let mark = format!("{}-{number}", std::process::id());
-    let mut world = World::with(scenarios(&mark), options(place)).await;
-    let session = world.session().await;
-    let name = format!("{place:?}").to_lowercase();
-    world.submit(&session, &name, "please").await;
+    let mut harness = Harness::with_scenarios(scenarios(&mark), options(phase)).await;
+    let session = harness.session().await;
+    let name = format!("{phase:?}").to_lowercase();
+    harness.submit(&session, &name, "please").await;
     // Most turns are aborted in their phase, some on the way there.
     if dice.below(4) > 0 {
-        world.until(|body| arrived(place, body)).await;
-        let runs = matches!(place, Place::Command | Place::Subagent);
+        harness.until(|body| arrived(phase, body)).await;
+        let runs = matches!(phase, Phase::Command | Phase::Subagent);
         assert_eq!(
             !marked(&format!("BATON_TEST_MARK={mark}")).is_empty(),
             runs,
-            "turn {number} in {place:?}"
+            "turn {number} in {phase:?}"
         );
     }
     sleep(Duration::from_millis(dice.below(60))).await;
-    let stopped = timeout(HANGS, world.sessions.abort(&session.id)).await;
-    stopped.unwrap_or_else(|_| panic!("turn {number} in {place:?} does not stop")).unwrap();
+    let stopped = timeout(HANGS, harness.sessions.abort(&session.id)).await;
+    stopped.unwrap_or_else(|_| panic!("turn {number} in {phase:?} does not stop")).unwrap();
     // When the abort call returns, the turn has ended.
-    assert!(world.sessions.statuses(None).await.unwrap().is_empty(), "turn {number} in {place:?} is busy");
+    assert!(harness.sessions.statuses(None).await.unwrap().is_empty(), "turn {number} in {phase:?} is busy");
     let left = marked(&format!("BATON_TEST_MARK={mark}"));
-    assert!(left.is_empty(), "turn {number} in {place:?} left {left:?} running");
+    assert!(left.is_empty(), "turn {number} in {phase:?} left {left:?} running");
     let idle = |body: &EventBody| matches!(body, EventBody::SessionIdle(it) if it.session_id == session.id);
-    world.until(idle).await;
-    check(&world, &session, number).await;
-    for child in world.sessions.children(&session.id).await.unwrap() {
-        check(&world, &child, number).await;
+    harness.until(idle).await;
+    check(&harness, &session, number).await;
+    for child in harness.sessions.children(&session.id).await.unwrap() {
+        check(&harness, &child, number).await;
     }
-    assert!(world.sessions.permissions(None).await.unwrap().is_empty(), "turn {number} left a request");
-    assert!(!world.project.path().join("never").exists());
+    assert!(harness.sessions.permissions(None).await.unwrap().is_empty(), "turn {number} left a request");
+    assert!(!harness.project.path().join("never").exists());
 }
 
 /// Asserts that the turn ended as aborted, with nothing open and a result for every call.
-async fn check(world: &World, session: &Session, number: u64) {
-    assert_eq!(world.end(session), EndReason::Aborted, "turn {number}");
-    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+async fn check(harness: &Harness, session: &Session, number: u64) {
+    assert_eq!(harness.end(session), EndReason::Aborted, "turn {number}");
+    let messages = harness.sessions.messages(&session.id, Page::default()).await.unwrap();
     assert!(
         !messages.iter().flat_map(|message| &message.parts).any(Part::is_open),
         "turn {number}: {messages:?}"
     );
-    let told = context::conversation(&History::new(messages, &[], &[]), &ModelRef::new("demo", "other"));
+    let told =
+        model_messages::conversation(&History::new(messages, &[], &[]), &ModelRef::new("demo", "other"));
     for (at, message) in told.iter().enumerate() {
         let Message::Assistant(said) = message else { continue };
         let calls: Vec<&str> = said

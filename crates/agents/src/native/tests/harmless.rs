@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use workspace::process::{self, Exit, Spec, Support};
 
-use super::harness::{Person, World};
+use super::harness::{Harness, Responder};
 use super::tools::{named, output};
 use crate::native::{Options, ToolOptions};
 
@@ -24,14 +24,14 @@ async fn shell(directory: &Path, line: &str) {
 }
 
 /// Sets up a project and runs lines in it; the user refuses every permission request.
-async fn run(setup: &str, lines: &[&str]) -> (World, EndReason, Vec<ToolState>) {
+async fn run(setup: &str, lines: &[&str]) -> (Harness, EndReason, Vec<ToolState>) {
     let calls: Vec<(&str, Value)> = lines.iter().map(|line| bash(line)).collect();
-    let mut world = World::with(named("calls", &calls), Options::default()).await;
-    shell(world.project.path(), setup).await;
-    let session = world.turn("calls", Person::Refuses).await;
-    let end = world.end(&session);
-    let tools = world.tools(&session).await;
-    (world, end, tools)
+    let mut harness = Harness::with_scenarios(named("calls", &calls), Options::default()).await;
+    shell(harness.project.path(), setup).await;
+    let session = harness.turn("calls", Responder::Reject).await;
+    let end = harness.end(&session);
+    let tools = harness.tools(&session).await;
+    (harness, end, tools)
 }
 
 fn seals() -> bool {
@@ -73,9 +73,9 @@ async fn a_repository_cannot_make_a_harmless_command_write() {
         "git log -p",
         "echo hello; pwd | wc -l",
     ];
-    let (world, end, tools) = run(HOSTILE, &lines).await;
+    let (harness, end, tools) = run(HOSTILE, &lines).await;
     assert_eq!(end, EndReason::Completed);
-    assert!(!world.project.path().join("pwned").exists(), "{tools:?}");
+    assert!(!harness.project.path().join("pwned").exists(), "{tools:?}");
     assert!(output(&tools[0]).contains("M plain.txt"), "{tools:?}");
     assert!(output(&tools[1]).contains("first"), "{tools:?}");
     assert!(output(&tools[2]).contains("+two"), "{tools:?}");
@@ -98,9 +98,9 @@ git init -q --bare gitdir
 printf '[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tfsmonitor = %s/evil\n' "$PWD" >gitdir/config
 echo 'gitdir: ../gitdir' >sub2/.git
 "#;
-    let (world, end, tools) = run(setup, &["cd sub && git status", "cd sub2 && git status"]).await;
+    let (harness, end, tools) = run(setup, &["cd sub && git status", "cd sub2 && git status"]).await;
     assert_eq!(end, EndReason::Completed);
-    assert!(!world.project.path().join("pwned").exists(), "{tools:?}");
+    assert!(!harness.project.path().join("pwned").exists(), "{tools:?}");
     assert!(output(&tools[0]).contains("bare repository"), "{tools:?}");
     assert!(output(&tools[0]).contains("ran without a question, in a sandbox"), "{tools:?}");
     assert!(output(&tools[1]).contains("No commits yet"), "{tools:?}");
@@ -115,9 +115,9 @@ async fn a_line_that_may_do_more_is_asked_about_and_does_not_run() {
         "git log -1 '--output=pwned'",
         "echo hi &> 42",
     ] {
-        let (world, end, tools) = run("git init -q .", &[line]).await;
+        let (harness, end, tools) = run("git init -q .", &[line]).await;
         assert_eq!(end, EndReason::Blocked, "{line}: {tools:?}");
-        let left = ["pwned", "42"].map(|name| world.project.path().join(name).exists());
+        let left = ["pwned", "42"].map(|name| harness.project.path().join(name).exists());
         assert_eq!(left, [false, false], "{line}");
     }
 }
@@ -126,9 +126,9 @@ async fn a_line_that_may_do_more_is_asked_about_and_does_not_run() {
 async fn where_the_kernel_cannot_seal_everything_is_asked_about() {
     let tools = ToolOptions { kernel: Support::Network, ..ToolOptions::default() };
     let options = Options { tools, ..Options::default() };
-    let mut world = World::with(named("calls", &[bash("ls")]), options).await;
-    let session = world.turn("calls", Person::Refuses).await;
-    assert_eq!(world.end(&session), EndReason::Blocked);
+    let mut harness = Harness::with_scenarios(named("calls", &[bash("ls")]), options).await;
+    let session = harness.turn("calls", Responder::Reject).await;
+    assert_eq!(harness.end(&session), EndReason::Blocked);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! A test environment: a project in a temporary directory, an engine with the native loop, and a client that
+//! A test harness: a project in a temporary directory, an engine with the native loop, and a client that
 //! records events and answers requests.
 
 use std::collections::{BTreeMap, HashSet};
@@ -33,14 +33,14 @@ use crate::published::Published;
 
 /// The user's reaction to permission requests and questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Person {
-    Agrees,
-    AlwaysAgrees,
-    Refuses,
-    Corrects,
+pub(super) enum Responder {
+    AllowOnce,
+    AllowAlways,
+    Reject,
+    RejectWithFeedback,
 }
 
-pub(super) struct World {
+pub(super) struct Harness {
     pub(super) sessions: Sessions,
     pub(super) project: TempDir,
     native: Native,
@@ -100,47 +100,51 @@ impl Random for Zeros {
     }
 }
 
-impl World {
+impl Harness {
     pub(super) async fn new() -> Self {
-        Self::with(Scenarios::built_in().unwrap(), Options::default()).await
+        Self::with_scenarios(Scenarios::built_in().unwrap(), Options::default()).await
     }
 
-    pub(super) async fn with(scenarios: Scenarios, options: Options) -> Self {
-        Self::around(Arc::new(Demo::new(scenarios)), options).await
+    pub(super) async fn with_scenarios(scenarios: Scenarios, options: Options) -> Self {
+        Self::with_model(Arc::new(Demo::new(scenarios)), options).await
     }
 
-    /// Creates an environment with this model.
-    pub(super) async fn around(model: Arc<dyn Model>, options: Options) -> Self {
-        Self::made_of(model, options, Vec::new(), Limits::default()).await
+    /// Creates a harness with this model.
+    pub(super) async fn with_model(model: Arc<dyn Model>, options: Options) -> Self {
+        Self::with_all(model, options, Vec::new(), Limits::default()).await
     }
 
-    /// Creates an environment with slash commands.
-    pub(super) async fn commanded(model: Arc<dyn Model>, options: Options, commands: Vec<Command>) -> Self {
-        Self::made_of(model, options, commands, Limits::default()).await
+    /// Creates a harness with slash commands.
+    pub(super) async fn with_commands(
+        model: Arc<dyn Model>,
+        options: Options,
+        commands: Vec<Command>,
+    ) -> Self {
+        Self::with_all(model, options, commands, Limits::default()).await
     }
 
-    /// Creates an environment with the demo model and other engine limits.
-    pub(super) async fn bounded(limits: Limits) -> Self {
+    /// Creates a harness with the demo model and other engine limits.
+    pub(super) async fn with_limits(limits: Limits) -> Self {
         let demo = Demo::new(Scenarios::built_in().unwrap());
-        Self::made_of(Arc::new(demo), Options::default(), Vec::new(), limits).await
+        Self::with_all(Arc::new(demo), Options::default(), Vec::new(), limits).await
     }
 
-    /// Creates an environment with all settings.
-    pub(super) async fn made_of(
+    /// Creates a harness with all settings.
+    pub(super) async fn with_all(
         model: Arc<dyn Model>,
         options: Options,
         commands: Vec<Command>,
         limits: Limits,
     ) -> Self {
-        Self::shaped(model, options, commands, limits, NoHooks::shared()).await
+        Self::build(model, options, commands, limits, NoHooks::shared()).await
     }
 
-    /// Creates an environment with hooks.
-    pub(super) async fn hooked(model: Arc<dyn Model>, options: Options, hooks: Arc<dyn Hooks>) -> Self {
-        Self::shaped(model, options, Vec::new(), Limits::default(), hooks).await
+    /// Creates a harness with hooks.
+    pub(super) async fn with_hooks(model: Arc<dyn Model>, options: Options, hooks: Arc<dyn Hooks>) -> Self {
+        Self::build(model, options, Vec::new(), Limits::default(), hooks).await
     }
 
-    async fn shaped(
+    async fn build(
         model: Arc<dyn Model>,
         options: Options,
         commands: Vec<Command>,
@@ -159,7 +163,7 @@ impl World {
         let native = Native::new(models, clock.clone(), Arc::new(Zeros), options);
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
-        Self::on(project, OneRunner(native, commands, hooks), undo, memory, bus, clock, limits).await
+        Self::start(project, OneRunner(native, commands, hooks), undo, memory, bus, clock, limits).await
     }
 
     /// Kills the server and starts it again.
@@ -168,7 +172,7 @@ impl World {
         let memory = Arc::new(self.memory.reopen(bus.clone()));
         let clock = Arc::new(Ticking(AtomicI64::new(1_794_824_000_000)));
         let undo = Arc::new(NoUndo);
-        let world = Self::on(
+        let harness = Self::start(
             self.project,
             OneRunner(self.native, Vec::new(), NoHooks::shared()),
             undo,
@@ -178,11 +182,11 @@ impl World {
             Limits::default(),
         )
         .await;
-        world.sessions.recover().await.unwrap();
-        world
+        harness.sessions.recover().await.unwrap();
+        harness
     }
 
-    async fn on(
+    async fn start(
         project: TempDir,
         runner: OneRunner,
         undo: Arc<dyn Undo>,
@@ -224,10 +228,10 @@ impl World {
     }
 
     /// Runs a whole turn in a new session.
-    pub(super) async fn turn(&mut self, model: &str, person: Person) -> Session {
+    pub(super) async fn turn(&mut self, model: &str, responder: Responder) -> Session {
         let session = self.session().await;
         self.submit(&session, model, "please").await;
-        self.until_idle(&session, person).await;
+        self.until_idle(&session, responder).await;
         session
     }
 
@@ -248,21 +252,23 @@ impl World {
     }
 
     /// Answers permission requests and questions until the session is idle.
-    pub(super) async fn until_idle(&mut self, session: &Session, person: Person) {
+    pub(super) async fn until_idle(&mut self, session: &Session, responder: Responder) {
         loop {
             match self.next().await {
                 EventBody::SessionIdle(idle) if idle.session_id == session.id => return,
                 EventBody::PermissionAsked(asked) => {
-                    let (reply, message) = match person {
-                        Person::Agrees => (PermissionReply::Once, None),
-                        Person::AlwaysAgrees => (PermissionReply::Always, None),
-                        Person::Refuses => (PermissionReply::Reject, None),
-                        Person::Corrects => (PermissionReply::Reject, Some("do something else".to_owned())),
+                    let (reply, message) = match responder {
+                        Responder::AllowOnce => (PermissionReply::Once, None),
+                        Responder::AllowAlways => (PermissionReply::Always, None),
+                        Responder::Reject => (PermissionReply::Reject, None),
+                        Responder::RejectWithFeedback => {
+                            (PermissionReply::Reject, Some("do something else".to_owned()))
+                        }
                     };
                     self.sessions.reply_permission(&asked.id, reply, message).await.unwrap();
                 }
                 EventBody::QuestionAsked(asked)
-                    if matches!(person, Person::Agrees | Person::AlwaysAgrees) =>
+                    if matches!(responder, Responder::AllowOnce | Responder::AllowAlways) =>
                 {
                     let first = asked
                         .questions

@@ -18,28 +18,28 @@ use protocol::request::{Action, Rule};
 use protocol::{EndReason, Extra, PartBody, Session, ToolState};
 use serde_json::json;
 
-use super::harness::{Person, World};
+use super::harness::{Harness, Responder};
 use super::mcp::peer::Peer;
-use super::puppet::{Puppet, Reply};
+use super::scripted_model::{Reply, ScriptedModel};
 use crate::native::{Options, built_in};
 
 /// Uses the wanted hooks, and records each call.
-struct Shaper {
+struct RecordingHooks {
     wanted: Vec<HookPoint>,
-    asked: Mutex<Vec<String>>,
+    calls: Mutex<Vec<String>>,
 }
 
-impl Shaper {
+impl RecordingHooks {
     fn new(wanted: &[HookPoint]) -> Arc<Self> {
-        Arc::new(Self { wanted: wanted.to_vec(), asked: Mutex::default() })
+        Arc::new(Self { wanted: wanted.to_vec(), calls: Mutex::default() })
     }
 
     fn note(&self, what: String) {
-        self.asked.lock().unwrap().push(what);
+        self.calls.lock().unwrap().push(what);
     }
 
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    fn calls(&self) -> Vec<String> {
+        self.calls.lock().unwrap().clone()
     }
 
     fn chat(&self, place: &str, chat: &ChatContext) {
@@ -48,7 +48,7 @@ impl Shaper {
     }
 }
 
-impl Hooks for Shaper {
+impl Hooks for RecordingHooks {
     fn wants(&self, point: HookPoint) -> bool {
         self.wanted.contains(&point)
     }
@@ -187,37 +187,38 @@ fn options() -> Options {
     Options { providers: vec![provider], ..Options::default() }
 }
 
-async fn world(puppet: &Puppet, shaper: &Arc<Shaper>) -> World {
-    World::hooked(Arc::new(puppet.clone()), options(), shaper.clone()).await
+async fn harness(model: &ScriptedModel, hooks: &Arc<RecordingHooks>) -> Harness {
+    Harness::with_hooks(Arc::new(model.clone()), options(), hooks.clone()).await
 }
 
-fn calls(tool: &str, input: serde_json::Value) -> Puppet {
-    Puppet::new([Reply::call("c1", tool, input), Reply::text("done")])
+fn calls(tool: &str, input: serde_json::Value) -> ScriptedModel {
+    ScriptedModel::new([Reply::call("c1", tool, input), Reply::text("done")])
 }
 
 /// Runs a turn whose prompt gives a task to a subagent.
-async fn hand_out(world: &mut World, prompt: &str) -> Session {
-    let session = world.session().await;
+async fn hand_out(harness: &mut Harness, prompt: &str) -> Session {
+    let session = harness.session().await;
     let task = json!({ "type": "subtask", "prompt": prompt, "description": "Look", "agent": "general" });
     let body: PartInputBody = serde_json::from_value(task).unwrap();
     let part = PartInput { id: None, body };
     let input = PromptInput { parts: vec![part], ..PromptInput::text("") };
-    world.sessions.submit(&session.id, input).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
+    harness.sessions.submit(&session.id, input).await.unwrap();
+    harness.until_idle(&session, Responder::AllowOnce).await;
     session
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_of_models_are_shaped_each_time_for_titles_too() {
-    let shaper = Shaper::new(&[HookPoint::ChatParams, HookPoint::ChatHeaders, HookPoint::SystemTransform]);
+    let hooks =
+        RecordingHooks::new(&[HookPoint::ChatParams, HookPoint::ChatHeaders, HookPoint::SystemTransform]);
     let silent = llm::Error::Stalled { deadline: llm::Deadline::FirstChunk, after: Duration::from_secs(1) };
-    let puppet = Puppet::new([Reply::refused(silent), Reply::text("done")]);
-    let mut world = world(&puppet, &shaper).await;
-    let session = world.turn("simple", Person::Agrees).await;
-    assert_eq!(world.end(&session), EndReason::Completed);
-    let asked = [puppet.asked(Purpose::Turn), puppet.asked(Purpose::Title)].concat();
-    assert_eq!(asked.len(), 3, "two attempts and a title");
-    for request in &asked {
+    let model = ScriptedModel::new([Reply::refused(silent), Reply::text("done")]);
+    let mut harness = harness(&model, &hooks).await;
+    let session = harness.turn("simple", Responder::AllowOnce).await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    let requests = [model.requests(Purpose::Turn), model.requests(Purpose::Title)].concat();
+    assert_eq!(requests.len(), 3, "two attempts and a title");
+    for request in &requests {
         assert_eq!((request.sampling.temperature, request.sampling.top_k), (Some(0.25), Some(40)));
         assert_eq!(request.limits.output_tokens, Some(123));
         assert_eq!(request.options["effort"], "high");
@@ -225,38 +226,38 @@ async fn calls_of_models_are_shaped_each_time_for_titles_too() {
         assert_eq!(request.headers.get("x-session-id"), Some(session.id.as_str()), "the others stay");
         assert!(request.system.ends_with("\n\nBe brief."), "{}", request.system);
     }
-    let mut heard = shaper.asked();
-    heard.sort();
-    heard.dedup();
+    let mut recorded = hooks.calls();
+    recorded.sort();
+    recorded.dedup();
     let expected = ["headers build", "headers title", "params build", "params title"];
-    assert_eq!(heard, expected.map(|who| format!("{who} demo/simple build")));
+    assert_eq!(recorded, expected.map(|who| format!("{who} demo/simple build")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_conversation_and_the_tools_are_shaped_and_what_is_stored_stays() {
-    let shaper = Shaper::new(&[HookPoint::MessagesTransform, HookPoint::ToolDefinition]);
-    let puppet = Puppet::new([]);
-    let mut world = world(&puppet, &shaper).await;
-    let session = world.turn("simple", Person::Agrees).await;
-    let request = &puppet.asked(Purpose::Turn)[0];
-    assert_eq!(puppet.heard()[0], "person: kindly");
+    let hooks = RecordingHooks::new(&[HookPoint::MessagesTransform, HookPoint::ToolDefinition]);
+    let model = ScriptedModel::new([]);
+    let mut harness = harness(&model, &hooks).await;
+    let session = harness.turn("simple", Responder::AllowOnce).await;
+    let request = &model.requests(Purpose::Turn)[0];
+    assert_eq!(model.conversations()[0], "user: kindly");
     assert!(request.tools.iter().all(|tool| tool.description == format!("{}, shaped", tool.name)));
     assert!(request.tools.iter().all(|tool| tool.schema == json!({ "type": "object" })));
-    let messages = world.messages(&session).await;
+    let messages = harness.messages(&session).await;
     assert_eq!(messages[0].parts[0].text(), Some("please"));
 }
 
 #[tokio::test]
 async fn a_tool_is_shaped_before_and_after() {
-    let shaper = Shaper::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter, HookPoint::ShellEnv]);
-    let mut world = world(&calls("bash", json!({ "command": "printf plain" })), &shaper).await;
-    let session = world.turn("simple", Person::Agrees).await;
-    let tools = world.tools(&session).await;
+    let hooks = RecordingHooks::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter, HookPoint::ShellEnv]);
+    let mut harness = harness(&calls("bash", json!({ "command": "printf plain" })), &hooks).await;
+    let session = harness.turn("simple", Responder::AllowOnce).await;
+    let tools = harness.tools(&session).await;
     let [ToolState::Completed(state)] = &tools[..] else { panic!("{tools:?}") };
     assert_eq!((state.title.as_str(), state.output.as_str()), ("seen", "shaped and seen"));
     assert_eq!((&state.input["command"], &state.metadata["seen"]), (&json!("printf shaped"), &json!(true)));
     assert_eq!(
-        shaper.asked(),
+        hooks.calls(),
         [
             r#"before bash c1 {"command":"printf plain"}"#,
             "env c1",
@@ -267,48 +268,49 @@ async fn a_tool_is_shaped_before_and_after() {
 
 #[tokio::test]
 async fn arguments_that_no_longer_fit_are_told_to_the_model() {
-    let shaper = Shaper::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter]);
-    let mut world = world(&calls("read", json!({ "filePath": "README.md" })), &shaper).await;
-    let session = world.turn("simple", Person::Agrees).await;
-    assert_eq!(world.end(&session), EndReason::Completed);
-    let tools = world.tools(&session).await;
+    let hooks = RecordingHooks::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter]);
+    let mut harness = harness(&calls("read", json!({ "filePath": "README.md" })), &hooks).await;
+    let session = harness.turn("simple", Responder::AllowOnce).await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    let tools = harness.tools(&session).await;
     let [ToolState::Error(state)] = &tools[..] else { panic!("{tools:?}") };
     assert!(state.error.starts_with("The arguments do not fit the tool read"), "{}", state.error);
-    assert_eq!(shaper.asked().len(), 1, "what failed is not looked at afterwards");
+    assert_eq!(hooks.calls().len(), 1, "what failed is not looked at afterwards");
 }
 
 #[tokio::test]
 async fn a_call_that_is_forbidden_is_not_made_and_the_model_reads_why() {
-    let shaper = Shaper::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter]);
+    let hooks = RecordingHooks::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter]);
     let both = Reply::call("c1", "read", json!({ "filePath": ".env" })).and_call("c2", "list", json!({}));
-    let puppet = Puppet::new([both, Reply::text("done")]);
-    let mut world = world(&puppet, &shaper).await;
-    std::fs::write(world.project.path().join(".env"), "KEY=secret").unwrap();
-    let session = world.turn("simple", Person::Agrees).await;
-    assert_eq!(world.end(&session), EndReason::Completed);
-    let tools = world.tools(&session).await;
+    let model = ScriptedModel::new([both, Reply::text("done")]);
+    let mut harness = harness(&model, &hooks).await;
+    std::fs::write(harness.project.path().join(".env"), "KEY=secret").unwrap();
+    let session = harness.turn("simple", Responder::AllowOnce).await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    let tools = harness.tools(&session).await;
     let [ToolState::Error(forbidden), ToolState::Completed(_)] = &tools[..] else { panic!("{tools:?}") };
     assert_eq!(forbidden.error, "Do not read .env files");
     assert_eq!(forbidden.input["filePath"], ".env");
-    let heard = format!("{:?}", puppet.asked(Purpose::Turn)[1].messages);
-    assert!(heard.contains("Do not read .env files") && !heard.contains("secret"), "{heard}");
-    let asked = shaper.asked();
-    assert!(asked.iter().all(|asked| !asked.starts_with("after read")), "{asked:?}");
+    let messages = format!("{:?}", model.requests(Purpose::Turn)[1].messages);
+    assert!(messages.contains("Do not read .env files") && !messages.contains("secret"), "{messages}");
+    let recorded = hooks.calls();
+    assert!(recorded.iter().all(|call| !call.starts_with("after read")), "{recorded:?}");
 }
 
 #[tokio::test]
 async fn a_tool_of_a_server_is_shaped_like_any_other_but_described_by_itself() {
     let peer = Peer::new();
-    let shaper = Shaper::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter, HookPoint::ToolDefinition]);
-    let puppet = calls("peer_echo", json!({ "text": "plain" }));
+    let hooks =
+        RecordingHooks::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter, HookPoint::ToolDefinition]);
+    let model = calls("peer_echo", json!({ "text": "plain" }));
     let rules = [Rule::new("peer_*", "*", Action::Allow)];
     let options = Options { agents: built_in(&rules), mcp: peer.servers("plain"), ..options() };
-    let mut world = World::hooked(Arc::new(puppet.clone()), options.clone(), shaper.clone()).await;
-    let session = world.turn("simple", Person::Agrees).await;
-    let tools = world.tools(&session).await;
+    let mut harness = Harness::with_hooks(Arc::new(model.clone()), options.clone(), hooks.clone()).await;
+    let session = harness.turn("simple", Responder::AllowOnce).await;
+    let tools = harness.tools(&session).await;
     let [ToolState::Completed(state)] = &tools[..] else { panic!("{tools:?}") };
     assert_eq!(state.output, "You said: shaped and seen");
-    let offered = puppet.asked(Purpose::Turn)[0].tools.clone();
+    let offered = model.requests(Purpose::Turn)[0].tools.clone();
     let of = |name: &str| offered.iter().find(|tool| tool.name == name).unwrap().description.clone();
     assert!(!of("peer_echo").ends_with("shaped") && of("read").ends_with("shaped"));
     options.mcp.close().await;
@@ -316,63 +318,74 @@ async fn a_tool_of_a_server_is_shaped_like_any_other_but_described_by_itself() {
 
 #[tokio::test]
 async fn a_process_gets_variables_and_an_impossible_one_is_left_out() {
-    let shaper = Shaper::new(&[HookPoint::ShellEnv]);
-    let mut world = world(&calls("bash", json!({ "command": "printf \"$SHAPED\"" })), &shaper).await;
-    let session = world.turn("simple", Person::Agrees).await;
-    let tools = world.tools(&session).await;
+    let hooks = RecordingHooks::new(&[HookPoint::ShellEnv]);
+    let mut harness = harness(&calls("bash", json!({ "command": "printf \"$SHAPED\"" })), &hooks).await;
+    let session = harness.turn("simple", Responder::AllowOnce).await;
+    let tools = harness.tools(&session).await;
     let [ToolState::Completed(state)] = &tools[..] else { panic!("{tools:?}") };
     assert_eq!(state.output, "by a plugin");
 }
 
 #[tokio::test]
 async fn a_task_of_a_prompt_is_shaped_like_a_call() {
-    let shaper = Shaper::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter]);
-    let puppet = Puppet::new([]);
-    let mut world = world(&puppet, &shaper).await;
-    let session = hand_out(&mut world, "plain").await;
-    let tools = world.tools(&session).await;
+    let hooks = RecordingHooks::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter]);
+    let model = ScriptedModel::new([]);
+    let mut harness = harness(&model, &hooks).await;
+    let session = hand_out(&mut harness, "plain").await;
+    let tools = harness.tools(&session).await;
     let [ToolState::Completed(state)] = &tools[..] else { panic!("{tools:?}") };
     assert_eq!((&state.input["prompt"], state.title.as_str()), (&json!("shaped"), "seen"));
-    assert!(puppet.heard().iter().any(|heard| heard == "person: shaped"), "{:?}", puppet.heard());
-    let asked = shaper.asked();
-    assert!(asked[0].starts_with("before task prt_") && asked[1].starts_with("after task prt_"), "{asked:?}");
+    assert!(
+        model.conversations().iter().any(|conversation| conversation == "user: shaped"),
+        "{:?}",
+        model.conversations()
+    );
+    let recorded = hooks.calls();
+    assert!(
+        recorded[0].starts_with("before task prt_") && recorded[1].starts_with("after task prt_"),
+        "{recorded:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_task_of_a_prompt_is_forbidden_like_a_call() {
-    let shaper = Shaper::new(&[HookPoint::ToolBefore]);
-    let puppet = Puppet::new([]);
-    let mut world = world(&puppet, &shaper).await;
-    let session = hand_out(&mut world, "forbidden").await;
-    assert_eq!(world.end(&session), EndReason::Completed);
-    let tools = world.tools(&session).await;
+    let hooks = RecordingHooks::new(&[HookPoint::ToolBefore]);
+    let model = ScriptedModel::new([]);
+    let mut harness = harness(&model, &hooks).await;
+    let session = hand_out(&mut harness, "forbidden").await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    let tools = harness.tools(&session).await;
     let [ToolState::Error(state)] = &tools[..] else { panic!("{tools:?}") };
     assert_eq!(state.error, "Nobody else may do this");
-    assert!(puppet.heard().iter().all(|heard| heard != "person: forbidden"), "{:?}", puppet.heard());
+    assert!(
+        model.conversations().iter().all(|conversation| conversation != "user: forbidden"),
+        "{:?}",
+        model.conversations()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_small_model_may_be_chosen() {
-    let shaper = Shaper::new(&[HookPoint::SmallModel]);
-    let puppet = Puppet::new([]);
-    let mut world = world(&puppet, &shaper).await;
-    world.turn("simple", Person::Agrees).await;
-    assert_eq!(puppet.asked(Purpose::Title)[0].model.model, "other");
-    assert_eq!(puppet.asked(Purpose::Turn)[0].model.model, "simple");
+    let hooks = RecordingHooks::new(&[HookPoint::SmallModel]);
+    let model = ScriptedModel::new([]);
+    let mut harness = harness(&model, &hooks).await;
+    harness.turn("simple", Responder::AllowOnce).await;
+    assert_eq!(model.requests(Purpose::Title)[0].model.model, "other");
+    assert_eq!(model.requests(Purpose::Turn)[0].model.model, "simple");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_summary_is_asked_for_in_other_words_and_may_end_the_turn() {
-    let shaper = Shaper::new(&[HookPoint::SessionCompacting, HookPoint::CompactionAutocontinue]);
+    let hooks = RecordingHooks::new(&[HookPoint::SessionCompacting, HookPoint::CompactionAutocontinue]);
     let full = Reply::call("c1", "list", json!({})).using(24_000, 100);
-    let puppet = Puppet::new([full, Reply::text("not asked for")]);
-    let mut world = world(&puppet, &shaper).await;
-    let session = world.turn("small", Person::Agrees).await;
-    assert_eq!(world.end(&session), EndReason::Completed);
-    let question = format!("{:?}", puppet.asked(Purpose::Compaction)[0].messages);
+    let model = ScriptedModel::new([full, Reply::text("not asked for")]);
+    let mut harness = harness(&model, &hooks).await;
+    let session = harness.turn("small", Responder::AllowOnce).await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    let question = format!("{:?}", model.requests(Purpose::Compaction)[0].messages);
     assert!(question.contains("Mind the harbour."), "{question}");
-    assert_eq!(puppet.asked(Purpose::Turn).len(), 1);
-    assert_eq!(shaper.asked(), ["full build demo/small build"]);
+    assert_eq!(model.requests(Purpose::Turn).len(), 1);
+    assert_eq!(hooks.calls(), ["full build demo/small build"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -402,16 +415,16 @@ async fn an_abort_does_not_wait_for_a_plugin() {
     for point in
         [HookPoint::ChatParams, HookPoint::MessagesTransform, HookPoint::ToolBefore, HookPoint::ToolAfter]
     {
-        let puppet = calls("list", json!({}));
-        let mut world = World::hooked(Arc::new(puppet), options(), Arc::new(Hangs(point))).await;
-        let session = world.session().await;
-        world.submit(&session, "simple", "please").await;
-        world.until(|body| body.kind() == "session.status").await;
+        let model = calls("list", json!({}));
+        let mut harness = Harness::with_hooks(Arc::new(model), options(), Arc::new(Hangs(point))).await;
+        let session = harness.session().await;
+        harness.submit(&session, "simple", "please").await;
+        harness.until(|body| body.kind() == "session.status").await;
         tokio::time::sleep(Duration::from_secs(5)).await;
         let since = tokio::time::Instant::now();
-        world.sessions.abort(&session.id).await.unwrap();
+        harness.sessions.abort(&session.id).await.unwrap();
         assert!(since.elapsed().as_millis() < 500, "{point}");
-        world.until_idle(&session, Person::Agrees).await;
-        assert_eq!(world.end(&session), EndReason::Aborted, "{point}");
+        harness.until_idle(&session, Responder::AllowOnce).await;
+        assert_eq!(harness.end(&session), EndReason::Aborted, "{point}");
     }
 }

@@ -9,23 +9,24 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use workspace::output::{Limits, Shelf};
 
-use super::harness::{Person, World};
+use super::harness::{Harness, Responder};
 use super::tools::{calling, output};
 use crate::native::{Options, Skill, ToolOptions, built_in};
 
 /// Makes calls with small output limits and returns their states. `shelf` stores the whole outputs.
-async fn made(shelf: Option<&Path>, calls: &[(&str, Value)]) -> (World, Vec<ToolState>) {
+async fn run_calls(shelf: Option<&Path>, calls: &[(&str, Value)]) -> (Harness, Vec<ToolState>) {
     let tools = ToolOptions {
         output: Limits { lines: 20, bytes: 1000 },
         shelf: shelf.map(Shelf::new),
         ..ToolOptions::default()
     };
     let agents = built_in(&[Rule::new("bash", "*", Action::Allow)]);
-    let mut world = World::with(calling(calls), Options { agents, tools, ..Options::default() }).await;
-    let session = world.turn("calls", Person::Refuses).await;
-    assert_eq!(world.end(&session), EndReason::Completed);
-    let tools = world.tools(&session).await;
-    (world, tools)
+    let mut harness =
+        Harness::with_scenarios(calling(calls), Options { agents, tools, ..Options::default() }).await;
+    let session = harness.turn("calls", Responder::Reject).await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    let tools = harness.tools(&session).await;
+    (harness, tools)
 }
 
 /// Returns the file with the whole output of a call.
@@ -44,7 +45,8 @@ async fn a_command_shows_its_end_and_keeps_everything() {
     let shelf = directory.path().canonicalize().unwrap();
     // The first fits in memory but not into the limits, the second exceeds both.
     for count in [100, 100_000] {
-        let (_, tools) = made(Some(&shelf), &[("bash", json!({ "command": format!("seq {count}") }))]).await;
+        let (_, tools) =
+            run_calls(Some(&shelf), &[("bash", json!({ "command": format!("seq {count}") }))]).await;
         let ToolState::Completed(state) = &tools[0] else { panic!("{tools:?}") };
         let path = kept(&tools[0]).unwrap();
         assert!(path.starts_with(&shelf), "{path:?}");
@@ -70,7 +72,7 @@ async fn stored_output_can_be_read_without_asking() {
         ("grep", json!({ "pattern": "^3$", "path": path })),
         ("bash", json!({ "command": format!("wc -l {path}") })),
     ];
-    let (_, tools) = made(Some(&shelf), &calls).await;
+    let (_, tools) = run_calls(Some(&shelf), &calls).await;
     assert!(output(&tools[0]).contains("4: 4\n5: 5"), "{}", output(&tools[0]));
     assert!(output(&tools[1]).contains("Line 3: 3"), "{}", output(&tools[1]));
     assert!(output(&tools[2]).starts_with("5 "), "{}", output(&tools[2]));
@@ -78,7 +80,7 @@ async fn stored_output_can_be_read_without_asking() {
 
 #[tokio::test]
 async fn without_a_shelf_the_rest_is_lost_and_the_model_knows() {
-    let (_, tools) = made(None, &[("bash", json!({ "command": "seq 1000" }))]).await;
+    let (_, tools) = run_calls(None, &[("bash", json!({ "command": "seq 1000" }))]).await;
     assert_eq!(kept(&tools[0]), None);
     assert!(output(&tools[0]).contains("The rest was not stored"), "{}", output(&tools[0]));
 }
@@ -97,9 +99,10 @@ async fn other_tools_show_their_beginning() {
         ..ToolOptions::default()
     };
     let options = Options { tools, ..Options::default() };
-    let mut world = World::with(calling(&[("skill", json!({ "name": "counting" }))]), options).await;
-    let session = world.turn("calls", Person::Refuses).await;
-    let tools = world.tools(&session).await;
+    let mut harness =
+        Harness::with_scenarios(calling(&[("skill", json!({ "name": "counting" }))]), options).await;
+    let session = harness.turn("calls", Responder::Reject).await;
+    let tools = harness.tools(&session).await;
     let shown = output(&tools[0]);
     let expected = "<skill name=\"counting\">\n".to_owned() + numbers(19).trim_end();
     assert!(

@@ -6,7 +6,7 @@ use protocol::request::{Action, Rule};
 use protocol::{EndReason, EventBody, ToolState};
 use serde_json::{Value, json};
 
-use super::harness::{Person, World};
+use super::harness::{Harness, Responder};
 use super::tools::{named, output};
 use crate::native::{Options, built_in};
 
@@ -17,26 +17,26 @@ async fn patched(
     model: &str,
     patch: &str,
     rules: &[Rule],
-    person: Person,
-) -> (World, EndReason, Vec<ToolState>) {
+    responder: Responder,
+) -> (Harness, EndReason, Vec<ToolState>) {
     let calls: [(&str, Value); 1] = [("apply_patch", json!({ "patchText": patch }))];
     let options = Options { agents: built_in(rules), ..Options::default() };
-    let mut world = World::with(named(model, &calls), options).await;
-    std::fs::write(world.project.path().join("old.txt"), "old\n").unwrap();
-    let session = world.session().await;
+    let mut harness = Harness::with_scenarios(named(model, &calls), options).await;
+    std::fs::write(harness.project.path().join("old.txt"), "old\n").unwrap();
+    let session = harness.session().await;
     let mut input = PromptInput::text("please");
     input.model = Some(ModelRef::new("demo", model));
-    world.sessions.submit(&session.id, input).await.unwrap();
-    world.until_idle(&session, person).await;
-    let (end, tools) = (world.end(&session), world.tools(&session).await);
-    (world, end, tools)
+    harness.sessions.submit(&session.id, input).await.unwrap();
+    harness.until_idle(&session, responder).await;
+    let (end, tools) = (harness.end(&session), harness.tools(&session).await);
+    (harness, end, tools)
 }
 
 #[tokio::test]
 async fn a_patch_changes_several_files_and_shows_what_it_did() {
-    let (world, end, tools) = patched("gpt-5", PATCH, &[], Person::Refuses).await;
+    let (harness, end, tools) = patched("gpt-5", PATCH, &[], Responder::Reject).await;
     assert_eq!(end, EndReason::Completed);
-    let read = |name: &str| std::fs::read_to_string(world.project.path().join(name)).ok();
+    let read = |name: &str| std::fs::read_to_string(harness.project.path().join(name)).ok();
     assert_eq!(read("new.txt").as_deref(), Some("hello\n"));
     assert_eq!(read("README.md").as_deref(), Some("# Fixture\n\nA patched project.\n\nEnd of file.\n"));
     assert_eq!((read("moved.txt").as_deref(), read("old.txt")), (Some("old\n"), None));
@@ -45,17 +45,17 @@ async fn a_patch_changes_several_files_and_shows_what_it_did() {
     let kinds: Vec<&Value> =
         state.metadata["files"].as_array().unwrap().iter().map(|file| &file["type"]).collect();
     assert_eq!(kinds, ["add", "update", "move"]);
-    let edited = world.seen.iter().filter(|event| matches!(event.body, EventBody::FileEdited(_))).count();
+    let edited = harness.seen.iter().filter(|event| matches!(event.body, EventBody::FileEdited(_))).count();
     assert_eq!(edited, 4);
 }
 
 #[tokio::test]
 async fn the_user_is_asked_once_about_all_files() {
     let rules = [Rule::new("edit", "*", Action::Ask)];
-    let (world, end, _) = patched("gpt-5", PATCH, &rules, Person::Refuses).await;
+    let (harness, end, _) = patched("gpt-5", PATCH, &rules, Responder::Reject).await;
     assert_eq!(end, EndReason::Blocked);
-    assert!(!world.project.path().join("new.txt").exists());
-    let asked: Vec<&EventBody> = world
+    assert!(!harness.project.path().join("new.txt").exists());
+    let asked: Vec<&EventBody> = harness
         .seen
         .iter()
         .map(|event| &event.body)
@@ -69,27 +69,27 @@ async fn the_user_is_asked_once_about_all_files() {
 #[tokio::test]
 async fn nothing_changes_if_one_file_may_not() {
     let rules = [Rule::new("edit", "*.md", Action::Deny)];
-    let (world, _, tools) = patched("gpt-5", PATCH, &rules, Person::Agrees).await;
+    let (harness, _, tools) = patched("gpt-5", PATCH, &rules, Responder::AllowOnce).await;
     assert!(output(&tools[0]).starts_with("The user has specified a rule"), "{}", output(&tools[0]));
-    assert!(!world.project.path().join("new.txt").exists());
+    assert!(!harness.project.path().join("new.txt").exists());
 }
 
 #[tokio::test]
 async fn places_outside_are_asked_about() {
     let patch = "*** Begin Patch\n*** Add File: /no/such/place\n+x\n*** End Patch";
-    let (_, end, _) = patched("gpt-5", patch, &[], Person::Refuses).await;
+    let (_, end, _) = patched("gpt-5", patch, &[], Responder::Reject).await;
     assert_eq!(end, EndReason::Blocked);
 }
 
 #[tokio::test]
 async fn other_models_are_not_offered_patches() {
-    let (_, _, tools) = patched("calls", PATCH, &[], Person::Agrees).await;
+    let (_, _, tools) = patched("calls", PATCH, &[], Responder::AllowOnce).await;
     let told = output(&tools[0]);
     assert!(told.contains("unavailable tool 'apply_patch'") && told.contains("edit,"), "{told}");
     let calls: [(&str, Value); 1] = [("edit", json!({ "filePath": "a", "oldString": "", "newString": "x" }))];
-    let mut world = World::with(named("gpt-5", &calls), Options::default()).await;
-    let session = world.turn("gpt-5", Person::Agrees).await;
-    let tools = world.tools(&session).await;
+    let mut harness = Harness::with_scenarios(named("gpt-5", &calls), Options::default()).await;
+    let session = harness.turn("gpt-5", Responder::AllowOnce).await;
+    let tools = harness.tools(&session).await;
     let told = output(&tools[0]);
     assert!(told.contains("unavailable tool 'edit'") && told.contains("apply_patch,"), "{told}");
 }

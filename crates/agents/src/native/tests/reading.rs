@@ -5,24 +5,24 @@ use std::fs;
 use protocol::{EndReason, PartBody, ToolState};
 use serde_json::{Value, json};
 
-use super::harness::{Person, World};
+use super::harness::{Harness, Responder};
 use super::tools::{calling, output};
 use crate::native::{Options, Skill, ToolOptions};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and so on";
 
 /// Makes calls in a project with these files and returns their states.
-async fn made(files: &[(&str, &[u8])], calls: &[(&str, Value)]) -> (World, Vec<ToolState>) {
-    let mut world = World::with(calling(calls), Options::default()).await;
+async fn run_calls(files: &[(&str, &[u8])], calls: &[(&str, Value)]) -> (Harness, Vec<ToolState>) {
+    let mut harness = Harness::with_scenarios(calling(calls), Options::default()).await;
     for (name, content) in files {
-        let path = world.project.path().join(name);
+        let path = harness.project.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
-    let session = world.turn("calls", Person::Refuses).await;
-    assert_eq!(world.end(&session), EndReason::Completed);
-    let tools = world.tools(&session).await;
-    (world, tools)
+    let session = harness.turn("calls", Responder::Reject).await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    let tools = harness.tools(&session).await;
+    (harness, tools)
 }
 
 fn loaded(state: &ToolState) -> Vec<&str> {
@@ -34,7 +34,7 @@ fn loaded(state: &ToolState) -> Vec<&str> {
 async fn a_picture_is_attached() {
     let files: [(&str, &[u8]); 2] = [("a.png", PNG), ("b.bin", b"\x7fELF\0\0\0")];
     let calls = [("read", json!({ "filePath": "a.png" })), ("read", json!({ "filePath": "b.bin" }))];
-    let (_, tools) = made(&files, &calls).await;
+    let (_, tools) = run_calls(&files, &calls).await;
     let ToolState::Completed(state) = &tools[0] else { panic!("{tools:?}") };
     assert_eq!((state.output.as_str(), state.title.as_str()), ("Image read successfully", "a.png"));
     let [attachment] = state.attachments.as_deref().unwrap() else { panic!("{state:?}") };
@@ -57,8 +57,8 @@ async fn instructions_beside_a_file_come_with_it_once() {
         ("read", json!({ "filePath": "src/deep/b.rs" })),
         ("read", json!({ "filePath": "src/a.rs" })),
     ];
-    let (world, tools) = made(&files, &calls).await;
-    let path = world.project.path().canonicalize().unwrap().join("src/AGENTS.md");
+    let (harness, tools) = run_calls(&files, &calls).await;
+    let path = harness.project.path().canonicalize().unwrap().join("src/AGENTS.md");
     assert_eq!(loaded(&tools[0]), Vec::<&str>::new());
     assert_eq!(loaded(&tools[1]), [path.to_str().unwrap()]);
     let reminder =
@@ -70,8 +70,8 @@ async fn instructions_beside_a_file_come_with_it_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_nearly_right_is_put_right() {
-    let (world, tools) = made(&[], &[("read", json!({ "filePath": "readme.txt" }))]).await;
-    let meant = world.project.path().canonicalize().unwrap().join("README.md");
+    let (harness, tools) = run_calls(&[], &[("read", json!({ "filePath": "readme.txt" }))]).await;
+    let meant = harness.project.path().canonicalize().unwrap().join("README.md");
     let expected = format!("Did you mean one of these?\n{}", meant.display());
     assert!(output(&tools[0]).ends_with(&expected), "{}", output(&tools[0]));
 }
@@ -94,9 +94,9 @@ async fn a_skill_is_loaded_and_its_files_can_be_read() {
         ("skill", json!({ "name": "shapes" })),
         ("write", json!({ "filePath": script.to_str().unwrap(), "content": "" })),
     ];
-    let mut world = World::with(calling(&calls), options).await;
-    let session = world.turn("calls", Person::Refuses).await;
-    let tools = world.tools(&session).await;
+    let mut harness = Harness::with_scenarios(calling(&calls), options).await;
+    let session = harness.turn("calls", Responder::Reject).await;
+    let tools = harness.tools(&session).await;
     assert!(output(&tools[0]).contains("Fill them in.") && output(&tools[0]).contains("fill.sh"));
     assert!(output(&tools[1]).contains("1: echo"), "{}", output(&tools[1]));
     assert!(
@@ -105,12 +105,12 @@ async fn a_skill_is_loaded_and_its_files_can_be_read() {
         output(&tools[2])
     );
     // Reading there is allowed, writing is not.
-    assert_eq!(world.end(&session), EndReason::Blocked);
+    assert_eq!(harness.end(&session), EndReason::Blocked);
     assert_eq!(fs::read_to_string(&script).unwrap(), "echo\n");
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_skills_there_is_no_tool_for_them() {
-    let (_, tools) = made(&[], &[("skill", json!({ "name": "forms" }))]).await;
+    let (_, tools) = run_calls(&[], &[("skill", json!({ "name": "forms" }))]).await;
     assert!(output(&tools[0]).contains("unavailable tool 'skill'"), "{}", output(&tools[0]));
 }

@@ -15,7 +15,7 @@ use protocol::prompt::{Delivery, PromptInput};
 use protocol::{EventBody, PartBody, Session, ToolState};
 use serde_json::Value;
 
-use super::harness::{Person, World};
+use super::harness::{Harness, Responder};
 use crate::native::Options;
 use order::{changes, sessions};
 
@@ -191,77 +191,77 @@ fn replay(name: &str) -> Vec<Value> {
     builder.build().unwrap().block_on(async {
         let mut scenarios = Scenarios::built_in().unwrap();
         scenarios.extend(Scenarios::parse(include_str!("replay/scripts.json")).unwrap());
-        let mut world = World::with(scenarios, Options::default()).await;
-        let session = world.session().await;
-        act(name, &mut world, &session).await;
-        world.seen.iter().map(|event| serde_json::to_value(event).unwrap()).collect()
+        let mut harness = Harness::with_scenarios(scenarios, Options::default()).await;
+        let session = harness.session().await;
+        act(name, &mut harness, &session).await;
+        harness.seen.iter().map(|event| serde_json::to_value(event).unwrap()).collect()
     })
 }
 
-async fn act(name: &str, world: &mut World, session: &Session) {
+async fn act(name: &str, harness: &mut Harness, session: &Session) {
     match name {
-        "perm_deny" => prompt(world, session, "permission", Person::Refuses).await,
-        "perm_always" => prompt(world, session, "permission", Person::AlwaysAgrees).await,
-        "question_reject" => prompt(world, session, "question", Person::Refuses).await,
-        "blocking_message" => prompt(world, session, "read_edit", Person::Agrees).await,
+        "perm_deny" => prompt(harness, session, "permission", Responder::Reject).await,
+        "perm_always" => prompt(harness, session, "permission", Responder::AllowAlways).await,
+        "question_reject" => prompt(harness, session, "question", Responder::Reject).await,
+        "blocking_message" => prompt(harness, session, "read_edit", Responder::AllowOnce).await,
         "multi_turn" => {
             for _ in 0..3 {
-                prompt(world, session, "simple", Person::Agrees).await;
+                prompt(harness, session, "simple", Responder::AllowOnce).await;
             }
         }
         "abort" => {
-            abort(world, session, ENDLESS, |body| matches!(body, EventBody::PartDelta(_))).await;
-            world.sessions.abort(&session.id).await.unwrap();
-            prompt(world, session, "simple", Person::Agrees).await;
+            abort(harness, session, ENDLESS, |body| matches!(body, EventBody::PartDelta(_))).await;
+            harness.sessions.abort(&session.id).await.unwrap();
+            prompt(harness, session, "simple", Responder::AllowOnce).await;
         }
         "abort_tool" => {
-            abort(world, session, "long_tool", runs).await;
-            world.sessions.abort(&session.id).await.unwrap();
-            prompt(world, session, "simple", Person::Agrees).await;
+            abort(harness, session, "long_tool", runs).await;
+            harness.sessions.abort(&session.id).await.unwrap();
+            prompt(harness, session, "simple", Responder::AllowOnce).await;
         }
         "abort_permission" => {
-            abort(world, session, "permission", |body| matches!(body, EventBody::PermissionAsked(_))).await;
+            abort(harness, session, "permission", |body| matches!(body, EventBody::PermissionAsked(_))).await;
         }
         "abort_queue" => {
-            world.submit(session, ENDLESS, "one").await;
-            world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
-            queue(world, session, "two").await;
-            world.sessions.abort(&session.id).await.unwrap();
-            world.until_idle(session, Person::Agrees).await;
+            harness.submit(session, ENDLESS, "one").await;
+            harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+            queue(harness, session, "two").await;
+            harness.sessions.abort(&session.id).await.unwrap();
+            harness.until_idle(session, Responder::AllowOnce).await;
         }
         "queue" => {
-            world.submit(session, "slow:150@20", "one").await;
-            world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
-            queue(world, session, "two").await;
-            queue(world, session, "three").await;
-            world.until_idle(session, Person::Agrees).await;
+            harness.submit(session, "slow:150@20", "one").await;
+            harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+            queue(harness, session, "two").await;
+            queue(harness, session, "three").await;
+            harness.until_idle(session, Responder::AllowOnce).await;
         }
         "delete_busy" => {
-            world.submit(session, ENDLESS, "one").await;
-            world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
-            world.sessions.delete(&session.id).await.unwrap();
-            world.until(|body| matches!(body, EventBody::SessionDeleted(_))).await;
+            harness.submit(session, ENDLESS, "one").await;
+            harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+            harness.sessions.delete(&session.id).await.unwrap();
+            harness.until(|body| matches!(body, EventBody::SessionDeleted(_))).await;
         }
-        _ => prompt(world, session, name, Person::Agrees).await,
+        _ => prompt(harness, session, name, Responder::AllowOnce).await,
     }
 }
 
-async fn prompt(world: &mut World, session: &Session, model: &str, person: Person) {
-    world.submit(session, model, "please").await;
-    world.until_idle(session, person).await;
+async fn prompt(harness: &mut Harness, session: &Session, model: &str, responder: Responder) {
+    harness.submit(session, model, "please").await;
+    harness.until_idle(session, responder).await;
 }
 
-async fn queue(world: &World, session: &Session, text: &str) {
+async fn queue(harness: &Harness, session: &Session, text: &str) {
     let model = Some(ModelRef::new("demo", "simple"));
     let input = PromptInput { model, delivery: Some(Delivery::Queue), ..PromptInput::text(text) };
-    world.sessions.submit(&session.id, input).await.unwrap();
+    harness.sessions.submit(&session.id, input).await.unwrap();
 }
 
-async fn abort(world: &mut World, session: &Session, model: &str, moment: impl Fn(&EventBody) -> bool) {
-    world.submit(session, model, "please").await;
-    world.until(moment).await;
-    world.sessions.abort(&session.id).await.unwrap();
-    world.until_idle(session, Person::Agrees).await;
+async fn abort(harness: &mut Harness, session: &Session, model: &str, moment: impl Fn(&EventBody) -> bool) {
+    harness.submit(session, model, "please").await;
+    harness.until(moment).await;
+    harness.sessions.abort(&session.id).await.unwrap();
+    harness.until_idle(session, Responder::AllowOnce).await;
 }
 
 fn runs(body: &EventBody) -> bool {

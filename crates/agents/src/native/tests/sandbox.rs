@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use workspace::process::{self, Exit, Spec, Support};
 
-use super::harness::{Person, World};
+use super::harness::{Harness, Responder};
 use super::tools::{named, output};
 use crate::native::{Options, SandboxOptions, ToolOptions, built_in};
 
@@ -22,14 +22,19 @@ fn sandbox(mode: SandboxMode) -> SandboxOptions {
 }
 
 /// Makes calls with all permissions in a sandbox and returns their states.
-async fn made(sandbox: SandboxOptions, model: &str, calls: &[(&str, Value)]) -> (World, Vec<ToolState>) {
+async fn run_calls(
+    sandbox: SandboxOptions,
+    model: &str,
+    calls: &[(&str, Value)],
+) -> (Harness, Vec<ToolState>) {
     let tools = ToolOptions { sandbox: Some(sandbox), ..ToolOptions::default() };
     let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
-    let mut world = World::with(named(model, calls), Options { agents, tools, ..Options::default() }).await;
-    let session = world.turn(model, Person::Refuses).await;
-    assert_eq!(world.end(&session), EndReason::Completed);
-    let tools = world.tools(&session).await;
-    (world, tools)
+    let mut harness =
+        Harness::with_scenarios(named(model, calls), Options { agents, tools, ..Options::default() }).await;
+    let session = harness.turn(model, Responder::Reject).await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    let tools = harness.tools(&session).await;
+    (harness, tools)
 }
 
 fn bash(command: &str) -> (&'static str, Value) {
@@ -59,8 +64,8 @@ async fn commands_write_in_the_project_and_to_temporary_files_only() {
         bash(&format!("echo mine >{}", precious.display())),
         bash("exit 0"),
     ];
-    let (world, tools) = made(sandbox, "calls", &calls).await;
-    assert_eq!(fs::read_to_string(world.project.path().join("made")).unwrap(), "mine\n");
+    let (harness, tools) = run_calls(sandbox, "calls", &calls).await;
+    assert_eq!(fs::read_to_string(harness.project.path().join("made")).unwrap(), "mine\n");
     assert_eq!(fs::read_to_string(real.join("made")).unwrap(), "mine\n");
     assert_eq!(fs::read_to_string(&precious).unwrap(), "as it was");
     let failed = output(&tools[2]);
@@ -81,9 +86,9 @@ async fn in_a_read_only_sandbox_no_tool_writes() {
         ("calls", vec![bash("echo mine >made"), ("write", write), ("edit", edit)]),
         ("gpt-5", vec![("apply_patch", json!({ "patchText": patch }))]),
     ] {
-        let (world, tools) = made(sandbox(SandboxMode::ReadOnly), model, &calls).await;
-        assert!(!world.project.path().join("made").exists());
-        assert!(fs::read_to_string(world.project.path().join("README.md")).unwrap().contains("Fixture"));
+        let (harness, tools) = run_calls(sandbox(SandboxMode::ReadOnly), model, &calls).await;
+        assert!(!harness.project.path().join("made").exists());
+        assert!(fs::read_to_string(harness.project.path().join("README.md")).unwrap().contains("Fixture"));
         for (state, (name, _)) in tools.iter().zip(&calls).filter(|(_, (name, _))| *name != "bash") {
             let expected =
                 format!("The sandbox does not allow {name}: nothing may be written. Do without it.");
@@ -98,7 +103,7 @@ async fn reading_goes_on_in_a_read_only_sandbox() {
     let calls = [bash("cat README.md"), ("read", json!({ "filePath": "README.md" }))];
     let sandbox = sandbox(SandboxMode::ReadOnly);
     let able = sandbox.support >= Support::Files;
-    let (_, tools) = made(sandbox, "calls", &calls).await;
+    let (_, tools) = run_calls(sandbox, "calls", &calls).await;
     assert!(output(&tools[1]).contains("A small project."));
     if able {
         assert!(output(&tools[0]).contains("A small project."));
@@ -109,7 +114,7 @@ async fn reading_goes_on_in_a_read_only_sandbox() {
 async fn without_a_network_nothing_is_fetched() {
     let sandbox = SandboxOptions { network: false, ..sandbox(SandboxMode::WorkspaceWrite) };
     let calls = [("webfetch", json!({ "url": "http://127.0.0.1:9/", "format": "text" }))];
-    let (_, tools) = made(sandbox, "calls", &calls).await;
+    let (_, tools) = run_calls(sandbox, "calls", &calls).await;
     let expected = "The sandbox does not allow webfetch: the network may not be used. Do without it.";
     assert_eq!(output(&tools[0]), expected);
 }
@@ -117,21 +122,21 @@ async fn without_a_network_nothing_is_fetched() {
 #[tokio::test]
 async fn a_command_is_refused_where_the_kernel_cannot_help() {
     let sandbox = SandboxOptions { support: Support::None, ..sandbox(SandboxMode::WorkspaceWrite) };
-    let (world, tools) = made(sandbox, "calls", &[bash("touch ran")]).await;
+    let (harness, tools) = run_calls(sandbox, "calls", &[bash("touch ran")]).await;
     let ToolState::Error(state) = &tools[0] else { panic!("{tools:?}") };
     assert!(
         state.error.starts_with("refused to start `/bin/bash` outside of its sandbox: "),
         "{}",
         state.error
     );
-    assert!(!world.project.path().join("ran").exists());
+    assert!(!harness.project.path().join("ran").exists());
 }
 
 #[tokio::test]
 async fn a_sandbox_that_is_off_needs_nothing() {
     let sandbox = SandboxOptions { support: Support::None, ..sandbox(SandboxMode::Off) };
-    let (world, _) = made(sandbox, "calls", &[bash("touch ran; exit 1")]).await;
-    assert!(world.project.path().join("ran").exists());
+    let (harness, _) = run_calls(sandbox, "calls", &[bash("touch ran; exit 1")]).await;
+    assert!(harness.project.path().join("ran").exists());
 }
 
 #[tokio::test]
@@ -140,17 +145,18 @@ async fn a_session_whose_directory_became_a_link_stays_confined() {
     let tools = ToolOptions { sandbox: Some(sandbox(SandboxMode::WorkspaceWrite)), ..ToolOptions::default() };
     let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
     let calls = [bash("rm precious")];
-    let mut world =
-        World::with(named("calls", &calls), Options { agents, tools, ..Options::default() }).await;
-    let session = world.session().await;
+    let mut harness =
+        Harness::with_scenarios(named("calls", &calls), Options { agents, tools, ..Options::default() })
+            .await;
+    let session = harness.session().await;
     let directory = PathBuf::from(&session.directory);
     fs::remove_dir_all(&directory).unwrap();
     symlink(precious.parent().unwrap(), &directory).unwrap();
-    world.submit(&session, "calls", "please").await;
-    world.until_idle(&session, Person::Refuses).await;
+    harness.submit(&session, "calls", "please").await;
+    harness.until_idle(&session, Responder::Reject).await;
     fs::remove_file(&directory).unwrap();
     fs::create_dir(&directory).unwrap();
-    let tools = world.tools(&session).await;
+    let tools = harness.tools(&session).await;
     assert!(
         output(&tools[0]).contains("The sandbox does not allow a directory that was replaced by a link."),
         "{tools:?}"
@@ -159,19 +165,20 @@ async fn a_session_whose_directory_became_a_link_stays_confined() {
 }
 
 /// An environment whose project is a git repository with one commit and a restrictive configuration.
-async fn repository(calls: &[(&str, Value)]) -> World {
+async fn repository(calls: &[(&str, Value)]) -> Harness {
     let sandbox = SandboxOptions { temporary: Vec::new(), ..sandbox(SandboxMode::WorkspaceWrite) };
     let tools = ToolOptions { sandbox: Some(sandbox), ..ToolOptions::default() };
     let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
-    let world = World::with(named("calls", calls), Options { agents, tools, ..Options::default() }).await;
-    let project = world.project.path();
+    let harness =
+        Harness::with_scenarios(named("calls", calls), Options { agents, tools, ..Options::default() }).await;
+    let project = harness.project.path();
     fs::write(project.join("baton.json"), STRICT).unwrap();
     for arguments in ["init -q", "config user.name Test", "config user.email test@example.com"] {
         let spec = Spec::new("git", project, Duration::from_mins(1)).args(arguments.split(' '));
         let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
         assert_eq!(done.exit, Exit::Code(0), "{}", done.output.text());
     }
-    world
+    harness
 }
 
 const STRICT: &str = r#"{ "sandbox": "workspace-write" }"#;
@@ -202,14 +209,14 @@ async fn a_command_does_not_change_the_rules() {
         ("mv .git aside && ln -s /etc .git", ".git, .git/config, .git/hooks, ".to_owned()),
     ];
     let calls: Vec<_> = cases.iter().map(|(line, _)| bash(line)).collect();
-    let mut world = repository(&calls).await;
-    let config = fs::read_to_string(world.project.path().join(".git/config")).unwrap();
-    let session = world.turn("calls", Person::Refuses).await;
-    let tools = world.tools(&session).await;
+    let mut harness = repository(&calls).await;
+    let config = fs::read_to_string(harness.project.path().join(".git/config")).unwrap();
+    let session = harness.turn("calls", Responder::Reject).await;
+    let tools = harness.tools(&session).await;
     for ((line, expected), state) in cases.iter().zip(&tools) {
         assert!(output(state).contains(expected), "{line}: {}", output(state));
     }
-    let project = world.project.path();
+    let project = harness.project.path();
     assert_eq!(fs::read_to_string(project.join("baton.json")).unwrap(), STRICT);
     assert_eq!(fs::read_to_string(project.join(".git/config")).unwrap(), config);
     for new in [".opencode", "opencode.jsonc", ".git/hooks/pre-commit"] {
@@ -224,9 +231,9 @@ async fn commits_work_in_a_sandbox() {
     }
     let calls =
         [bash("git add -A && git commit -q -m first && git checkout -q -b topic && git log --oneline")];
-    let mut world = repository(&calls).await;
-    let session = world.turn("calls", Person::Refuses).await;
-    let tools = world.tools(&session).await;
+    let mut harness = repository(&calls).await;
+    let session = harness.turn("calls", Responder::Reject).await;
+    let tools = harness.tools(&session).await;
     assert!(output(&tools[0]).contains(" first"), "{}", output(&tools[0]));
     assert!(!output(&tools[0]).contains("read-only in the sandbox"), "{}", output(&tools[0]));
 }

@@ -2,12 +2,12 @@
 
 use protocol::EndReason;
 
-use super::harness::{Person, World};
+use super::harness::{Harness, Responder};
 
-async fn story(scenario: &str, person: Person) -> String {
-    let mut world = World::new().await;
-    let session = world.turn(scenario, person).await;
-    world.story(&session.id)
+async fn story(scenario: &str, responder: Responder) -> String {
+    let mut harness = Harness::new().await;
+    let session = harness.turn(scenario, responder).await;
+    harness.story(&session.id)
 }
 
 /// Scenarios that start no process, so that the clock can be paused.
@@ -47,20 +47,20 @@ async fn every_scenario_tells_its_story() {
         "context_overflow_forever",
         "structured",
     ] {
-        insta::assert_snapshot!(format!("story_{scenario}"), story(scenario, Person::Agrees).await);
+        insta::assert_snapshot!(format!("story_{scenario}"), story(scenario, Responder::AllowOnce).await);
     }
 }
 
 #[tokio::test]
 async fn scenarios_with_commands_tell_theirs() {
     for scenario in ["permission", "subagent_permission"] {
-        insta::assert_snapshot!(format!("story_{scenario}"), story(scenario, Person::Agrees).await);
+        insta::assert_snapshot!(format!("story_{scenario}"), story(scenario, Responder::AllowOnce).await);
     }
 }
 
 #[tokio::test]
 async fn tools_of_one_step_are_all_done_before_it_ends() {
-    let story = story("parallel_tools", Person::Agrees).await;
+    let story = story("parallel_tools", Responder::AllowOnce).await;
     let at = |word: &str| story.lines().position(|line| line.starts_with(word)).unwrap();
     assert!(
         at("read:completed") < at("bash:running") && at("list:completed") < at("bash:running"),
@@ -71,28 +71,28 @@ async fn tools_of_one_step_are_all_done_before_it_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_stream_arrives_whole() {
-    let mut world = World::new().await;
-    let session = world.turn("long_stream", Person::Agrees).await;
-    let messages = world.messages(&session).await;
+    let mut harness = Harness::new().await;
+    let session = harness.turn("long_stream", Responder::AllowOnce).await;
+    let messages = harness.messages(&session).await;
     let text = messages[1].parts.iter().find_map(|part| part.text()).unwrap();
     assert_eq!(text, "word ".repeat(2000));
-    assert_eq!(world.end(&session), EndReason::Completed);
+    assert_eq!(harness.end(&session), EndReason::Completed);
 }
 
 #[tokio::test]
 async fn a_newcomers_first_prompts_all_end_well() {
-    let mut world = World::new().await;
+    let mut harness = Harness::new().await;
     for prompt in
         ["hello", "help", "read README.md", "run echo hi > note", "ask me", "think", "plan", "subagent"]
     {
-        world.seen.clear();
-        let session = world.session().await;
-        world.submit(&session, "baton@0", prompt).await;
-        world.until_idle(&session, Person::Agrees).await;
-        let story = world.story(&session.id);
-        assert_eq!(world.end(&session), EndReason::Completed, "{prompt}: {story}");
+        harness.seen.clear();
+        let session = harness.session().await;
+        harness.submit(&session, "baton@0", prompt).await;
+        harness.until_idle(&session, Responder::AllowOnce).await;
+        let story = harness.story(&session.id);
+        assert_eq!(harness.end(&session), EndReason::Completed, "{prompt}: {story}");
         assert!(!story.contains(":error"), "{prompt}: {story}");
         assert!(story.contains("text+end"), "{prompt}: {story}");
     }
-    assert_eq!(std::fs::read_to_string(world.project.path().join("note")).unwrap(), "hi\n");
+    assert_eq!(std::fs::read_to_string(harness.project.path().join("note")).unwrap(), "hi\n");
 }

@@ -4,24 +4,27 @@ use protocol::request::{Action, Rule};
 use protocol::{EndReason, ToolState};
 use serde_json::json;
 
-use super::harness::{Person, World};
+use super::harness::{Harness, Responder};
 use super::tools::{calling, output};
 use crate::native::{Options, built_in};
 
 /// Makes calls in a project with a few files and returns their states.
-async fn searched(calls: &[(&str, serde_json::Value)], rules: &[Rule]) -> (World, EndReason, Vec<ToolState>) {
+async fn searched(
+    calls: &[(&str, serde_json::Value)],
+    rules: &[Rule],
+) -> (Harness, EndReason, Vec<ToolState>) {
     let options = Options { agents: built_in(rules), ..Options::default() };
-    let mut world = World::with(calling(calls), options).await;
-    let top = world.project.path();
+    let mut harness = Harness::with_scenarios(calling(calls), options).await;
+    let top = harness.project.path();
     std::fs::create_dir(top.join("src")).unwrap();
     std::fs::write(top.join("src/main.rs"), "fn main() {\n    needle();\n}\n").unwrap();
     std::fs::write(top.join(".env"), "KEY=needle\n").unwrap();
     std::fs::write(top.join(".gitignore"), "target\n").unwrap();
     std::fs::create_dir(top.join("target")).unwrap();
     std::fs::write(top.join("target/built.rs"), "needle\n").unwrap();
-    let session = world.turn("calls", Person::Refuses).await;
-    let (end, tools) = (world.end(&session), world.tools(&session).await);
-    (world, end, tools)
+    let session = harness.turn("calls", Responder::Reject).await;
+    let (end, tools) = (harness.end(&session), harness.tools(&session).await);
+    (harness, end, tools)
 }
 
 #[tokio::test]
@@ -33,9 +36,9 @@ async fn files_and_lines_are_found_and_shown_as_clients_know_them() {
         ("grep", json!({ "pattern": "nothing like this", "include": "*.rs" })),
         ("grep", json!({ "pattern": "(" })),
     ];
-    let (world, end, tools) = searched(&calls, &[]).await;
+    let (harness, end, tools) = searched(&calls, &[]).await;
     assert_eq!(end, EndReason::Completed);
-    let top = world.project.path().canonicalize().unwrap();
+    let top = harness.project.path().canonicalize().unwrap();
     let main = top.join("src/main.rs");
     let main = main.display();
     assert_eq!(output(&tools[0]), main.to_string());
@@ -68,19 +71,21 @@ async fn files_that_may_not_be_read_are_not_searched() {
 async fn searches_ask_like_every_other_tool() {
     for name in ["glob", "grep"] {
         let call = [(name, json!({ "pattern": "x" }))];
-        let (world, end, _) = searched(&call, &[Rule::new(name, "*", Action::Ask)]).await;
+        let (harness, end, _) = searched(&call, &[Rule::new(name, "*", Action::Ask)]).await;
         assert_eq!(end, EndReason::Blocked, "{name}");
         let asked = format!("permission.asked({name} [\"x\"])");
-        assert!(world.story(&session_of(&world)).contains(&asked), "{name}");
+        assert!(harness.story(&session_of(&harness)).contains(&asked), "{name}");
         let outside = [(name, json!({ "pattern": "x", "path": "/etc" }))];
-        let (world, end, _) = searched(&outside, &[]).await;
+        let (harness, end, _) = searched(&outside, &[]).await;
         assert_eq!(end, EndReason::Blocked, "{name}");
         assert!(
-            world.story(&session_of(&world)).contains("permission.asked(external_directory [\"/etc/*\"])")
+            harness
+                .story(&session_of(&harness))
+                .contains("permission.asked(external_directory [\"/etc/*\"])")
         );
     }
 }
 
-fn session_of(world: &World) -> protocol::SessionId {
-    world.seen.iter().find_map(|event| event.body.session_id()).unwrap().clone()
+fn session_of(harness: &Harness) -> protocol::SessionId {
+    harness.seen.iter().find_map(|event| event.body.session_id()).unwrap().clone()
 }

@@ -15,66 +15,67 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use workspace::process::{self, Exit, Spec};
 
-use super::harness::{Person, World};
-use super::puppet::{Puppet, Reply};
+use super::harness::{Harness, Responder};
+use super::scripted_model::{Reply, ScriptedModel};
 use crate::Snapshots;
 use crate::native::mcp::Servers;
 use crate::native::{Options, built_in};
 
-/// An environment whose project is a repository.
+/// A harness whose project is a repository.
 pub(super) struct Repository {
-    pub(super) world: World,
+    pub(super) harness: Harness,
     data: TempDir,
 }
 
 impl Repository {
     async fn new(steps: impl IntoIterator<Item = Reply>) -> Self {
-        Self::made_of(steps, Servers::default(), Limits::default()).await
+        Self::with_all(steps, Servers::default(), Limits::default()).await
     }
 
-    async fn bounded(steps: impl IntoIterator<Item = Reply>, limits: Limits) -> Self {
-        Self::made_of(steps, Servers::default(), limits).await
+    async fn with_limits(steps: impl IntoIterator<Item = Reply>, limits: Limits) -> Self {
+        Self::with_all(steps, Servers::default(), limits).await
     }
 
     /// Creates a repository with MCP servers.
-    pub(super) async fn with(steps: impl IntoIterator<Item = Reply>, mcp: Servers) -> Self {
-        Self::made_of(steps, mcp, Limits::default()).await
+    pub(super) async fn with_servers(steps: impl IntoIterator<Item = Reply>, mcp: Servers) -> Self {
+        Self::with_all(steps, mcp, Limits::default()).await
     }
 
-    async fn made_of(steps: impl IntoIterator<Item = Reply>, mcp: Servers, limits: Limits) -> Self {
+    async fn with_all(steps: impl IntoIterator<Item = Reply>, mcp: Servers, limits: Limits) -> Self {
         let data = TempDir::new().unwrap();
         let snapshots = Some(Arc::new(Snapshots::new(data.path().join("snapshot"))));
         let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
         let options = Options { agents, snapshots, mcp, ..Options::default() };
-        let world = World::made_of(Arc::new(Puppet::new(steps)), options, Vec::new(), limits).await;
-        git(world.project.path(), "init -q").await;
-        git(world.project.path(), "add .").await;
-        git(world.project.path(), "-c user.name=Test -c user.email=test@example.com commit -q -m first")
+        let harness =
+            Harness::with_all(Arc::new(ScriptedModel::new(steps)), options, Vec::new(), limits).await;
+        git(harness.project.path(), "init -q").await;
+        git(harness.project.path(), "add .").await;
+        git(harness.project.path(), "-c user.name=Test -c user.email=test@example.com commit -q -m first")
             .await;
-        Self { world, data }
+        Self { harness, data }
     }
 
     fn read(&self, name: &str) -> Option<String> {
-        std::fs::read_to_string(self.world.project.path().join(name)).ok()
+        std::fs::read_to_string(self.harness.project.path().join(name)).ok()
     }
 
     /// Returns the files of a session's patches, by step.
     pub(super) async fn patches(&self, session: &Session) -> Vec<Vec<String>> {
-        let top = self.world.project.path().canonicalize().unwrap();
+        let top = self.harness.project.path().canonicalize().unwrap();
         let short =
             |file: &String| Path::new(file).strip_prefix(&top).unwrap().to_string_lossy().into_owned();
-        let found = patches(&self.world, session).await;
+        let found = patches(&self.harness, session).await;
         found.iter().map(|patch| patch.files.iter().map(short).collect()).collect()
     }
 
     async fn ask(&self, session: &Session, text: &str) {
         let input = PromptInput { model: Some(ModelRef::new("demo", "any")), ..PromptInput::text(text) };
-        self.world.sessions.submit(&session.id, input).await.unwrap();
+        self.harness.sessions.submit(&session.id, input).await.unwrap();
     }
 
     pub(super) async fn turn(&mut self, session: &Session, text: &str) {
         self.ask(session, text).await;
-        self.world.until_idle(session, Person::Agrees).await;
+        self.harness.until_idle(session, Responder::AllowOnce).await;
     }
 }
 
@@ -84,8 +85,8 @@ async fn git(directory: &Path, command: &str) {
     assert_eq!(done.exit, Exit::Code(0), "{}", done.output.text());
 }
 
-async fn patches(world: &World, session: &Session) -> Vec<PatchPart> {
-    let parts = world.messages(session).await.into_iter().flat_map(|message| message.parts);
+async fn patches(harness: &Harness, session: &Session) -> Vec<PatchPart> {
+    let parts = harness.messages(session).await.into_iter().flat_map(|message| message.parts);
     parts.filter_map(|part| if let PartBody::Patch(patch) = part.body { Some(patch) } else { None }).collect()
 }
 
@@ -119,11 +120,11 @@ async fn a_turn_reports_its_changes_and_can_be_reverted() {
         Reply::text("done"),
     ];
     let mut repository = Repository::new(steps).await;
-    let session = repository.world.session().await;
+    let session = repository.harness.session().await;
     repository.turn(&session, "please").await;
     assert_eq!(repository.patches(&session).await, [["README.md"], ["new.txt"]]);
 
-    let messages = repository.world.messages(&session).await;
+    let messages = repository.harness.messages(&session).await;
     let Message::User(prompt) = &messages[0].info else { panic!("{messages:?}") };
     let diffs = &prompt.summary.as_ref().unwrap().diffs;
     let names: Vec<_> = diffs.iter().map(|diff| (diff.file.as_deref(), diff.status.as_deref())).collect();
@@ -132,7 +133,7 @@ async fn a_turn_reports_its_changes_and_can_be_reverted() {
         diffs[0].patch.as_deref().unwrap().contains("-A small project.\n+A tiny project.\n"),
         "{diffs:?}"
     );
-    let stored = repository.world.sessions.get(&session.id).await.unwrap();
+    let stored = repository.harness.sessions.get(&session.id).await.unwrap();
     let summary = stored.summary.unwrap();
     assert_eq!((summary.additions, summary.deletions, summary.files), (2, 1, 2));
     for message in &messages[1..] {
@@ -144,7 +145,7 @@ async fn a_turn_reports_its_changes_and_can_be_reverted() {
         assert!(message.parts.iter().all(|part| marked(&part.body)), "{message:?}");
     }
 
-    let sessions = repository.world.sessions.clone();
+    let sessions = repository.harness.sessions.clone();
     let first = messages[0].info.id().clone();
     let reverted = sessions.revert(&session.id, first, None).await.unwrap().revert.unwrap();
     assert_eq!(repository.read("new.txt"), None);
@@ -166,14 +167,14 @@ async fn two_sessions_in_one_worktree_do_not_claim_each_others_changes() {
         Reply::text("only talk"),
     ];
     let mut repository = Repository::new(steps).await;
-    let (slow, quick) = (repository.world.session().await, repository.world.session().await);
+    let (slow, quick) = (repository.harness.session().await, repository.harness.session().await);
     repository.ask(&slow, "run it").await;
-    repository.world.until(is_up).await;
+    repository.harness.until(is_up).await;
     repository.turn(&quick, "write it").await;
     // A user changes a file, too, while no command of the second session runs.
-    std::fs::write(repository.world.project.path().join("README.md"), "A person was here.\n").unwrap();
-    std::fs::write(repository.world.project.path().join(".git/go"), "").unwrap();
-    repository.world.until_idle(&slow, Person::Agrees).await;
+    std::fs::write(repository.harness.project.path().join("README.md"), "A user was here.\n").unwrap();
+    std::fs::write(repository.harness.project.path().join(".git/go"), "").unwrap();
+    repository.harness.until_idle(&slow, Responder::AllowOnce).await;
     assert_eq!(repository.patches(&quick).await, [["quick.txt"], ["third.txt"]]);
     assert_eq!(
         repository.patches(&slow).await,
@@ -181,12 +182,12 @@ async fn two_sessions_in_one_worktree_do_not_claim_each_others_changes() {
         "a change that no session claims while a command runs counts as the command's"
     );
 
-    let talk = repository.world.session().await;
+    let talk = repository.harness.session().await;
     repository.turn(&talk, "say something").await;
     assert!(repository.patches(&talk).await.is_empty());
 
-    let prompt = repository.world.messages(&quick).await[0].info.id().clone();
-    repository.world.sessions.revert(&quick.id, prompt, None).await.unwrap();
+    let prompt = repository.harness.messages(&quick).await[0].info.id().clone();
+    repository.harness.sessions.revert(&quick.id, prompt, None).await.unwrap();
     assert_eq!((repository.read("quick.txt"), repository.read("third.txt")), (None, None));
     assert_eq!(repository.read("slow.txt").as_deref(), Some("own\n"), "what the other one did stays");
 }
@@ -197,16 +198,16 @@ async fn changes_of_an_aborted_step_can_be_reverted() {
     let steps = [write("1", "a.txt", "a").and_call("2", "bash", command)];
     // Long enough for the snapshot after the abort, however busy the machine is.
     let limits = Limits { runner_grace: Duration::from_mins(10), ..Limits::default() };
-    let mut repository = Repository::bounded(steps, limits).await;
-    let session = repository.world.session().await;
+    let mut repository = Repository::with_limits(steps, limits).await;
+    let session = repository.harness.session().await;
     repository.ask(&session, "please").await;
-    repository.world.until(is_up).await;
-    repository.world.sessions.abort(&session.id).await.unwrap();
+    repository.harness.until(is_up).await;
+    repository.harness.sessions.abort(&session.id).await.unwrap();
     assert_eq!(repository.patches(&session).await, [["a.txt", "new.txt"]]);
-    let stored = repository.world.sessions.get(&session.id).await.unwrap();
+    let stored = repository.harness.sessions.get(&session.id).await.unwrap();
     assert_eq!(stored.summary.unwrap().files, 2);
-    let prompt = repository.world.messages(&session).await[0].info.id().clone();
-    repository.world.sessions.revert(&session.id, prompt, None).await.unwrap();
+    let prompt = repository.harness.messages(&session).await[0].info.id().clone();
+    repository.harness.sessions.revert(&session.id, prompt, None).await.unwrap();
     assert_eq!((repository.read("a.txt"), repository.read("new.txt")), (None, None));
 }
 
@@ -223,11 +224,11 @@ async fn a_subagents_change_is_also_its_parents() {
         Reply::text("so am I"),
     ];
     let mut repository = Repository::new(steps).await;
-    let session = repository.world.session().await;
+    let session = repository.harness.session().await;
     repository.turn(&session, "delegate").await;
     assert_eq!(repository.patches(&session).await, [["child.txt"]]);
-    let prompt = repository.world.messages(&session).await[0].info.id().clone();
-    repository.world.sessions.revert(&session.id, prompt, None).await.unwrap();
+    let prompt = repository.harness.messages(&session).await[0].info.id().clone();
+    repository.harness.sessions.revert(&session.id, prompt, None).await.unwrap();
     assert_eq!(repository.read("child.txt"), None);
 }
 
@@ -235,14 +236,14 @@ async fn a_subagents_change_is_also_its_parents() {
 async fn without_a_repository_a_turn_goes_on_without_snapshots() {
     let data = TempDir::new().unwrap();
     let snapshots = Some(Arc::new(Snapshots::new(data.path().join("snapshot"))));
-    let puppet = Puppet::new([write("1", "a.txt", "a"), Reply::text("done")]);
-    let mut world = World::around(Arc::new(puppet), Options { snapshots, ..Options::default() }).await;
-    let session = world.turn("any", Person::Agrees).await;
-    assert!(patches(&world, &session).await.is_empty());
-    assert!(world.project.path().join("a.txt").exists());
+    let model = ScriptedModel::new([write("1", "a.txt", "a"), Reply::text("done")]);
+    let mut harness = Harness::with_model(Arc::new(model), Options { snapshots, ..Options::default() }).await;
+    let session = harness.turn("any", Responder::AllowOnce).await;
+    assert!(patches(&harness, &session).await.is_empty());
+    assert!(harness.project.path().join("a.txt").exists());
     assert!(!data.path().join("snapshot").exists(), "nothing is made where nothing is kept");
-    let prompt = world.messages(&session).await[0].info.id().clone();
-    let reverted = world.sessions.revert(&session.id, prompt, None).await.unwrap();
+    let prompt = harness.messages(&session).await[0].info.id().clone();
+    let reverted = harness.sessions.revert(&session.id, prompt, None).await.unwrap();
     assert_eq!(reverted.revert.unwrap().snapshot, None);
 }
 
@@ -250,7 +251,7 @@ async fn without_a_repository_a_turn_goes_on_without_snapshots() {
 async fn a_broken_shadow_is_no_reason_to_stop() {
     let mut repository = Repository::new([write("1", "a.txt", "a"), Reply::text("done")]).await;
     std::fs::write(repository.data.path().join("snapshot"), "in the way").unwrap();
-    let session = repository.world.session().await;
+    let session = repository.harness.session().await;
     repository.turn(&session, "please").await;
     assert_eq!(repository.read("a.txt").as_deref(), Some("a"));
     assert!(repository.patches(&session).await.is_empty());

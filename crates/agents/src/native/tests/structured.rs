@@ -8,8 +8,8 @@ use protocol::prompt::PromptInput;
 use protocol::{AssistantMessage, EndReason, Message, Rest, ToolState};
 use serde_json::{Value, json};
 
-use super::harness::{Person, World};
-use super::puppet::{Puppet, Reply};
+use super::harness::{Harness, Responder};
+use super::scripted_model::{Reply, ScriptedModel};
 use crate::native::Options;
 
 fn prompt(retries: Option<u32>) -> PromptInput {
@@ -28,30 +28,30 @@ fn give(id: &str, value: Value) -> Reply {
     Reply::call(id, "StructuredOutput", value)
 }
 
-async fn turn(puppet: &Puppet, input: PromptInput) -> (World, EndReason, AssistantMessage, String) {
-    let mut world = World::around(Arc::new(puppet.clone()), Options::default()).await;
-    let session = world.session().await;
-    world.sessions.submit(&session.id, input).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
-    let last = world.messages(&session).await.pop().unwrap();
+async fn turn(model: &ScriptedModel, input: PromptInput) -> (Harness, EndReason, AssistantMessage, String) {
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
+    let session = harness.session().await;
+    harness.sessions.submit(&session.id, input).await.unwrap();
+    harness.until_idle(&session, Responder::AllowOnce).await;
+    let last = harness.messages(&session).await.pop().unwrap();
     let Message::Assistant(last) = last.info else { panic!("{last:?}") };
-    let (end, story) = (world.end(&session), world.story(&session.id));
-    (world, end, *last, story)
+    let (end, story) = (harness.end(&session), harness.story(&session.id));
+    (harness, end, *last, story)
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_first_answer_that_fits_ends_the_turn() {
-    let puppet = Puppet::new([
+    let model = ScriptedModel::new([
         Reply::call("c1", "list", json!({})),
         give("c2", json!({ "answer": "many" })),
         give("c3", json!({ "answer": 42 })).and_call("c4", "StructuredOutput", json!({ "answer": 43 })),
         Reply::text("never said"),
     ]);
-    let (_, end, last, story) = turn(&puppet, prompt(None)).await;
+    let (_, end, last, story) = turn(&model, prompt(None)).await;
     assert_eq!(end, EndReason::Completed);
     assert_eq!(last.structured, Some(json!({ "answer": 42 })));
     insta::assert_snapshot!(story);
-    let asked = &puppet.asked(Purpose::Turn)[0];
+    let asked = &model.requests(Purpose::Turn)[0];
     assert_eq!(asked.choice, Choice::Required);
     let tool = asked.tools.iter().find(|tool| tool.name == "StructuredOutput").unwrap();
     assert!(tool.schema.get("$schema").is_none());
@@ -61,7 +61,7 @@ async fn the_first_answer_that_fits_ends_the_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_in_words_is_an_error() {
-    let (_, end, last, _) = turn(&Puppet::new([Reply::text("42")]), prompt(None)).await;
+    let (_, end, last, _) = turn(&ScriptedModel::new([Reply::text("42")]), prompt(None)).await;
     assert_eq!(end, EndReason::Error);
     let error = serde_json::to_value(last.error.unwrap()).unwrap();
     assert_eq!((&error["name"], &error["data"]["retries"]), (&json!("StructuredOutputError"), &json!(0)));
@@ -70,21 +70,21 @@ async fn an_answer_in_words_is_an_error() {
 #[tokio::test(start_paused = true)]
 async fn answers_that_never_fit_are_ended() {
     for (retries, answers) in [(None, 3), (Some(0), 1)] {
-        let puppet = Puppet::new((0..9).map(|at| give(&format!("c{at}"), json!({}))));
-        let (world, end, last, _) = turn(&puppet, prompt(retries)).await;
-        assert_eq!((end, puppet.heard().len()), (EndReason::Error, answers));
+        let model = ScriptedModel::new((0..9).map(|at| give(&format!("c{at}"), json!({}))));
+        let (harness, end, last, _) = turn(&model, prompt(retries)).await;
+        assert_eq!((end, model.conversations().len()), (EndReason::Error, answers));
         assert!(last.error.unwrap().message().contains("did not fit"));
-        drop(world);
+        drop(harness);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_schema_there_is_no_such_tool() {
-    let puppet = Puppet::new([give("c", json!({ "answer": 1 })), Reply::text("ok")]);
-    let mut world = World::around(Arc::new(puppet.clone()), Options::default()).await;
-    let session = world.turn("any", Person::Agrees).await;
-    assert_eq!(puppet.asked(Purpose::Turn)[0].choice, Choice::Free);
-    let tools = world.tools(&session).await;
+    let model = ScriptedModel::new([give("c", json!({ "answer": 1 })), Reply::text("ok")]);
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
+    let session = harness.turn("any", Responder::AllowOnce).await;
+    assert_eq!(model.requests(Purpose::Turn)[0].choice, Choice::Free);
+    let tools = harness.tools(&session).await;
     assert!(
         matches!(&tools[0], ToolState::Completed(it) if it.output.contains("unavailable tool")),
         "{tools:?}"

@@ -13,8 +13,8 @@ use protocol::request::{Action, Rule};
 use protocol::{EndReason, EventBody, Extra, Message, Session, ToolState};
 use serde_json::json;
 
-use super::harness::{Person, World};
-use super::puppet::{Puppet, Reply};
+use super::harness::{Harness, Responder};
+use super::scripted_model::{Reply, ScriptedModel};
 use crate::native::{Instruction, Instructions, Options, built_in};
 
 fn allowing() -> Options {
@@ -29,11 +29,12 @@ fn input(text: &str) -> PromptInput {
 async fn the_last_step_an_agent_may_take_has_no_tools() {
     let mut options = allowing();
     options.agents[0].steps = Some(2);
-    let puppet = Puppet::new([Reply::call("c1", "list", json!({})), Reply::text("That is how far I got.")]);
-    let mut world = World::around(Arc::new(puppet.clone()), options).await;
-    let session = world.turn("any", Person::Agrees).await;
-    assert_eq!(world.end(&session), EndReason::Completed);
-    let asked = puppet.asked(Purpose::Turn);
+    let model =
+        ScriptedModel::new([Reply::call("c1", "list", json!({})), Reply::text("That is how far I got.")]);
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
+    let session = harness.turn("any", Responder::AllowOnce).await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    let asked = model.requests(Purpose::Turn);
     assert!(!asked[0].tools.is_empty() && !asked[0].system.contains("the last step"));
     assert!(asked[1].tools.is_empty() && asked[1].system.contains("the last step"));
 }
@@ -42,16 +43,17 @@ async fn the_last_step_an_agent_may_take_has_no_tools() {
 async fn an_agent_that_wants_more_steps_than_it_may_take_is_stopped() {
     let mut options = allowing();
     options.agents[0].steps = Some(3);
-    let puppet = Puppet::new((0..9).map(|at| Reply::call(&format!("c{at}"), "list", json!({ "at": at }))));
-    let mut world = World::around(Arc::new(puppet.clone()), options).await;
-    let session = world.turn("any", Person::Agrees).await;
-    assert_eq!((world.end(&session), puppet.heard().len()), (EndReason::Budget, 3));
-    let tools = world.tools(&session).await;
+    let model =
+        ScriptedModel::new((0..9).map(|at| Reply::call(&format!("c{at}"), "list", json!({ "at": at }))));
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
+    let session = harness.turn("any", Responder::AllowOnce).await;
+    assert_eq!((harness.end(&session), model.conversations().len()), (EndReason::Budget, 3));
+    let tools = harness.tools(&session).await;
     assert!(
         matches!(&tools[2], ToolState::Error(it) if it.error.contains("no tools in the last step")),
         "{tools:?}"
     );
-    let last = world.messages(&session).await.pop().unwrap();
+    let last = harness.messages(&session).await.pop().unwrap();
     let Message::Assistant(last) = last.info else { panic!("{last:?}") };
     insta::assert_snapshot!(last.error.unwrap().message(), @"The turn has taken 3 steps, the limit of its agent.");
 }
@@ -59,67 +61,69 @@ async fn an_agent_that_wants_more_steps_than_it_may_take_is_stopped() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_need_not_end_the_turn() {
     let options = Options { continue_on_deny: true, ..Options::default() };
-    let puppet =
-        Puppet::new([Reply::call("c1", "bash", json!({ "command": "rm x" })), Reply::text("As you wish.")]);
-    let mut world = World::around(Arc::new(puppet.clone()), options).await;
-    let session = world.turn("any", Person::Refuses).await;
-    assert_eq!((world.end(&session), puppet.heard().len()), (EndReason::Completed, 2));
+    let model = ScriptedModel::new([
+        Reply::call("c1", "bash", json!({ "command": "rm x" })),
+        Reply::text("As you wish."),
+    ]);
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
+    let session = harness.turn("any", Responder::Reject).await;
+    assert_eq!((harness.end(&session), model.conversations().len()), (EndReason::Completed, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_prompt_that_joins_is_answered_next_by_its_agent() {
-    let puppet = Puppet::new([
+    let model = ScriptedModel::new([
         Reply::call("c1", "list", json!({})).after(Duration::from_secs(9)),
         Reply::text("Both."),
     ]);
-    let mut world = World::around(Arc::new(puppet.clone()), allowing()).await;
-    let session = world.session().await;
-    world.sessions.submit(&session.id, input("one")).await.unwrap();
+    let mut harness = Harness::with_model(Arc::new(model.clone()), allowing()).await;
+    let session = harness.session().await;
+    harness.sessions.submit(&session.id, input("one")).await.unwrap();
     let two = PromptInput {
         agent: Some("plan".into()),
         model: Some(ModelRef::new("demo", "other")),
         system: Some("Rhyme.".into()),
         ..input("two")
     };
-    let two = world.sessions.submit(&session.id, two).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
-    let last = world.messages(&session).await.pop().unwrap();
+    let two = harness.sessions.submit(&session.id, two).await.unwrap();
+    harness.until_idle(&session, Responder::AllowOnce).await;
+    let last = harness.messages(&session).await.pop().unwrap();
     let Message::Assistant(last) = last.info else { panic!("{last:?}") };
     assert_eq!(last.parent_id, *two.message.info.id());
     assert_eq!((last.agent.as_str(), last.model_id.as_str()), ("plan", "other"));
-    let asked = &puppet.asked(Purpose::Turn)[1];
+    let asked = &model.requests(Purpose::Turn)[1];
     assert_eq!(asked.model.model, "other");
     assert!(asked.system.contains("Rhyme."));
-    insta::assert_snapshot!(puppet.heard()[1], @r"
-    person: one
+    insta::assert_snapshot!(model.conversations()[1], @r"
+    user: one
     model: list#c1
     tools: #c1
-    person: two | <system-reminder>
+    user: two | <system-reminder>
     You are planning. Look, think and ask as m
     ");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_fails_for_an_agent_whose_rules_are_unknown() {
-    let puppet = Puppet::new([
+    let model = ScriptedModel::new([
         Reply::call("c1", "list", json!({})).after(Duration::from_secs(9)),
         Reply::call("c2", "write", json!({ "filePath": "never", "content": "" })),
     ]);
-    let mut world = World::around(Arc::new(puppet.clone()), allowing()).await;
-    let session = world.session().await;
-    world.sessions.submit(&session.id, input("one")).await.unwrap();
+    let mut harness = Harness::with_model(Arc::new(model.clone()), allowing()).await;
+    let session = harness.session().await;
+    harness.sessions.submit(&session.id, input("one")).await.unwrap();
     // An agent that was configured while the turn was running.
     let careful = |text: &str| PromptInput { agent: Some("careful".into()), ..input(text) };
     let mut attached = careful("three");
     let file = json!({ "type": "file", "mime": "text/plain", "url": "file:README.md" });
     attached.parts.push(serde_json::from_value(file).unwrap());
-    let refused = world.sessions.submit(&session.id, attached).await.unwrap_err().to_string();
+    let refused = harness.sessions.submit(&session.id, attached).await.unwrap_err().to_string();
     assert!(refused.contains("there is no agent \"careful\" here"), "{refused}");
-    world.sessions.submit(&session.id, careful("two")).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
-    assert_eq!((world.end(&session), puppet.heard().len()), (EndReason::Error, 1));
-    assert!(!world.project.path().join("never").exists());
-    let said = world.seen.iter().find_map(|event| match &event.body {
+    harness.sessions.submit(&session.id, careful("two")).await.unwrap();
+    harness.until_idle(&session, Responder::AllowOnce).await;
+    assert_eq!((harness.end(&session), model.conversations().len()), (EndReason::Error, 1));
+    assert!(!harness.project.path().join("never").exists());
+    let said = harness.seen.iter().find_map(|event| match &event.body {
         EventBody::SessionError(it) => it.error.as_ref().map(|error| error.message().to_owned()),
         _ => None,
     });
@@ -128,50 +132,50 @@ async fn a_turn_fails_for_an_agent_whose_rules_are_unknown() {
 
 #[tokio::test(start_paused = true)]
 async fn a_queued_prompt_is_heard_after_the_answer_it_waited_for() {
-    let puppet = Puppet::new([
+    let model = ScriptedModel::new([
         Reply::call("c1", "list", json!({})).after(Duration::from_secs(9)),
         Reply::text("First."),
         Reply::text("Second."),
         Reply::text("Third."),
     ]);
-    let mut world = World::around(Arc::new(puppet.clone()), allowing()).await;
-    let session = world.session().await;
-    world.sessions.submit(&session.id, input("one")).await.unwrap();
+    let mut harness = Harness::with_model(Arc::new(model.clone()), allowing()).await;
+    let session = harness.session().await;
+    harness.sessions.submit(&session.id, input("one")).await.unwrap();
     let later = PromptInput { delivery: Some(Delivery::Queue), ..input("two") };
-    world.sessions.submit(&session.id, later).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
-    world.sessions.submit(&session.id, input("three")).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
-    insta::assert_snapshot!(puppet.heard()[3], @r"
-    person: one
+    harness.sessions.submit(&session.id, later).await.unwrap();
+    harness.until_idle(&session, Responder::AllowOnce).await;
+    harness.sessions.submit(&session.id, input("three")).await.unwrap();
+    harness.until_idle(&session, Responder::AllowOnce).await;
+    insta::assert_snapshot!(model.conversations()[3], @r"
+    user: one
     model: list#c1
     tools: #c1
     model: First.
-    person: two
+    user: two
     model: Second.
-    person: three
+    user: three
     ");
 }
 
 #[tokio::test(start_paused = true)]
 async fn prompts_that_join_together_stay_where_they_were_heard() {
-    let puppet = Puppet::new([
+    let model = ScriptedModel::new([
         Reply::call("c1", "list", json!({})).after(Duration::from_secs(9)),
         Reply::call("c2", "list", json!({ "path": "." })),
         Reply::text("All three."),
     ]);
-    let mut world = World::around(Arc::new(puppet.clone()), allowing()).await;
-    let session = world.session().await;
+    let mut harness = Harness::with_model(Arc::new(model.clone()), allowing()).await;
+    let session = harness.session().await;
     for prompt in ["one", "two", "three"] {
-        world.sessions.submit(&session.id, input(prompt)).await.unwrap();
+        harness.sessions.submit(&session.id, input(prompt)).await.unwrap();
     }
-    world.until_idle(&session, Person::Agrees).await;
-    insta::assert_snapshot!(puppet.heard()[2], @r"
-    person: one
+    harness.until_idle(&session, Responder::AllowOnce).await;
+    insta::assert_snapshot!(model.conversations()[2], @r"
+    user: one
     model: list#c1
     tools: #c1
-    person: two
-    person: three
+    user: two
+    user: three
     model: list#c2
     tools: #c2
     ");
@@ -191,36 +195,36 @@ fn subtask(command: Option<&str>) -> PromptInput {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_for_a_subagent_is_run_without_asking_the_model() {
-    let puppet = Puppet::new([Reply::text("There are three."), Reply::text("Three files, I hear.")]);
-    let mut world = World::around(Arc::new(puppet.clone()), Options::default()).await;
-    let session = world.session().await;
-    world.sessions.submit(&session.id, subtask(Some("count"))).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
-    assert_eq!(world.end(&session), EndReason::Completed);
-    insta::assert_snapshot!(world.story(&session.id));
-    let heard = puppet.heard();
-    assert_eq!(heard[0], "person: count the files");
+    let model = ScriptedModel::new([Reply::text("There are three."), Reply::text("Three files, I hear.")]);
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
+    let session = harness.session().await;
+    harness.sessions.submit(&session.id, subtask(Some("count"))).await.unwrap();
+    harness.until_idle(&session, Responder::AllowOnce).await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    insta::assert_snapshot!(harness.story(&session.id));
+    let conversations = model.conversations();
+    assert_eq!(conversations[0], "user: count the files");
     assert!(
-        heard[1].ends_with("Summarize the task tool output above and continue with your "),
+        conversations[1].ends_with("Summarize the task tool output above and continue with your "),
         "{}",
-        heard[1]
+        conversations[1]
     );
-    let children = world.sessions.children(&session.id).await.unwrap();
+    let children = harness.sessions.children(&session.id).await.unwrap();
     assert_eq!(children[0].title, "Count files (@general subagent)");
-    let messages = world.messages(&session).await;
+    let messages = harness.messages(&session).await;
     let Message::Assistant(step) = &messages[1].info else { panic!("{messages:?}") };
     assert_eq!(step.agent, "general");
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_a_task_without_a_command_the_model_goes_on() {
-    let puppet = Puppet::new([Reply::text("There are three."), Reply::text("Three files, I hear.")]);
-    let mut world = World::around(Arc::new(puppet.clone()), Options::default()).await;
-    let session = world.session().await;
-    world.sessions.submit(&session.id, subtask(None)).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
-    assert_eq!(world.messages(&session).await.len(), 3);
-    assert!(puppet.heard()[1].contains("tools: #prt_"), "{}", puppet.heard()[1]);
+    let model = ScriptedModel::new([Reply::text("There are three."), Reply::text("Three files, I hear.")]);
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
+    let session = harness.session().await;
+    harness.sessions.submit(&session.id, subtask(None)).await.unwrap();
+    harness.until_idle(&session, Responder::AllowOnce).await;
+    assert_eq!(harness.messages(&session).await.len(), 3);
+    assert!(model.conversations()[1].contains("tools: #prt_"), "{}", model.conversations()[1]);
 }
 
 /// Starts a child whose agent may use `task` and tries to start a grandchild. Returns the number of grandchildren.
@@ -230,12 +234,12 @@ async fn grandchildren(depth: u32) -> usize {
     let task = |id: &str| {
         Reply::call(id, "task", json!({ "description": "d", "prompt": "p", "subagent_type": "general" }))
     };
-    let puppet = Puppet::new([task("c1"), task("c2"), Reply::text("deep"), Reply::text("back")]);
-    let mut world = World::around(Arc::new(puppet), options).await;
-    let session = world.turn("any", Person::Agrees).await;
-    let children = world.sessions.children(&session.id).await.unwrap();
+    let model = ScriptedModel::new([task("c1"), task("c2"), Reply::text("deep"), Reply::text("back")]);
+    let mut harness = Harness::with_model(Arc::new(model), options).await;
+    let session = harness.turn("any", Responder::AllowOnce).await;
+    let children = harness.sessions.children(&session.id).await.unwrap();
     match children.first() {
-        Some(child) => world.sessions.children(&child.id).await.unwrap().len(),
+        Some(child) => harness.sessions.children(&child.id).await.unwrap().len(),
         None => 0,
     }
 }
@@ -249,14 +253,14 @@ async fn subagents_nest_as_deep_as_they_may() {
 #[tokio::test(start_paused = true)]
 async fn without_subagents_a_task_fails_visibly() {
     let options = Options { subagent_depth: 0, ..Options::default() };
-    let puppet = Puppet::default();
-    let mut world = World::around(Arc::new(puppet.clone()), options).await;
-    let session = world.session().await;
-    world.sessions.submit(&session.id, subtask(None)).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
-    let tools = world.tools(&session).await;
+    let model = ScriptedModel::default();
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
+    let session = harness.session().await;
+    harness.sessions.submit(&session.id, subtask(None)).await.unwrap();
+    harness.until_idle(&session, Responder::AllowOnce).await;
+    let tools = harness.tools(&session).await;
     assert!(matches!(&tools[..], [ToolState::Error(it)] if it.error.contains("nest")), "{tools:?}");
-    assert!(puppet.asked(Purpose::Turn)[0].tools.iter().all(|tool| tool.name != "task"));
+    assert!(model.requests(Purpose::Turn)[0].tools.iter().all(|tool| tool.name != "task"));
 }
 
 struct Slow;
@@ -272,29 +276,32 @@ async fn instructions_are_told_and_not_waited_for_for_ever() {
     let text = Instruction { source: "AGENTS.md".into(), text: "Use tabs.".into() };
     let known: Arc<dyn Instructions> = Arc::new(vec![text]);
     for (instructions, told) in [(known, true), (Arc::new(Slow) as Arc<dyn Instructions>, false)] {
-        let puppet = Puppet::default();
+        let model = ScriptedModel::default();
         let options = Options { instructions, ..Options::default() };
-        let mut world = World::around(Arc::new(puppet.clone()), options).await;
-        let session = world.turn("any", Person::Agrees).await;
-        assert_eq!(world.end(&session), EndReason::Completed);
-        let system = &puppet.asked(Purpose::Turn)[0].system;
+        let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
+        let session = harness.turn("any", Responder::AllowOnce).await;
+        assert_eq!(harness.end(&session), EndReason::Completed);
+        let system = &model.requests(Purpose::Turn)[0].system;
         assert_eq!(system.contains("Instructions from AGENTS.md:\nUse tabs."), told, "{system}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn planning_is_reminded_of_in_every_step_and_its_end_once() {
-    let puppet =
-        Puppet::new([Reply::call("c", "list", json!({})), Reply::text("The plan."), Reply::text("Built.")]);
-    let mut world = World::around(Arc::new(puppet.clone()), Options::default()).await;
-    let session = world.session().await;
+    let model = ScriptedModel::new([
+        Reply::call("c", "list", json!({})),
+        Reply::text("The plan."),
+        Reply::text("Built."),
+    ]);
+    let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
+    let session = harness.session().await;
     for agent in ["plan", "build", "build"] {
         let prompt = PromptInput { agent: Some(agent.into()), ..input("go") };
-        world.sessions.submit(&session.id, prompt).await.unwrap();
-        world.until_idle(&session, Person::Agrees).await;
+        harness.sessions.submit(&session.id, prompt).await.unwrap();
+        harness.until_idle(&session, Responder::AllowOnce).await;
     }
-    let counts: Vec<(usize, usize)> = puppet
-        .asked(Purpose::Turn)
+    let counts: Vec<(usize, usize)> = model
+        .requests(Purpose::Turn)
         .iter()
         .map(|request| {
             let told = format!("{:?}", request.messages);
@@ -309,13 +316,13 @@ async fn an_agents_settings_reach_the_model() {
     let mut options = Options::default();
     options.agents[0].temperature = Some(Number(0.25));
     options.agents[0].options = Extra::from_iter([("reasoningEffort".to_owned(), json!("high"))]);
-    let puppet = Puppet::default();
-    let mut world = World::around(Arc::new(puppet.clone()), options).await;
-    let session = world.session().await;
-    let model = ModelRef { variant: Some("fast".into()), ..ModelRef::new("demo", "any") };
-    world.sessions.submit(&session.id, PromptInput { model: Some(model), ..input("go") }).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
-    let asked = &puppet.asked(Purpose::Turn)[0];
+    let model = ScriptedModel::default();
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
+    let session = harness.session().await;
+    let fast = ModelRef { variant: Some("fast".into()), ..ModelRef::new("demo", "any") };
+    harness.sessions.submit(&session.id, PromptInput { model: Some(fast), ..input("go") }).await.unwrap();
+    harness.until_idle(&session, Responder::AllowOnce).await;
+    let asked = &model.requests(Purpose::Turn)[0];
     assert_eq!((asked.sampling.temperature, asked.variant.as_deref()), (Some(0.25), Some("fast")));
     assert_eq!(asked.options["reasoningEffort"], "high");
     assert_eq!(asked.headers.get("x-session-id"), Some(session.id.as_str()));
@@ -324,13 +331,13 @@ async fn an_agents_settings_reach_the_model() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_provider_is_an_error_that_says_so() {
-    let mut world = World::new().await;
-    let session = world.session().await;
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
     let prompt = PromptInput { model: Some(ModelRef::new("nowhere", "x")), ..input("go") };
-    world.sessions.submit(&session.id, prompt).await.unwrap();
-    world.until_idle(&session, Person::Agrees).await;
-    assert_eq!(world.end(&session), EndReason::Error);
-    let said = world.seen.iter().find_map(|event| match &event.body {
+    harness.sessions.submit(&session.id, prompt).await.unwrap();
+    harness.until_idle(&session, Responder::AllowOnce).await;
+    assert_eq!(harness.end(&session), EndReason::Error);
+    let said = harness.seen.iter().find_map(|event| match &event.body {
         EventBody::SessionError(it) => it.error.as_ref().map(|error| error.message().to_owned()),
         _ => None,
     });

@@ -9,7 +9,7 @@ use protocol::{EndReason, EventBody, PartBody, ToolState};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::harness::{Person, World};
+use super::harness::{Harness, Responder};
 use super::tools::{calling, output};
 use crate::native::{Options, ToolOptions, built_in};
 
@@ -19,32 +19,32 @@ fn server(answers: bool) -> String {
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
-        let mut heard = [0; 4096];
-        let _ = socket.read(&mut heard);
+        let mut request = [0; 4096];
+        let _ = socket.read(&mut request);
         if answers {
             let page = "<html><body><h1>Hello</h1></body></html>";
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close";
             let _ = write!(socket, "{head}\r\nContent-Length: {}\r\n\r\n{page}", page.len());
         }
         // Until the client closes the connection.
-        let _ = socket.read(&mut heard);
+        let _ = socket.read(&mut request);
     });
     format!("http://{address}/page")
 }
 
-async fn world(url: &str, private_addresses: bool, rules: &[Rule]) -> World {
+async fn harness(url: &str, private_addresses: bool, rules: &[Rule]) -> Harness {
     let calls = [("webfetch", json!({ "url": url, "timeout": 2 }))];
     let tools = ToolOptions { private_addresses, ..ToolOptions::default() };
     let options = Options { agents: built_in(rules), tools, ..Options::default() };
-    World::with(calling(&calls), options).await
+    Harness::with_scenarios(calling(&calls), options).await
 }
 
 #[tokio::test]
 async fn a_page_is_fetched_and_shown() {
     let url = server(true);
-    let mut world = world(&url, true, &[]).await;
-    let session = world.turn("calls", Person::Refuses).await;
-    let tools = world.tools(&session).await;
+    let mut harness = harness(&url, true, &[]).await;
+    let session = harness.turn("calls", Responder::Reject).await;
+    let tools = harness.tools(&session).await;
     let ToolState::Completed(state) = &tools[0] else { panic!("{tools:?}") };
     assert_eq!(
         (state.output.as_str(), state.title.as_str()),
@@ -55,41 +55,41 @@ async fn a_page_is_fetched_and_shown() {
 
 #[tokio::test]
 async fn addresses_of_this_machine_are_refused() {
-    let mut world = world("http://127.0.0.1:1/", false, &[]).await;
-    let session = world.turn("calls", Person::Refuses).await;
-    assert_eq!(world.end(&session), EndReason::Completed);
-    let tools = world.tools(&session).await;
+    let mut harness = harness("http://127.0.0.1:1/", false, &[]).await;
+    let session = harness.turn("calls", Responder::Reject).await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    let tools = harness.tools(&session).await;
     assert!(output(&tools[0]).ends_with("and may not be reached"), "{}", output(&tools[0]));
 }
 
 #[tokio::test]
 async fn a_rule_can_ask_about_addresses() {
-    let mut world = world("http://example.com/", false, &[Rule::new("webfetch", "*", Action::Ask)]).await;
-    let session = world.turn("calls", Person::Refuses).await;
-    assert_eq!(world.end(&session), EndReason::Blocked);
-    let story = world.story(&session.id);
+    let mut harness = harness("http://example.com/", false, &[Rule::new("webfetch", "*", Action::Ask)]).await;
+    let session = harness.turn("calls", Responder::Reject).await;
+    assert_eq!(harness.end(&session), EndReason::Blocked);
+    let story = harness.story(&session.id);
     assert!(story.contains("permission.asked(webfetch [\"http://example.com/\"])"), "{story}");
 }
 
 #[tokio::test]
 async fn a_server_that_says_nothing_is_given_up() {
-    let mut world = world(&server(false), true, &[]).await;
-    let session = world.turn("calls", Person::Refuses).await;
-    let tools = world.tools(&session).await;
+    let mut harness = harness(&server(false), true, &[]).await;
+    let session = harness.turn("calls", Responder::Reject).await;
+    let tools = harness.tools(&session).await;
     assert!(output(&tools[0]).ends_with("did not answer within 2 seconds"), "{}", output(&tools[0]));
 }
 
 #[tokio::test]
 async fn stopping_does_not_wait_for_a_server() {
-    let mut world = world(&server(false), true, &[]).await;
-    let session = world.session().await;
-    world.submit(&session, "calls", "please").await;
+    let mut harness = harness(&server(false), true, &[]).await;
+    let session = harness.session().await;
+    harness.submit(&session, "calls", "please").await;
     let runs = |body: &EventBody| {
         matches!(body, EventBody::PartUpdated(it) if matches!(&it.part.body, PartBody::Tool(tool)
             if matches!(tool.state, ToolState::Running(_))))
     };
-    world.until(runs).await;
+    harness.until(runs).await;
     let start = Instant::now();
-    world.sessions.abort(&session.id).await.unwrap();
+    harness.sessions.abort(&session.id).await.unwrap();
     assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
 }

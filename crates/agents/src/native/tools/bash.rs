@@ -12,8 +12,8 @@ use workspace::output::{self, Cut, End, Omitted};
 use workspace::process::{self, Bounds, Done, Exit, Spec, Spool};
 
 use super::input::{parse, whole};
-use super::{By, Call, Failure, Output, SandboxOptions, Tool, object, paths, sandbox, sealed, truncate};
-use crate::native::permission::Grant;
+use super::{Call, Caller, Failure, Output, SandboxOptions, Tool, object, paths, sandbox, sealed, truncate};
+use crate::native::permission::Confinement;
 use crate::native::{hooks, limits};
 
 #[derive(Deserialize)]
@@ -72,22 +72,22 @@ impl Tool for Bash {
                 Some(directory) => paths::locate(call, directory).await?,
                 None => call.root.directory().to_owned(),
             };
-            let (usual, grant) = match call.by {
-                By::Person => (limits::LONGEST_COMMAND, Grant::Usual),
-                By::Model | By::Template => {
+            let (usual, confinement) = match call.caller {
+                Caller::User => (limits::MAX_COMMAND, Confinement::Configured),
+                Caller::Model | Caller::Template => {
                     (self.timeout, call.gate().command(&input.command, &directory).await?)
                 }
             };
-            let deadline = input.timeout.map_or(usual, Duration::from_millis).min(limits::LONGEST_COMMAND);
-            let around = call.changes.around().await;
-            let done = execute(call, &input.command, directory, deadline, grant).await?;
-            call.changes.settle(around).await;
+            let deadline = input.timeout.map_or(usual, Duration::from_millis).min(limits::MAX_COMMAND);
+            let before = call.changes.before_command().await;
+            let done = execute(call, &input.command, directory, deadline, confinement).await?;
+            call.changes.after_command(before).await;
             // The engine closes the part after an abort, so no result is needed. A user who
             // stopped their own command wants to see its output so far.
-            if done.exit == Exit::Cancelled && call.by != By::Person {
+            if done.exit == Exit::Cancelled && call.caller != Caller::User {
                 return Err(Failure::Cancelled);
             }
-            Ok(show(call, input.command, &done, deadline, grant).await)
+            Ok(show(call, input.command, &done, deadline, confinement).await)
         }
         .boxed()
     }
@@ -98,7 +98,7 @@ async fn execute(
     line: &str,
     directory: PathBuf,
     deadline: Duration,
-    grant: Grant,
+    confinement: Confinement,
 ) -> Result<Done, Failure> {
     let variables = tokio::select! {
         biased;
@@ -107,13 +107,13 @@ async fn execute(
     };
     let mut spec = Spec::shell(line, directory, deadline).hide(call.hidden);
     spec.environment = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-    match (grant, &call.options.sandbox) {
-        (Grant::Sealed, _) => spec.sandbox = Some(sealed::prepare(&mut spec, call.options.kernel)),
-        (Grant::Usual, Some(sandbox)) => {
-            spec.sandbox = sandbox.around(call.turn, call.root).await?;
+    match (confinement, &call.options.sandbox) {
+        (Confinement::Sealed, _) => spec.sandbox = Some(sealed::prepare(&mut spec, call.options.kernel)),
+        (Confinement::Configured, Some(sandbox)) => {
+            spec.sandbox = sandbox.for_command(call.turn, call.root).await?;
             spec.kept = sandbox.kept(call.root).await?;
         }
-        (Grant::Usual, None) => {}
+        (Confinement::Configured, None) => {}
     }
     // The end of the output matters most. Twice the size of what the model sees, so that its part can begin with a
     // whole line.
@@ -136,12 +136,18 @@ async fn execute(
     }
 }
 
-async fn show(call: &Call<'_>, command: String, done: &Done, deadline: Duration, grant: Grant) -> Output {
+async fn show(
+    call: &Call<'_>,
+    command: String,
+    done: &Done,
+    deadline: Duration,
+    confinement: Confinement,
+) -> Output {
     let end = done.output.end();
     let cut = shorten(done, &end, call.options.output);
     let path = match &done.spooled {
         // The output fitted in memory, so it is not in a file yet, but it is too long for the model.
-        None if cut.is_some() && done.output.omitted() == 0 => truncate::keep(call, end.clone()).await,
+        None if cut.is_some() && done.output.omitted() == 0 => truncate::store(call, end.clone()).await,
         spooled => spooled.clone(),
     };
     let mut text = match &cut {
@@ -153,9 +159,9 @@ async fn show(call: &Call<'_>, command: String, done: &Done, deadline: Duration,
     };
     let (exit, remark) = remark(done.exit, deadline);
     let failed = exit.is_some_and(|code| code != 0);
-    let confined = || match grant {
-        Grant::Sealed => Some(sealed::REMARK.to_owned()),
-        Grant::Usual => call.options.sandbox.as_ref().and_then(SandboxOptions::remark),
+    let confined = || match confinement {
+        Confinement::Sealed => Some(sealed::REMARK.to_owned()),
+        Confinement::Configured => call.options.sandbox.as_ref().and_then(SandboxOptions::remark),
     };
     let remark = remark.or_else(|| failed.then(confined).flatten());
     let restored = sandbox::restored(call.root, &done.restored);

@@ -10,7 +10,7 @@ use workspace::search::{self, Found, MAX_RESULTS, Scope};
 
 use super::input::parse;
 use super::{Call, Failure, Output, Tool, object, paths};
-use crate::native::permission::{Pattern, Wish};
+use crate::native::permission::{Pattern, PermissionCheck};
 
 #[derive(Deserialize)]
 struct Input {
@@ -57,13 +57,13 @@ impl Tool for Glob {
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
         async move {
             let Input { pattern, path } = parse(call.input).map_err(Failure::Error)?;
-            let wish = Wish {
+            let check = PermissionCheck {
                 permission: "glob".into(),
                 patterns: vec![Pattern::plain(pattern.clone())],
                 always: vec!["*".to_owned()],
                 metadata: object(json!({ "pattern": pattern, "path": path })),
             };
-            call.permissions.get(call.turn, wish, Some(call.id)).await?;
+            call.permissions.require(call.turn, check, Some(call.id)).await?;
             let directory = paths::locate_to_read(call, path.as_deref().unwrap_or(".")).await?;
             let mut scope = Scope::new(directory.clone());
             scope.cancel = call.turn.cancellation().clone();

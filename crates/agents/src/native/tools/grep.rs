@@ -12,7 +12,7 @@ use workspace::search::{self, MAX_RESULTS, Matches, Scope};
 
 use super::input::parse;
 use super::{Call, Failure, Output, Tool, object, paths};
-use crate::native::permission::{Pattern, Wish, evaluate};
+use crate::native::permission::{Pattern, PermissionCheck, evaluate};
 
 #[derive(Deserialize)]
 struct Input {
@@ -65,19 +65,19 @@ impl Tool for Grep {
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
         async move {
             let Input { pattern, path, include } = parse(call.input).map_err(Failure::Error)?;
-            let wish = Wish {
+            let check = PermissionCheck {
                 permission: "grep".into(),
                 patterns: vec![Pattern::plain(pattern.clone())],
                 always: vec!["*".to_owned()],
                 metadata: object(json!({ "pattern": pattern, "path": path, "include": include })),
             };
-            call.permissions.get(call.turn, wish, Some(call.id)).await?;
+            call.permissions.require(call.turn, check, Some(call.id)).await?;
             let include = include.filter(|include| !include.trim().is_empty());
             let mut scope = Scope::new(paths::locate_to_read(call, path.as_deref().unwrap_or(".")).await?);
             scope.cancel = call.turn.cancellation().clone();
             scope.closed = call.root.closed().clone();
             // A match shows the line, so files that may not be read are not searched either.
-            let (rules, root) = (call.permissions.about("read"), call.root.clone());
+            let (rules, root) = (call.permissions.rules_for("read"), call.root.clone());
             scope.withheld =
                 Arc::new(move |path| evaluate(rules.iter(), "read", &root.relative(path)) != Action::Allow);
             let expression = pattern.clone();
@@ -161,6 +161,6 @@ mod tests {
         assert_eq!(output.metadata["truncated"], true);
         let found = Matches { unfinished: true, withheld: 2, ..Matches::default() };
         let text = show(String::new(), &found, 300).text;
-        assert!(text.contains("took too long") && text.contains("(2 files need permission"), "{text}");
+        assert!(text.contains("timed out") && text.contains("(2 files need permission"), "{text}");
     }
 }

@@ -1,6 +1,6 @@
 //! `invalid`: receives calls that cannot be made, so that the model reads what was wrong with them.
 //!
-//! It is never offered to a model. Its input is the fault that [`super::Bench`] found.
+//! It is never offered to a model. Its input is the error that [`super::Toolset`] found.
 
 use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;

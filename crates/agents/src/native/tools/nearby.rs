@@ -35,12 +35,12 @@ impl Loaded {
 }
 
 /// An instruction file.
-pub(super) struct Nearby {
+pub(super) struct InstructionFile {
     pub(super) path: PathBuf,
     text: String,
 }
 
-impl Nearby {
+impl InstructionFile {
     /// Formats the instructions for the model, to follow the file that was read.
     pub(super) fn reminder(&self) -> String {
         let text = self.text.get(..self.text.floor_char_boundary(MAX_TEXT)).unwrap_or(&self.text);
@@ -53,7 +53,7 @@ impl Nearby {
 }
 
 /// Returns the instructions for a file that the model has not seen yet, the most general first.
-pub(super) async fn nearby(call: &Call<'_>, file: &Path) -> Result<Vec<Nearby>, Failure> {
+pub(super) async fn nearby(call: &Call<'_>, file: &Path) -> Result<Vec<InstructionFile>, Failure> {
     let (root, path) = (call.root.clone(), file.to_owned());
     let found = paths::blocking(move || find(&root, &path)).await?;
     if found.iter().all(|nearby| call.loaded.has(&nearby.path)) {
@@ -74,18 +74,18 @@ pub(super) async fn nearby(call: &Call<'_>, file: &Path) -> Result<Vec<Nearby>, 
 }
 
 /// Returns the instructions in the directories from that of the file up to that of the project, which is excluded.
-fn find(root: &Root, file: &Path) -> Vec<Nearby> {
+fn find(root: &Root, file: &Path) -> Vec<InstructionFile> {
     let above = file.ancestors().skip(1);
     let between = above
         .take_while(|directory| directory.starts_with(root.directory()) && *directory != root.directory());
-    let mut found: Vec<Nearby> = between
+    let mut found: Vec<InstructionFile> = between
         .filter_map(|directory| {
             let named = |name: &str| root.resolve(&directory.join(name).to_string_lossy()).ok();
             let path = NAMES.iter().filter_map(|name| named(name)).find(|path| path.is_file())?;
             // A model that reads the instruction file itself sees it anyway.
             (path != file).then_some(path)
         })
-        .filter_map(|path| Some(Nearby { text: files::current(&path).ok()??, path }))
+        .filter_map(|path| Some(InstructionFile { text: files::current(&path).ok()??, path }))
         .collect();
     found.reverse();
     found

@@ -6,16 +6,16 @@ use protocol::Extra;
 use tokio::task;
 
 use super::{Call, Failure};
-use crate::native::gate::Target;
+use crate::native::gate::{Access, Target};
 
 /// Resolves a path. A path outside of the project needs a permission.
 pub(super) async fn locate(call: &Call<'_>, path: &str) -> Result<PathBuf, Failure> {
-    call.gate().locate(path, false).await
+    call.gate().locate(path, Access::Write).await
 }
 
 /// Resolves a path for reading, for which some directories outside of the project need no permission.
 pub(super) async fn locate_to_read(call: &Call<'_>, path: &str) -> Result<PathBuf, Failure> {
-    call.gate().locate(path, true).await
+    call.gate().locate(path, Access::Read).await
 }
 
 /// Gets a permission to access a file.

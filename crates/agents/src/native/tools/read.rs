@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use workspace::files::{self, MAX_LINES, Media, Page, Window};
 
 use super::input::{parse, whole};
-use super::nearby::{self, Nearby};
+use super::nearby::{self, InstructionFile};
 use super::{Call, Failure, Output, Tool, list, object, paths};
 
 /// Lines that clients show before a part is unfolded.
@@ -131,7 +131,7 @@ pub(in crate::native) fn embedded(path: &Path, media: &Media) -> FilePart {
 async fn remind(call: &Call<'_>, path: &Path, mut output: Output) -> Result<Output, Failure> {
     let nearby = nearby::nearby(call, path).await?;
     let loaded: Vec<Value> = nearby.iter().map(|nearby| nearby.path.to_string_lossy().into()).collect();
-    output.text.extend(nearby.iter().map(Nearby::reminder));
+    output.text.extend(nearby.iter().map(InstructionFile::reminder));
     output.metadata.insert("loaded".to_owned(), loaded.into());
     Ok(output)
 }

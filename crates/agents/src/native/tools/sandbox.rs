@@ -43,7 +43,7 @@ impl SandboxOptions {
     }
 
     /// Returns the sandbox of a command, or `None` if it has all rights of the user.
-    pub(crate) async fn around(&self, turn: &Turn, root: &Root) -> Result<Option<Sandbox>, Failure> {
+    pub(crate) async fn for_command(&self, turn: &Turn, root: &Root) -> Result<Option<Sandbox>, Failure> {
         let writable = match self.mode {
             SandboxMode::Off => return Ok(None),
             SandboxMode::ReadOnly => Vec::new(),
@@ -113,7 +113,7 @@ fn remark(
     root: &Root,
     restored: &[Restored],
     done: &str,
-    fate: &str,
+    outcome: &str,
     wanted: impl Fn(&Outcome) -> bool,
 ) -> Option<String> {
     let names: Vec<String> =
@@ -125,7 +125,7 @@ fn remark(
     };
     let shown = names.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
     let sentence =
-        format!("{shown}{more} {was} {done} {has} {fate}: configuration is read-only in the sandbox.");
+        format!("{shown}{more} {was} {done} {has} {outcome}: configuration is read-only in the sandbox.");
     (!names.is_empty()).then_some(sentence)
 }
 

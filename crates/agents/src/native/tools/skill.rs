@@ -11,7 +11,7 @@ use workspace::search::{self, Scope};
 
 use super::input::parse;
 use super::{Call, Failure, Output, Skill as Known, Tool, object, paths};
-use crate::native::permission::{Pattern, Wish};
+use crate::native::permission::{Pattern, PermissionCheck};
 
 /// The most files beside a skill that are named.
 const MAX_FILES: usize = 10;
@@ -44,7 +44,7 @@ impl Tool for Skill {
         "skill"
     }
 
-    fn is_of_use(&self) -> bool {
+    fn is_available(&self) -> bool {
         !self.skills.is_empty()
     }
 
@@ -75,13 +75,13 @@ impl Tool for Skill {
         async move {
             let Input { name } = parse(call.input).map_err(Failure::Error)?;
             let skill = self.find(&name).map_err(Failure::Error)?.clone();
-            let wish = Wish {
+            let check = PermissionCheck {
                 permission: "skill".into(),
                 patterns: vec![Pattern::plain(name.clone())],
                 always: vec![name],
                 metadata: Extra::new(),
             };
-            call.permissions.get(call.turn, wish, Some(call.id)).await?;
+            call.permissions.require(call.turn, check, Some(call.id)).await?;
             let mut scope = Scope::new(skill.path.parent().unwrap_or(&skill.path));
             scope.cancel = call.turn.cancellation().clone();
             scope.closed = call.root.closed().clone();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::input::parse;
 use super::{Call, Failure, Output, Tool, object};
 use crate::native::limits;
-use crate::native::permission::{Pattern, Wish};
+use crate::native::permission::{Pattern, PermissionCheck};
 
 /// The error when the limit of background tasks is reached.
 const FULL: &str = "the limit of background tasks is reached; wait for their reports";
@@ -94,12 +94,12 @@ impl Tool for Task {
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
         async move {
             let input: Input = parse(call.input).map_err(Failure::Error)?;
-            let mut place = None;
+            let mut slot = None;
             if input.background == Some(true) {
                 let full = || Failure::Error(format!("{FULL} ({})", limits::BACKGROUND));
-                place = Some(call.background.reserve().ok_or_else(full)?);
+                slot = Some(call.background.reserve().ok_or_else(full)?);
             }
-            call.permissions.get(call.turn, wish(&input), Some(call.id)).await?;
+            call.permissions.require(call.turn, permission_check(&input), Some(call.id)).await?;
             let Input { description, prompt, subagent_type, task_id, .. } = input;
             let spec = ChildSpec {
                 title: format!("{description} (@{subagent_type} subagent)"),
@@ -110,12 +110,12 @@ impl Tool for Task {
             };
             let child = call.turn.start_child(spec).await.map_err(Failure::Error)?;
             let (id, mut metadata) = (child.session().clone(), about(call, child.session()));
-            if place.is_some() {
+            if slot.is_some() {
                 metadata.insert("background".to_owned(), true.into());
             }
             call.progress(Some(description.clone()), metadata.clone()).await;
             let mut end = child.wait().boxed();
-            if place.is_none() {
+            if slot.is_none() {
                 // The engine aborts the child when this turn is aborted; it then ends like any other child.
                 tokio::select! {
                     end = &mut end => {
@@ -126,16 +126,16 @@ impl Tool for Task {
                 }
                 metadata.insert("background".to_owned(), true.into());
             }
-            place.unwrap_or_else(|| call.background.make_room()).take(end);
+            slot.unwrap_or_else(|| call.background.add_running()).watch(end);
             Ok(Output::new(description, wrap(&id, "running", "task_result", RUNNING), metadata))
         }
         .boxed()
     }
 }
 
-fn wish(input: &Input) -> Wish {
+fn permission_check(input: &Input) -> PermissionCheck {
     let (description, agent) = (&input.description, &input.subagent_type);
-    Wish {
+    PermissionCheck {
         permission: "task".into(),
         patterns: vec![Pattern::plain(agent.clone())],
         always: vec!["*".to_owned()],
@@ -158,7 +158,7 @@ fn wrap(id: &SessionId, state: &str, tag: &str, text: &str) -> String {
 }
 
 /// Returns the report of a background task.
-pub(in crate::native) fn told(end: &ChildEnd) -> String {
+pub(in crate::native) fn describe_end(end: &ChildEnd) -> String {
     match report(end) {
         Ok(report) => report,
         Err(_) => wrap(&end.session, "error", "task_error", &early(end)),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::input::parse;
 use super::{Call, Failure, Output, Tool, object};
-use crate::native::permission::{Pattern, Wish};
+use crate::native::permission::{Pattern, PermissionCheck};
 
 #[derive(Deserialize)]
 struct Input {
@@ -58,13 +58,13 @@ impl Tool for TodoWrite {
     fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
         async move {
             let Input { todos } = parse(call.input).map_err(Failure::Error)?;
-            let wish = Wish {
+            let check = PermissionCheck {
                 permission: "todowrite".into(),
                 patterns: vec![Pattern::plain("*")],
                 always: vec!["*".to_owned()],
                 metadata: Extra::new(),
             };
-            call.permissions.get(call.turn, wish, Some(call.id)).await?;
+            call.permissions.require(call.turn, check, Some(call.id)).await?;
             let open = todos.iter().filter(|todo| todo.status != "completed").count();
             let output = serde_json::to_string_pretty(&todos).unwrap_or_default();
             let metadata = object(json!({ "todos": todos, "truncated": false }));

@@ -16,7 +16,7 @@ pub(super) async fn fit(call: &Call<'_>, mut output: Output) -> Output {
         output.metadata.insert("truncated".to_owned(), Value::Bool(false));
         return output;
     };
-    let path = keep(call, output.text.clone()).await;
+    let path = store(call, output.text.clone()).await;
     let text = format!("{}\n\n{}\n\n{}", cut.shown, marker(&cut), hint(call, path.as_ref()));
     output.text = text;
     output.metadata.insert("truncated".to_owned(), Value::Bool(true));
@@ -33,7 +33,7 @@ pub(super) fn name(call: &Call<'_>) -> String {
 
 /// Stores a whole output in a file. Returns `None` if that fails, because a full disk is no reason to fail the
 /// call.
-pub(super) async fn keep(call: &Call<'_>, text: String) -> Option<PathBuf> {
+pub(super) async fn store(call: &Call<'_>, text: String) -> Option<PathBuf> {
     let (shelf, name) = (call.options.shelf.clone()?, name(call));
     let kept = paths::blocking(move || shelf.keep(&name, &text)).await.ok()?;
     kept.inspect_err(

@@ -17,7 +17,7 @@ use workspace::files::MAX_MEDIA;
 use super::input::{parse, whole};
 use super::{Call, Failure, Output, Tool, object, paths};
 use crate::native::limits;
-use crate::native::permission::{Pattern, Wish};
+use crate::native::permission::{Pattern, PermissionCheck};
 
 use fetch::{Fetched, Fetcher};
 
@@ -79,7 +79,7 @@ impl Tool for WebFetch {
             "properties": {
                 "url": { "type": "string", "description": "The whole URL, with http:// or https://" },
                 "format": { "type": "string", "enum": ["markdown", "text", "html"], "description": "Markdown if left out" },
-                "timeout": { "type": "integer", "minimum": 1, "maximum": limits::LONGEST_FETCH.as_secs(), "description": "Seconds to wait" },
+                "timeout": { "type": "integer", "minimum": 1, "maximum": limits::MAX_FETCH.as_secs(), "description": "Seconds to wait" },
             },
             "required": ["url"],
             "additionalProperties": false,
@@ -102,14 +102,14 @@ impl Tool for WebFetch {
         async move {
             let Input { url, format, timeout } = parse(call.input).map_err(Failure::Error)?;
             let format = format.unwrap_or_default();
-            let wish = Wish {
+            let check = PermissionCheck {
                 permission: "webfetch".into(),
                 patterns: vec![Pattern::plain(url.clone())],
                 always: vec!["*".to_owned()],
                 metadata: call.input.clone(),
             };
-            call.permissions.get(call.turn, wish, Some(call.id)).await?;
-            let deadline = timeout.map_or(limits::FETCH, Duration::from_secs).min(limits::LONGEST_FETCH);
+            call.permissions.require(call.turn, check, Some(call.id)).await?;
+            let deadline = timeout.map_or(limits::FETCH, Duration::from_secs).min(limits::MAX_FETCH);
             let fetcher = Fetcher::new(call.options.private_addresses);
             let getting = async {
                 let fetched = fetcher.get(&url, format.accept()).await?;

@@ -58,7 +58,7 @@ impl Tool for Write {
             let before = paths::blocking(move || files::current(&file)).await??;
             let planned = diff::unified(&path.to_string_lossy(), before.as_deref().unwrap_or_default(), &content);
             paths::permit_edit(call, &file_path, &path, shown(&path, &planned)).await?;
-            call.changes.before([path.as_path()]).await;
+            call.changes.before_write([path.as_path()]).await;
             let file = path.clone();
             paths::blocking(move || files::write(&file, &content)).await??;
             changed(call, &path).await;
@@ -79,6 +79,6 @@ pub(super) fn shown(path: &Path, diff: &FileDiff) -> Extra {
 
 /// Claims a changed file for the session and reports it to clients.
 pub(super) async fn changed(call: &Call<'_>, path: &Path) {
-    call.changes.wrote(path);
+    call.changes.after_write(path);
     call.turn.emit(AgentEvent::FileEdited { file: path.to_string_lossy().into_owned() }).await;
 }

@@ -3,7 +3,7 @@
 mod attacks;
 mod fuzz;
 mod generator;
-mod world;
+mod hostile_project;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -14,15 +14,16 @@ use crate::native::permission::Permissions;
 /// Returns the verdict on a line as [`Gate::command`] reaches it for the project's own directory.
 fn verdict(permissions: &Permissions, root: &Root, line: &str) -> Verdict {
     let commands = commands(line);
-    let wish = wish(line, &commands);
+    let check = command_check(line, &commands);
     let outside = all_outside(root, root.directory(), &commands);
-    match permissions.judge(&wish) {
+    match permissions.judge(&check) {
         Verdict::Allowed | Verdict::Confined
-            if !outside.is_empty() && permissions.judge(&away(&outside)) == Verdict::Ask =>
+            if !outside.is_empty()
+                && permissions.judge(&external_directory_check(&outside)) == Verdict::Ask =>
         {
             Verdict::Ask
         }
-        Verdict::Allowed if wish.patterns.is_empty() => Verdict::Confined,
+        Verdict::Allowed if check.patterns.is_empty() => Verdict::Confined,
         verdict => verdict,
     }
 }
@@ -30,11 +31,11 @@ fn verdict(permissions: &Permissions, root: &Root, line: &str) -> Verdict {
 #[test]
 fn a_wish_names_every_command_of_the_line() {
     let line = "cd src && touch /else/x && echo approved && touch y";
-    let wish = wish(line, &commands(line));
-    let patterns: Vec<&str> = wish.patterns.iter().map(|pattern| pattern.text.as_str()).collect();
+    let check = command_check(line, &commands(line));
+    let patterns: Vec<&str> = check.patterns.iter().map(|pattern| pattern.text.as_str()).collect();
     assert_eq!(patterns, ["touch /else/x", "echo approved", "touch y"]);
-    assert_eq!(wish.always, ["touch *", "echo *"]);
-    assert_eq!(Value::Object(wish.metadata), json!({ "command": line }));
+    assert_eq!(check.always, ["touch *", "echo *"]);
+    assert_eq!(Value::Object(check.metadata), json!({ "command": line }));
 }
 
 #[test]
@@ -84,6 +85,6 @@ fn a_line_that_visits_many_directories_asks() {
         let line = format!("cd {}", directories.join("; cd "));
         all_outside(&root, &top, &commands(&line)).len()
     };
-    assert_eq!(visits(MOST_DIRECTORIES - 1), 0);
-    assert_eq!(visits(MOST_DIRECTORIES), 1);
+    assert_eq!(visits(MAX_DIRECTORIES - 1), 0);
+    assert_eq!(visits(MAX_DIRECTORIES), 1);
 }

@@ -208,7 +208,11 @@ fn always_names_the_program_and_its_subcommand() {
 fn places_that_could_be_outside_are_found() {
     let places = |line: &str| {
         let commands = commands(line);
-        commands.iter().flat_map(Command::places).map(|place| place.path.to_owned()).collect::<Vec<_>>()
+        commands
+            .iter()
+            .flat_map(Command::path_arguments)
+            .map(|argument| argument.path.to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(places("cp a/b ../x /etc/y --out=/o -r"), ["a/b", "../x", "/etc/y", "/o"]);
     assert_eq!(
@@ -217,7 +221,7 @@ fn places_that_could_be_outside_are_found() {
     );
     assert_eq!(places("make > /etc/x 2>/dev/null"), ["/etc/x"]);
     assert_eq!(places("{ a; } < ../x"), ["../x"]);
-    assert!(commands("cd /else")[0].moves());
+    assert!(commands("cd /else")[0].changes_directory());
 }
 
 #[test]
@@ -229,8 +233,8 @@ fn deep_and_long_lines_are_survived() {
     assert!(commands(&long)[0].opaque);
 }
 
-/// Pieces of lines that terminate in any combination: no loops, no functions, no existing programs.
-const PIECES: [&str; 44] = [
+/// Fragments of lines that terminate in any combination: no loops, no functions, no existing programs.
+const FRAGMENTS: [&str; 44] = [
     "zap",
     "zip x",
     "nop 'a b'",
@@ -280,8 +284,8 @@ const PIECES: [&str; 44] = [
 fn line(seed: u64) -> String {
     let mut dice = Dice::new(seed);
     let count = 1 + dice.roll(9);
-    let piece = |roll: u64| PIECES[usize::try_from(roll).unwrap()];
-    (0..count).map(|_| piece(dice.roll(PIECES.len() as u64))).collect()
+    let fragment = |roll: u64| FRAGMENTS[usize::try_from(roll).unwrap()];
+    (0..count).map(|_| fragment(dice.roll(FRAGMENTS.len() as u64))).collect()
 }
 
 /// Returns the names of the commands that bash tries to run.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use protocol::mcp::McpStatus;
 use serde_json::json;
 
-use super::peer::{NOBODY, Peer, servers, until};
+use super::peer::{NO_PROCESSES, Peer, servers, until};
 use crate::native::limits;
 use crate::native::mcp::{Content, Error, Servers, Settings};
 use crate::native::tools::Tool;
@@ -36,17 +36,17 @@ async fn a_program_is_started_when_it_is_needed_and_ended_when_it_is_not() {
     let servers = peer.servers("plain");
     assert_eq!(servers.status().await["peer"], McpStatus::Disabled);
     assert!(servers.resources().await.is_empty() && servers.prompts().await.is_empty());
-    assert_eq!(peer.processes(), NOBODY, "looking starts nothing");
+    assert_eq!(peer.processes(), NO_PROCESSES, "looking starts nothing");
     assert_eq!(status(&servers).await, McpStatus::Connected);
     assert_eq!(peer.processes().len(), 1);
     servers.disconnect("peer").await.unwrap();
-    assert_eq!(peer.processes(), NOBODY);
+    assert_eq!(peer.processes(), NO_PROCESSES);
     assert_eq!(status(&servers).await, McpStatus::Disabled);
     assert_eq!(names(&servers.tools()), [""; 0]);
     servers.connect("peer").await.unwrap();
     assert_eq!(status(&servers).await, McpStatus::Connected);
     servers.close().await;
-    assert_eq!(peer.processes(), NOBODY);
+    assert_eq!(peer.processes(), NO_PROCESSES);
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn dropping_the_handle_ends_the_program() {
 async fn tools_resources_and_prompts_have_their_names() {
     let peer = Peer::new();
     let servers = peer.servers("plain");
-    assert_eq!(servers.settle(Duration::from_secs(20)).await, [""; 0]);
+    assert_eq!(servers.connect_within(Duration::from_secs(20)).await, [""; 0]);
     let expected = ["peer_echo", "peer_fail", "peer_die", "peer_wait", "peer_grow", "peer_variables"];
     let resources = ["list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"];
     assert_eq!(names(&servers.tools()), [&expected[..], &resources[..]].concat());
@@ -87,7 +87,7 @@ async fn a_failed_program_is_reported_with_its_output_and_without_secrets() {
     let servers = peer.servers("broken");
     let error = failed(status(&servers).await);
     assert_eq!(error, "its program ended with code 3; it wrote: cannot open the database with …");
-    assert_eq!(peer.processes(), NOBODY);
+    assert_eq!(peer.processes(), NO_PROCESSES);
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn a_flood_of_errors_changes_nothing() {
 async fn endless_lists_of_tools_are_cut() {
     let peer = Peer::new();
     let servers = peer.servers("many");
-    servers.settle(Duration::from_secs(20)).await;
+    servers.connect_within(Duration::from_secs(20)).await;
     let tools = servers.tools();
     let brought = tools.iter().filter(|tool| tool.name().starts_with("peer_tool-")).count();
     assert!(brought > 900 && brought <= limits::MCP_LISTED, "{brought}");
@@ -135,7 +135,7 @@ async fn a_disabled_server_is_not_started_until_a_client_connects_it() {
     config["enabled"] = json!(false);
     let servers = servers(serde_json::from_value(config).unwrap(), peer.settings());
     assert_eq!(status(&servers).await, McpStatus::Disabled);
-    assert_eq!(peer.processes(), NOBODY);
+    assert_eq!(peer.processes(), NO_PROCESSES);
     servers.connect("peer").await.unwrap();
     assert_eq!(status(&servers).await, McpStatus::Connected);
     servers.close().await;
@@ -151,7 +151,7 @@ async fn a_server_that_died_comes_back() {
     until(|| peer.processes().iter().any(|process| *process != first)).await;
     assert_eq!(status(&servers).await, McpStatus::Connected);
     servers.close().await;
-    assert_eq!(peer.processes(), NOBODY);
+    assert_eq!(peer.processes(), NO_PROCESSES);
 }
 
 fn end(process: u32) {
@@ -170,7 +170,7 @@ async fn servers_are_added_and_replaced_while_others_run() {
     assert_eq!(status(&servers).await, McpStatus::Connected);
     servers.add("peer", peer.target("broken")).await;
     assert!(failed(status(&servers).await).contains("code 3"));
-    assert_eq!(peer.processes(), NOBODY, "the one before is gone");
+    assert_eq!(peer.processes(), NO_PROCESSES, "the one before is gone");
 }
 
 #[tokio::test]
@@ -188,8 +188,8 @@ async fn changes_of_tools_are_reported_to_the_callback() {
     until(|| told.load(Ordering::Relaxed) == 1).await;
     std::fs::write(peer.place.path().join("grown"), "").unwrap();
     // The server reports the change when it is called; the result of the call does not matter here.
-    let connected = servers.connected("peer").await.unwrap();
-    connected.call("grow", &protocol::Extra::new()).await.unwrap();
+    let connection = servers.connection("peer").await.unwrap();
+    connection.call("grow", &protocol::Extra::new()).await.unwrap();
     until(|| told.load(Ordering::Relaxed) == 2).await;
     assert!(names(&servers.tools()).contains(&"peer_new_tool"));
     servers.close().await;
@@ -200,8 +200,8 @@ async fn a_turn_that_asks_while_it_connects_does_not_wait_for_ever() {
     let peer = Peer::new();
     let servers = peer.servers("silent");
     let began = Instant::now();
-    assert_eq!(servers.settle(Duration::from_millis(50)).await, ["peer"]);
+    assert_eq!(servers.connect_within(Duration::from_millis(50)).await, ["peer"]);
     assert!(began.elapsed() < Duration::from_secs(5));
     servers.close().await;
-    assert_eq!(peer.processes(), NOBODY);
+    assert_eq!(peer.processes(), NO_PROCESSES);
 }

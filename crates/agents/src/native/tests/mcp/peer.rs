@@ -19,10 +19,10 @@ use crate::native::tests::processes::marked;
 const SCRIPT: &str = include_str!("peer.sh");
 
 /// No process at all.
-pub(super) const NOBODY: [u32; 0] = [];
+pub(super) const NO_PROCESSES: [u32; 0] = [];
 
 /// The timeout of every wait. Only a hang reaches it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A temporary directory with the program and its files.
 pub(in crate::native::tests) struct Peer {
@@ -81,30 +81,30 @@ pub(super) async fn until(is_so: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, polling).await.expect("it never got there");
+    tokio::time::timeout(TIMEOUT, polling).await.expect("it never got there");
 }
 
 /// An HTTP server.
 #[derive(Clone)]
-pub(super) struct Site {
+pub(super) struct HttpServer {
     pub(super) address: String,
     /// The first line, the headers and the body of every request.
     pub(super) calls: Arc<Mutex<Vec<(String, String, Value)>>>,
 }
 
-impl Site {
+impl HttpServer {
     /// Starts a server that requires this header, if one is given.
     pub(super) async fn new(wanted: Option<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let site = Self { address, calls: Arc::default() };
-        let serving = site.clone();
+        let server = Self { address, calls: Arc::default() };
+        let serving = server.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(answer(serving.clone(), stream, wanted));
             }
         });
-        site
+        server
     }
 
     pub(super) fn config(&self, more: &Value) -> Mcp {
@@ -123,7 +123,7 @@ impl Site {
     }
 }
 
-async fn answer(site: Site, stream: TcpStream, wanted: Option<&'static str>) {
+async fn answer(server: HttpServer, stream: TcpStream, wanted: Option<&'static str>) {
     let mut stream = BufReader::new(stream);
     let (mut first, mut headers, mut length) = (String::new(), String::new(), 0);
     stream.read_line(&mut first).await.unwrap();
@@ -142,7 +142,7 @@ async fn answer(site: Site, stream: TcpStream, wanted: Option<&'static str>) {
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    site.calls.lock().unwrap().push((first.clone(), headers.clone(), body.clone()));
+    server.calls.lock().unwrap().push((first.clone(), headers.clone(), body.clone()));
     let answer = if wanted.is_some_and(|wanted| !headers.contains(wanted)) {
         "401 Unauthorized\r\ncontent-length: 0\r\n\r\n".to_owned()
     } else if !first.starts_with("POST") {

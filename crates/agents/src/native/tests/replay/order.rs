@@ -10,8 +10,8 @@ pub(super) fn sessions(events: &[Value]) -> Vec<Vec<String>> {
     let made = events.iter().filter(|event| event["type"] == "session.created");
     let ids = made.filter_map(|event| event["properties"]["info"]["id"].as_str());
     ids.map(|id| {
-        let mut teller = Teller::default();
-        events.iter().filter(|event| session(event) == Some(id)).for_each(|event| teller.hear(event));
+        let mut teller = EventReducer::default();
+        events.iter().filter(|event| session(event) == Some(id)).for_each(|event| teller.add(event));
         teller.words
     })
     .collect()
@@ -37,7 +37,7 @@ pub(super) fn changes(old: &[String], new: &[String]) -> String {
 }
 
 #[derive(Default)]
-struct Teller {
+struct EventReducer {
     words: Vec<String>,
     busy: bool,
     /// Prompts that were already reported.
@@ -46,8 +46,8 @@ struct Teller {
     calls: HashMap<String, String>,
 }
 
-impl Teller {
-    fn hear(&mut self, event: &Value) {
+impl EventReducer {
+    fn add(&mut self, event: &Value) {
         let it = &event["properties"];
         let kind = event["type"].as_str().unwrap_or_default();
         let word = match kind {

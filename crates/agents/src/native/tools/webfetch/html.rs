@@ -70,12 +70,12 @@ pub(super) fn markdown(html: &str) -> String {
 pub(super) fn text(html: &str) -> String {
     let mut out = String::new();
     let mut silent: Option<&str> = None;
-    for piece in Pieces::new(html) {
-        match (piece, silent) {
-            (Piece::Tag(tag), Some(name)) if tag.closes && tag.is(name) => silent = None,
+    for token in Tokenizer::new(html) {
+        match (token, silent) {
+            (Token::Tag(tag), Some(name)) if tag.closes && tag.is(name) => silent = None,
             (_, Some(_)) => {}
-            (Piece::Text(text), None) => push(&mut out, &decoded(text)),
-            (Piece::Tag(tag), None) => {
+            (Token::Text(text), None) => push(&mut out, &decoded(text)),
+            (Token::Tag(tag), None) => {
                 if BLOCKS.iter().any(|name| tag.is(name)) {
                     end_line(&mut out);
                 }
@@ -89,8 +89,8 @@ pub(super) fn text(html: &str) -> String {
 /// Returns true if the cost of parsing a page is in proportion to its size.
 fn is_tame(html: &str) -> bool {
     let mut open: Vec<&str> = Vec::new();
-    for piece in Pieces::new(html) {
-        let Piece::Tag(tag) = piece else { continue };
+    for token in Tokenizer::new(html) {
+        let Token::Tag(tag) = token else { continue };
         if tag.attributes > MAX_ATTRIBUTES {
             return false;
         }
@@ -128,7 +128,7 @@ fn end_line(out: &mut String) {
     }
 }
 
-enum Piece<'h> {
+enum Token<'h> {
     Text(&'h str),
     Tag(Tag<'h>),
 }
@@ -137,8 +137,7 @@ struct Tag<'h> {
     name: &'h str,
     closes: bool,
     attributes: usize,
-    /// True for a self-closing tag.
-    ended: bool,
+    self_closing: bool,
 }
 
 impl Tag<'_> {
@@ -147,18 +146,18 @@ impl Tag<'_> {
     }
 
     fn is_empty(&self) -> bool {
-        self.ended
+        self.self_closing
     }
 }
 
 /// Iterates over texts and tags, without comments.
-struct Pieces<'h> {
+struct Tokenizer<'h> {
     rest: &'h str,
     /// The raw element whose end tag is searched for next.
     raw: Option<&'h str>,
 }
 
-impl<'h> Pieces<'h> {
+impl<'h> Tokenizer<'h> {
     fn new(html: &'h str) -> Self {
         Self { rest: html, raw: None }
     }
@@ -170,10 +169,10 @@ impl<'h> Pieces<'h> {
     }
 }
 
-impl<'h> Iterator for Pieces<'h> {
-    type Item = Piece<'h>;
+impl<'h> Iterator for Tokenizer<'h> {
+    type Item = Token<'h>;
 
-    fn next(&mut self) -> Option<Piece<'h>> {
+    fn next(&mut self) -> Option<Token<'h>> {
         loop {
             if self.rest.is_empty() {
                 return None;
@@ -181,12 +180,12 @@ impl<'h> Iterator for Pieces<'h> {
             if let Some(name) = self.raw.take() {
                 let end = find_end(self.rest, name);
                 if end > 0 {
-                    return Some(Piece::Text(self.take(end)));
+                    return Some(Token::Text(self.take(end)));
                 }
             }
             match self.rest.find('<') {
                 Some(0) => {}
-                at => return Some(Piece::Text(self.take(at.unwrap_or(self.rest.len())))),
+                at => return Some(Token::Text(self.take(at.unwrap_or(self.rest.len())))),
             }
             if self.rest.starts_with("<!--") {
                 let end = self.rest.find("-->").map_or(self.rest.len(), |at| at + 3);
@@ -200,7 +199,7 @@ impl<'h> Iterator for Pieces<'h> {
                 let length = if starts.starts_with(['!', '?']) { tag_length(self.rest) } else { 1 };
                 let taken = self.take(length);
                 if length == 1 {
-                    return Some(Piece::Text(taken));
+                    return Some(Token::Text(taken));
                 }
                 continue;
             }
@@ -208,7 +207,7 @@ impl<'h> Iterator for Pieces<'h> {
             if !tag.closes && RAW.iter().any(|name| tag.is(name)) {
                 self.raw = Some(tag.name);
             }
-            return Some(Piece::Tag(tag));
+            return Some(Token::Tag(tag));
         }
     }
 }
@@ -246,7 +245,7 @@ fn read_tag(text: &str) -> Tag<'_> {
     let (name, rest) = inside.split_at_checked(end).unwrap_or((inside, ""));
     let attributes =
         rest.split(|end: char| end.is_ascii_whitespace() || end == '/').filter(|it| !it.is_empty()).count();
-    Tag { name, closes, attributes, ended: rest.ends_with('/') }
+    Tag { name, closes, attributes, self_closing: rest.ends_with('/') }
 }
 
 /// Decodes the common character references in a text.
@@ -355,8 +354,8 @@ mod tests {
         assert!(markdown(&lists).contains("word"));
     }
 
-    /// Pieces that fit together, and pieces that do not.
-    const PIECES: [&str; 32] = [
+    /// Fragments that fit together, and fragments that do not.
+    const FRAGMENTS: [&str; 32] = [
         "word ",
         "é",
         "\u{0}",
@@ -397,7 +396,7 @@ mod tests {
             let mut dice = Dice::new(seed);
             let count = dice.roll(40);
             let page: String = (0..count)
-                .map(|_| PIECES[usize::try_from(dice.roll(PIECES.len() as u64)).unwrap()])
+                .map(|_| FRAGMENTS[usize::try_from(dice.roll(FRAGMENTS.len() as u64)).unwrap()])
                 .collect();
             let (markdown, text) = (markdown(&page), text(&page));
             let most = page.len() * 8 + 64;

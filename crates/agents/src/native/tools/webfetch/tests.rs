@@ -64,7 +64,7 @@ impl Lookup for Names {
 }
 
 /// The local server counts as public; all other addresses of this machine do not.
-fn world(address: IpAddr) -> bool {
+fn is_public(address: IpAddr) -> bool {
     address == IpAddr::V4(Ipv4Addr::LOCALHOST)
 }
 
@@ -73,7 +73,7 @@ fn fetcher() -> Fetcher {
         ("page.test", IpAddr::V4(Ipv4Addr::LOCALHOST)),
         ("inside.test", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7))),
     ]);
-    Fetcher(Guard::with(Box::new(Names(names, Mutex::new(0))), world))
+    Fetcher(Guard::with(Box::new(Names(names, Mutex::new(0))), is_public))
 }
 
 async fn get(url: &str) -> Result<Fetched, String> {

@@ -12,7 +12,7 @@ use protocol::request::{Action, Rule};
 use tempfile::TempDir;
 use workspace::files::Root;
 
-use super::super::{commands, wish};
+use super::super::{command_check, commands};
 use super::verdict;
 use crate::native::permission::{Permissions, Verdict, defaults};
 
@@ -78,7 +78,7 @@ fn decoded(text: &str) -> String {
 
 /// The default rules after the user has replied `always` to a line.
 fn after_always(line: &str) -> Permissions {
-    let approved = wish(line, &commands(line)).always;
+    let approved = command_check(line, &commands(line)).always;
     let rules = approved.iter().map(|pattern| Rule::new("bash", pattern, Action::Allow));
     Permissions::new(defaults(), rules.collect())
 }

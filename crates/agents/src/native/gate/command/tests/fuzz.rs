@@ -1,7 +1,7 @@
 //! The differential fuzzer: bash runs the lines that the default rules allow without a question, and none may
 //! change anything.
 //!
-//! Each such line runs twice in throw-away projects ([`World`]): as the product runs it, and without the seal, so
+//! Each such line runs twice in throw-away projects ([`HostileProject`]): as the product runs it, and without the seal, so
 //! that the seal does not hide a mistake of the judge. The environment variables `BATON_FUZZ_LINES` and
 //! `BATON_FUZZ_SEED` change the number of lines and the seed.
 
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::attacks::corpus;
 use super::generator::Generator;
+use super::hostile_project::{HostileProject, Run, can_run};
 use super::verdict;
-use super::world::{Run, World, can_run};
 use crate::native::permission::{Permissions, Verdict, defaults};
 
 /// Lines of an ordinary run.
@@ -34,8 +34,8 @@ const MOST_FINDINGS: usize = 10;
 /// Two throw-away projects, and the findings in them.
 struct Worker {
     permissions: Permissions,
-    sealed: World,
-    loose: World,
+    sealed: HostileProject,
+    loose: HostileProject,
     seen: HashSet<String>,
     executed: usize,
     findings: Vec<String>,
@@ -43,7 +43,7 @@ struct Worker {
 
 impl Worker {
     async fn new() -> Self {
-        let (sealed, loose) = tokio::join!(World::new(Run::Sealed), World::new(Run::Loose));
+        let (sealed, loose) = tokio::join!(HostileProject::new(Run::Sealed), HostileProject::new(Run::Loose));
         assert!(sealed.is_intact() && loose.is_intact());
         Self {
             permissions: Permissions::new(defaults(), Vec::new()),
@@ -67,11 +67,11 @@ impl Worker {
         }
         self.executed += 1;
         for run in [Run::Sealed, Run::Loose] {
-            let world = if run == Run::Sealed { &mut self.sealed } else { &mut self.loose };
-            let damage = world.damage(line, DEADLINE).await;
+            let project = if run == Run::Sealed { &mut self.sealed } else { &mut self.loose };
+            let damage = project.damage(line, DEADLINE).await;
             if !damage.is_empty() {
                 self.findings.push(format!("{name}, {run:?}: {line:?} {damage:?}"));
-                *world = World::new(run).await;
+                *project = HostileProject::new(run).await;
             }
         }
     }
@@ -146,7 +146,7 @@ async fn the_loose_run_shows_what_a_line_does_and_the_sealed_one_prevents_it() {
     if !executes() {
         return;
     }
-    let sealed = World::new(Run::Sealed).await;
+    let sealed = HostileProject::new(Run::Sealed).await;
     for (line, sign) in [
         ("touch pwned", "created"),
         ("echo x >>../outside/canary", "changed"),
@@ -157,7 +157,7 @@ async fn the_loose_run_shows_what_a_line_does_and_the_sealed_one_prevents_it() {
         ("git log -1 --output=pwned", "created"),
         ("git log -p --diff-merges=remerge", "created"),
     ] {
-        let loose = World::new(Run::Loose).await;
+        let loose = HostileProject::new(Run::Loose).await;
         let damage = loose.damage(line, LONG_DEADLINE).await;
         assert!(damage.iter().any(|found| found.contains(sign)), "{line}: {damage:?}");
         assert_eq!(sealed.damage(line, LONG_DEADLINE).await, Vec::<String>::new(), "{line}");

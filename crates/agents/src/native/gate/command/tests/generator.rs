@@ -1,4 +1,4 @@
-//! Generates command lines from a seed: harmless lines, attacks and pieces of both, recombined and damaged.
+//! Generates command lines from a seed: harmless lines, attacks and fragments of both, recombined and damaged.
 
 use testkit::dice::Dice;
 
@@ -37,7 +37,7 @@ const LOOKING: &str = "-p -1 -n 1 --stat --raw HEAD HEAD~1 main other v1 'stash@
     --output-indicator-new=x -O --no-index --textconv --ext-diff";
 
 /// Words and parts of words that make a line do more, and characters that may hide them.
-const PIECES: [&str; 96] = [
+const FRAGMENTS: [&str; 96] = [
     " ",
     " ",
     "  ",
@@ -229,8 +229,8 @@ impl<'c> Generator<'c> {
         let (from, to) = (one.min(two), one.max(two));
         let (start, end) = (&line[..from], &line[from..]);
         match self.dice.roll(9) {
-            // The most productive mutation: one piece at a random position.
-            0..=3 => format!("{start}{}{end}", self.pick(&PIECES)),
+            // The most productive mutation: one fragment at a random position.
+            0..=3 => format!("{start}{}{end}", self.pick(&FRAGMENTS)),
             4 => {
                 let rest: String = end.chars().skip(1).collect();
                 format!("{start}{rest}")

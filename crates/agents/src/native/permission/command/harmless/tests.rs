@@ -5,7 +5,9 @@ use super::Harmless;
 
 /// Returns true if every command of a line is harmless.
 fn is_harmless(line: &str) -> bool {
-    commands(line).iter().all(|command| command.harmless.is_some() || (command.moves() && !command.opaque))
+    commands(line)
+        .iter()
+        .all(|command| command.harmless.is_some() || (command.changes_directory() && !command.opaque))
 }
 
 #[test]

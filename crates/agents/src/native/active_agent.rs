@@ -10,27 +10,28 @@ use protocol::request::{Action, Rule};
 use protocol::session::Tokens;
 use protocol::{Extra, Session};
 
-use super::compaction::Window;
+use super::compaction::ContextWindow;
 use super::permission::Permissions;
 use super::{Inner, agent};
 
-pub(super) struct Role<'a> {
-    pub(super) agent: &'a Agent,
-    pub(super) voice: Voice,
+/// The agent of a step on its model.
+pub(super) struct ActiveAgent<'a> {
+    pub(super) config: &'a Agent,
+    pub(super) model: ActiveModel,
 }
 
 /// A model with its prices and its context window.
-pub(super) struct Voice {
-    pub(super) model: ModelRef,
+pub(super) struct ActiveModel {
+    pub(super) reference: ModelRef,
     pub(super) provider: Arc<dyn Model>,
     pub(super) prices: Prices,
-    pub(super) window: Window,
+    pub(super) window: ContextWindow,
 }
 
 impl Inner {
     /// Returns an agent on a model. Fails if one of them does not exist.
-    pub(super) fn role(&self, name: &str, model: &ModelRef) -> Result<Role<'_>, String> {
-        Ok(Role { agent: self.known_agent(name)?, voice: self.voice(model)? })
+    pub(super) fn active_agent(&self, name: &str, model: &ModelRef) -> Result<ActiveAgent<'_>, String> {
+        Ok(ActiveAgent { config: self.known_agent(name)?, model: self.active_model(model)? })
     }
 
     /// Returns an agent by name. A prompt may name an agent that was configured after this loop was created. Its
@@ -52,7 +53,7 @@ impl Inner {
     }
 
     /// Returns a model. Fails if its provider does not exist.
-    pub(super) fn voice(&self, model: &ModelRef) -> Result<Voice, String> {
+    pub(super) fn active_model(&self, model: &ModelRef) -> Result<ActiveModel, String> {
         let id = model.provider_id.as_str();
         let provider = self.models.get(id).cloned().ok_or_else(|| {
             let known: Vec<&str> = self.models.keys().map(String::as_str).collect();
@@ -61,8 +62,8 @@ impl Inner {
         let about = provider.about(&model.model_id);
         let limit = about.map(|about| about.limit).unwrap_or_default();
         let prices = about.map(|about| about.prices.clone()).unwrap_or_default();
-        let window = Window::new(limit, self.options.compaction.reserved);
-        Ok(Voice { model: model.clone(), provider, prices, window })
+        let window = ContextWindow::new(limit, self.options.compaction.reserved);
+        Ok(ActiveModel { reference: model.clone(), provider, prices, window })
     }
 
     /// Returns true if conversations are summarised automatically.
@@ -71,12 +72,12 @@ impl Inner {
     }
 
     /// Returns true if a step has filled the model's context.
-    pub(super) fn overflows(&self, voice: &Voice, tokens: &Tokens) -> bool {
-        self.compacts() && voice.window.overflows(tokens)
+    pub(super) fn overflows(&self, model: &ActiveModel, tokens: &Tokens) -> bool {
+        self.compacts() && model.window.overflows(tokens)
     }
 }
 
-impl Role<'_> {
+impl ActiveAgent<'_> {
     /// Returns the agent's permissions in a session at this depth, with the user's approvals.
     pub(super) fn permissions(
         &self,
@@ -85,7 +86,7 @@ impl Role<'_> {
         depth: usize,
         approved: Vec<Rule>,
     ) -> Permissions {
-        let mut rules = agent::rules(self.agent, session);
+        let mut rules = agent::rules(self.config, session);
         if depth >= usize::try_from(inner.options.subagent_depth).unwrap_or(usize::MAX) {
             rules.push(Rule::new("task", "*", Action::Deny));
         }
@@ -94,24 +95,25 @@ impl Role<'_> {
 
     /// Creates a request with the settings of the agent and the model, and no messages.
     pub(super) fn request(&self, session: &Session) -> Request {
-        let mut request = self.voice.request(session);
+        let mut request = self.model.request(session);
         let number = |number: Option<protocol::number::Number>| number.map(|number| number.0);
         request.sampling = Sampling {
-            temperature: number(self.agent.temperature),
-            top_p: number(self.agent.top_p),
+            temperature: number(self.config.temperature),
+            top_p: number(self.config.top_p),
             top_k: None,
         };
-        request.options.clone_from(&self.agent.options);
+        request.options.clone_from(&self.config.options);
         request
     }
 }
 
-impl Voice {
+impl ActiveModel {
     /// Creates a request with the settings of the model, and no messages.
     pub(super) fn request(&self, session: &Session) -> Request {
-        let mut request = Request::new(llm::ModelRef::new(&self.model.provider_id, &self.model.model_id));
+        let mut request =
+            Request::new(llm::ModelRef::new(&self.reference.provider_id, &self.reference.model_id));
         request.limits.output_tokens = Some(self.window.output);
-        request.variant.clone_from(&self.model.variant);
+        request.variant.clone_from(&self.reference.variant);
         request.options = Extra::new();
         request.cache_key = Some(session.id.to_string());
         request.headers.set("x-session-affinity", session.id.as_str());

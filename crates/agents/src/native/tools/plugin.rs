@@ -8,13 +8,13 @@ use protocol::{Extra, MessageId};
 use serde_json::Value;
 
 use super::{Call, Failure, Output, Tool};
-use crate::native::permission::{Pattern, Wish};
+use crate::native::permission::{Pattern, PermissionCheck};
 
 /// The longest name that providers accept.
 const MAX_NAME: usize = 64;
 
 /// A tool of a plugin, as the native loop knows tools.
-struct Brought {
+struct PluginTool {
     about: ToolInfo,
     tools: Arc<dyn Tools>,
 }
@@ -32,7 +32,7 @@ pub(super) fn all(tools: &Arc<dyn Tools>) -> Vec<Box<dyn Tool>> {
         usable
     };
     let listed = tools.list().into_iter().filter(usable);
-    listed.map(|about| Box::new(Brought { about, tools: Arc::clone(tools) }) as Box<dyn Tool>).collect()
+    listed.map(|about| Box::new(PluginTool { about, tools: Arc::clone(tools) }) as Box<dyn Tool>).collect()
 }
 
 fn is_name(id: &str) -> bool {
@@ -40,7 +40,7 @@ fn is_name(id: &str) -> bool {
     !id.is_empty() && id.len() <= MAX_NAME && id.bytes().all(allowed)
 }
 
-impl Tool for Brought {
+impl Tool for PluginTool {
     fn name(&self) -> &str {
         &self.about.id
     }
@@ -68,14 +68,14 @@ impl Tool for Brought {
                 agent: call.turn.agent.clone(),
                 call: call.id.to_owned(),
             };
-            let caller = Here { call, refusal: Mutex::default() };
-            let around = call.changes.around().await;
+            let caller = CallServices { call, refusal: Mutex::default() };
+            let before = call.changes.before_command().await;
             let result = tokio::select! {
                 biased;
                 () = call.turn.cancelled() => Err(Failure::Cancelled),
                 result = self.tools.call(made, &caller) => result.map_err(Failure::Error),
             };
-            call.changes.settle(around).await;
+            call.changes.after_command(before).await;
             let refusal = caller.refusal.into_inner().unwrap_or_else(PoisonError::into_inner);
             match (result, refusal) {
                 (Ok(output), _) => Ok(self.output(output)),
@@ -88,7 +88,7 @@ impl Tool for Brought {
     }
 }
 
-impl Brought {
+impl PluginTool {
     fn output(&self, output: ToolOutput) -> Output {
         let ToolOutput { title, text, metadata, attachments } = output;
         Output { title: title.unwrap_or_else(|| self.about.id.clone()), text, metadata, attachments }
@@ -103,13 +103,13 @@ async fn message(call: &Call<'_>) -> Result<MessageId, Failure> {
 }
 
 /// The services for one call.
-struct Here<'a> {
+struct CallServices<'a> {
     call: &'a Call<'a>,
     /// The refusal of the user, if it ends the turn.
     refusal: Mutex<Option<Failure>>,
 }
 
-impl ToolCaller for Here<'_> {
+impl ToolCaller for CallServices<'_> {
     fn progress(&self, title: Option<String>, metadata: Extra) -> BoxFuture<'_, ()> {
         self.call.progress(title, metadata).boxed()
     }
@@ -118,8 +118,8 @@ impl ToolCaller for Here<'_> {
         async move {
             let ToolPermission { permission, patterns, always, metadata } = needed;
             let patterns = patterns.into_iter().map(Pattern::plain).collect();
-            let wish = Wish { permission: permission.into(), patterns, always, metadata };
-            let got = self.call.permissions.get(self.call.turn, wish, Some(self.call.id)).await;
+            let check = PermissionCheck { permission: permission.into(), patterns, always, metadata };
+            let got = self.call.permissions.require(self.call.turn, check, Some(self.call.id)).await;
             got.map_err(|failure| match &failure {
                 Failure::Error(why) => why.clone(),
                 Failure::Refused(why) => {

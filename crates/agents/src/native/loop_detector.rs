@@ -9,23 +9,23 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use protocol::Extra;
 
 /// The longest cycle that is detected, in calls.
-const MAX_CIRCLE: usize = 4;
+const MAX_CYCLE: usize = 4;
 
 /// The number of remembered calls: enough to see each cycle several times.
-const MEMORY: usize = 32;
+const MAX_CALLS: usize = 32;
 
 /// Hashes of the newest calls, newest first. The inputs may be long, so only hashes are kept.
 #[derive(Debug, Default)]
-pub(super) struct Doom(VecDeque<u64>);
+pub(super) struct LoopDetector(VecDeque<u64>);
 
-impl Doom {
+impl LoopDetector {
     /// Records a call. Returns the number of consecutive rounds of the cycle that it completes, including this one.
-    pub(super) fn note(&mut self, tool: &str, input: &Extra) -> usize {
+    pub(super) fn record(&mut self, tool: &str, input: &Extra) -> usize {
         let mut hasher = DefaultHasher::new();
         (tool, serde_json::to_string(input).unwrap_or_default()).hash(&mut hasher);
         self.0.push_front(hasher.finish());
-        self.0.truncate(MEMORY);
-        (1..=MAX_CIRCLE).map(|length| self.rounds(length)).max().unwrap_or(1)
+        self.0.truncate(MAX_CALLS);
+        (1..=MAX_CYCLE).map(|length| self.rounds(length)).max().unwrap_or(1)
     }
 
     /// Returns the number of consecutive rounds of a cycle of `length` calls.
@@ -41,21 +41,21 @@ mod tests {
 
     /// Returns the number of rounds after each call; each letter stands for a tool.
     fn rounds(story: &str) -> Vec<usize> {
-        let mut doom = Doom::default();
-        story.chars().map(|tool| doom.note(&tool.to_string(), &Extra::new())).collect()
+        let mut detector = LoopDetector::default();
+        story.chars().map(|tool| detector.record(&tool.to_string(), &Extra::new())).collect()
     }
 
     #[test]
     fn equal_calls_in_a_row_are_counted() {
         assert_eq!(rounds("aaab"), [1, 2, 3, 1]);
-        let mut doom = Doom::default();
+        let mut detector = LoopDetector::default();
         let input = |text: &str| Extra::from_iter([("filePath".to_owned(), text.into())]);
-        assert_eq!([doom.note("read", &input("a")), doom.note("read", &input("a"))], [1, 2]);
-        assert_eq!([doom.note("read", &input("b")), doom.note("list", &input("b"))], [1, 1]);
+        assert_eq!([detector.record("read", &input("a")), detector.record("read", &input("a"))], [1, 2]);
+        assert_eq!([detector.record("read", &input("b")), detector.record("list", &input("b"))], [1, 1]);
     }
 
     #[test]
-    fn circles_are_counted() {
+    fn cycles_are_counted() {
         assert_eq!(rounds("ababab"), [1, 1, 1, 2, 2, 3]);
         assert_eq!(rounds("xabcabcabc").last(), Some(&3));
         assert_eq!(rounds("abcdabcdabcd").last(), Some(&3));

@@ -4,7 +4,7 @@ use futures::future::{BoxFuture, FutureExt};
 use protocol::Session;
 
 /// Finds the instructions for a session. A turn calls it once, and goes on without instructions if it takes longer
-/// than [`GUIDANCE`](super::limits::GUIDANCE).
+/// than [`INSTRUCTIONS`](super::limits::INSTRUCTIONS).
 pub trait Instructions: Send + Sync {
     /// Returns the instructions for the session's directory, the most general first.
     fn find<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, Vec<Instruction>>;

@@ -8,15 +8,15 @@ use protocol::session::{CacheTokens, Tokens};
 use protocol::{AgentEvent, Extra, MessageError, Rest, TurnEnd, message};
 use serde_json::Value;
 
-use super::attempt::{Called, Heard};
-use super::compaction::Why;
-use super::role::Voice;
-use super::run::{Flow, Loop, Stage};
-use super::tools::Fate;
+use super::active_agent::ActiveModel;
+use super::attempt::{ModelOutput, RequestedCall};
+use super::compaction::{Progress, Trigger};
+use super::run::{Flow, Loop, StepContext};
+use super::tools::CallOutcome;
 use super::{limits, structured};
 
 /// The result of a step.
-struct Ended {
+struct StepResult {
     reason: Finish,
     tokens: Tokens,
     cost: Number,
@@ -24,62 +24,70 @@ struct Ended {
 
 impl Loop<'_> {
     /// Runs the tools that the model called and decides whether the turn goes on.
-    pub(super) async fn act(&mut self, stage: &Stage<'_>, heard: Heard) -> Flow {
-        let Heard { calls, finish, .. } = heard;
-        let ended = self.count(&stage.role.voice, finish);
-        if let Some(error) = verdict(ended.reason, calls.is_empty()) {
-            return self.fail(&ended, error).await;
+    pub(super) async fn handle_output(&mut self, step: &StepContext<'_>, output: ModelOutput) -> Flow {
+        let ModelOutput { calls, finish, .. } = output;
+        let result = self.record_usage(&step.agent.model, finish);
+        if let Some(error) = finish_error(result.reason, calls.is_empty()) {
+            return self.fail_step(&result, error).await;
         }
-        let schema = stage.prompt.as_ref().and_then(structured::schema);
+        let schema = step.prompt.as_ref().and_then(structured::schema);
         let (answers, calls): (Vec<_>, Vec<_>) =
             calls.into_iter().partition(|call| schema.is_some() && call.name == structured::NAME);
         if calls.is_empty() && answers.is_empty() {
-            if schema.is_some() && ended.reason != Finish::Unknown {
+            if schema.is_some() && result.reason != Finish::Unknown {
                 let message = structured::MISSING.to_owned();
                 return self
-                    .fail(&ended, MessageError::StructuredOutput { message, retries: 0, extra: Rest::NONE })
+                    .fail_step(
+                        &result,
+                        MessageError::StructuredOutput { message, retries: 0, extra: Rest::NONE },
+                    )
                     .await;
             }
-            self.finish(&ended, None).await;
-            return self.decide(stage, &ended).await;
+            self.finish_step(&result, None).await;
+            return self.end_without_calls(step, &result).await;
         }
-        self.repeats = 0;
+        self.unfinished_steps = 0;
         if !calls.is_empty() {
-            self.tools(stage, &calls, &ended).await?;
+            self.run_tools(step, &calls, &result).await?;
         }
         if !answers.is_empty() {
-            return self.answer(stage, schema, &answers, &ended).await;
+            return self.handle_structured_answers(step, schema, &answers, &result).await;
         }
-        self.finish(&ended, None).await;
-        self.mind_the_size(stage, &ended, true).await
+        self.finish_step(&result, None).await;
+        self.compact_if_full(step, &result, Progress::Unfinished).await
     }
 
     /// Runs tools, unless this is the last step of the turn or the budget is used up.
-    async fn tools(&mut self, stage: &Stage<'_>, calls: &[Called], ended: &Ended) -> Flow {
-        if stage.last {
-            self.refuse(calls, "Not run: there are no tools in the last step of a turn.").await;
+    async fn run_tools(
+        &mut self,
+        step: &StepContext<'_>,
+        calls: &[RequestedCall],
+        result: &StepResult,
+    ) -> Flow {
+        if step.last {
+            self.refuse_calls(calls, "Not run: there are no tools in the last step of a turn.").await;
             return Flow::Continue(());
         }
         if let Some(message) = self.meter.exceeded() {
-            self.refuse(calls, "Not run: the budget is used up.").await;
-            self.finish(ended, None).await;
+            self.refuse_calls(calls, "Not run: the budget is used up.").await;
+            self.finish_step(result, None).await;
             return Flow::Break(TurnEnd::Budget { message });
         }
-        let mut doom = std::mem::take(&mut self.doom);
-        let fate = stage.bench.run(calls, &self.setting(stage), &mut doom).await;
-        self.doom = doom;
-        match fate {
-            Fate::Cancelled => Flow::Break(TurnEnd::Cancelled),
-            Fate::Refused if !self.inner.options.continue_on_deny => {
-                self.finish(ended, None).await;
+        let mut detector = std::mem::take(&mut self.detector);
+        let outcome = step.tools.run(calls, &self.tool_context(step), &mut detector).await;
+        self.detector = detector;
+        match outcome {
+            CallOutcome::Cancelled => Flow::Break(TurnEnd::Cancelled),
+            CallOutcome::Refused if !self.inner.options.continue_on_deny => {
+                self.finish_step(result, None).await;
                 Flow::Break(TurnEnd::Blocked)
             }
-            Fate::Refused | Fate::Done => Flow::Continue(()),
+            CallOutcome::Refused | CallOutcome::Done => Flow::Continue(()),
         }
     }
 
     /// Fails calls without running them.
-    async fn refuse(&self, calls: &[Called], reason: &str) {
+    async fn refuse_calls(&self, calls: &[RequestedCall], reason: &str) {
         for call in calls {
             let (call, error) = (call.id.clone(), reason.to_owned());
             self.turn.emit(AgentEvent::ToolFailed { call, error, metadata: None }).await;
@@ -87,33 +95,33 @@ impl Loop<'_> {
     }
 
     /// Ends the turn with a structured answer, or lets the model try again.
-    async fn answer(
+    async fn handle_structured_answers(
         &mut self,
-        stage: &Stage<'_>,
+        step: &StepContext<'_>,
         schema: Option<&Extra>,
-        answers: &[Called],
-        ended: &Ended,
+        answers: &[RequestedCall],
+        result: &StepResult,
     ) -> Flow {
-        if self.take(schema, answers).await {
-            self.finish(ended, None).await;
+        if self.accept_structured_answer(schema, answers).await {
+            self.finish_step(result, None).await;
             return Flow::Break(TurnEnd::Completed);
         }
-        self.misfits += 1;
-        let chances = stage.prompt.as_ref().map_or(0, structured::retries);
-        if self.misfits > chances {
-            let message = structured::UNFIT.to_owned();
+        self.invalid_answers += 1;
+        let chances = step.prompt.as_ref().map_or(0, structured::retries);
+        if self.invalid_answers > chances {
+            let message = structured::INVALID.to_owned();
             let error = MessageError::StructuredOutput { message, retries: chances, extra: Rest::NONE };
-            return self.fail(ended, error).await;
+            return self.fail_step(result, error).await;
         }
-        self.finish(ended, None).await;
-        self.mind_the_size(stage, ended, true).await
+        self.finish_step(result, None).await;
+        self.compact_if_full(step, result, Progress::Unfinished).await
     }
 
     /// Accepts the first structured answer that fits the schema. Returns true if there is one.
-    async fn take(&self, schema: Option<&Extra>, answers: &[Called]) -> bool {
+    async fn accept_structured_answer(&self, schema: Option<&Extra>, answers: &[RequestedCall]) -> bool {
         let Some(schema) = schema else { return false };
-        let mut taken = false;
-        for Called { id, input, .. } in answers {
+        let mut accepted = false;
+        for RequestedCall { id, input, .. } in answers {
             let given = if let Value::Object(input) = input { input.clone() } else { Extra::new() };
             let (call, tool) = (id.clone(), structured::NAME.to_owned());
             self.turn
@@ -121,17 +129,17 @@ impl Loop<'_> {
                 .await;
             let call = id.clone();
             let event = match structured::check(schema, input) {
-                _ if taken => AgentEvent::ToolFailed {
+                _ if accepted => AgentEvent::ToolFailed {
                     call,
                     error: "Ignored: an earlier call has already given the structured answer.".to_owned(),
                     metadata: None,
                 },
                 Ok(()) => {
-                    taken = true;
+                    accepted = true;
                     self.turn.emit(AgentEvent::Structured(input.clone())).await;
                     AgentEvent::ToolCompleted {
                         call,
-                        output: structured::TAKEN.to_owned(),
+                        output: structured::ACCEPTED.to_owned(),
                         title: "Structured Output".to_owned(),
                         metadata: Extra::from_iter([("valid".to_owned(), true.into())]),
                         attachments: Vec::new(),
@@ -141,69 +149,75 @@ impl Loop<'_> {
             };
             self.turn.emit(event).await;
         }
-        taken
+        accepted
     }
 
     /// Continues or ends the turn after a step without calls.
-    async fn decide(&mut self, stage: &Stage<'_>, ended: &Ended) -> Flow {
-        match ended.reason {
-            Finish::Unknown if self.repeats < limits::REPEATS => {
-                self.repeats += 1;
-                self.mind_the_size(stage, ended, true).await
+    async fn end_without_calls(&mut self, step: &StepContext<'_>, result: &StepResult) -> Flow {
+        match result.reason {
+            Finish::Unknown if self.unfinished_steps < limits::UNFINISHED_STEPS => {
+                self.unfinished_steps += 1;
+                self.compact_if_full(step, result, Progress::Unfinished).await
             }
             Finish::Unknown => {
-                let times = self.repeats + 1;
+                let times = self.unfinished_steps + 1;
                 let message = format!("the model stopped {times} times in a row without a finish reason");
                 Flow::Break(TurnEnd::Budget { message })
             }
-            // [`verdict`] has handled `ContentFilter` and `Error` before.
+            // [`finish_error`] has handled `ContentFilter` and `Error` before.
             Finish::Stop | Finish::Length | Finish::ToolCalls | Finish::ContentFilter | Finish::Error => {
-                self.mind_the_size(stage, ended, false).await?;
+                self.compact_if_full(step, result, Progress::Finished).await?;
                 Flow::Break(TurnEnd::Completed)
             }
         }
     }
 
     /// Summarises the conversation if the step has filled the model's context.
-    async fn mind_the_size(&mut self, stage: &Stage<'_>, ended: &Ended, go_on: bool) -> Flow {
-        if self.inner.overflows(&stage.role.voice, &ended.tokens) {
-            return self.compact(Why::Full { go_on }).await;
+    async fn compact_if_full(
+        &mut self,
+        step: &StepContext<'_>,
+        result: &StepResult,
+        progress: Progress,
+    ) -> Flow {
+        if self.inner.overflows(&step.agent.model, &result.tokens) {
+            return self.compact(Trigger::ContextFull(progress)).await;
         }
         self.compactions = 0;
         Flow::Continue(())
     }
 
     /// Closes the step of a summary, or fails if the model gave none.
-    pub(super) async fn close_summary(&mut self, voice: &Voice, heard: Heard) -> Flow {
-        let Heard { calls, spoke, finish } = heard;
-        let ended = self.count(voice, finish);
+    pub(super) async fn close_summary(&mut self, model: &ActiveModel, output: ModelOutput) -> Flow {
+        let ModelOutput { calls, has_text, finish } = output;
+        let result = self.record_usage(model, finish);
         let empty = || MessageError::unknown("the model returned no summary of the conversation");
-        let failed = verdict(ended.reason, true).or_else(|| (!spoke || !calls.is_empty()).then(empty));
+        let failed =
+            finish_error(result.reason, true).or_else(|| (!has_text || !calls.is_empty()).then(empty));
         if let Some(error) = failed {
-            return self.fail(&ended, error).await;
+            return self.fail_step(&result, error).await;
         }
-        self.finish(&ended, None).await;
+        self.finish_step(&result, None).await;
         Flow::Continue(())
     }
 
     /// Adds the step's usage to the meter.
-    fn count(&mut self, voice: &Voice, finish: Option<(Finish, Usage)>) -> Ended {
+    fn record_usage(&mut self, model: &ActiveModel, finish: Option<(Finish, Usage)>) -> StepResult {
         let (reason, usage) = finish.unwrap_or((Finish::Unknown, Usage::default()));
-        let (tokens, cost) = (tokens(usage), Number(voice.prices.cost(&usage)));
-        self.meter.step(cost, &tokens);
-        Ended { reason, tokens, cost }
+        let (tokens, cost) = (tokens(usage), Number(model.prices.cost(&usage)));
+        self.meter.add_step(cost, &tokens);
+        StepResult { reason, tokens, cost }
     }
 
-    async fn fail(&self, ended: &Ended, error: MessageError) -> Flow {
-        self.finish(ended, Some(error.clone())).await;
+    async fn fail_step(&self, result: &StepResult, error: MessageError) -> Flow {
+        self.finish_step(result, Some(error.clone())).await;
         Flow::Break(TurnEnd::Error(error))
     }
 
-    async fn finish(&self, ended: &Ended, error: Option<MessageError>) {
-        self.close(|snapshot, patch| AgentEvent::StepFinished {
-            reason: wire(ended.reason),
-            tokens: ended.tokens.clone(),
-            cost: ended.cost,
+    async fn finish_step(&self, result: &StepResult, error: Option<MessageError>) {
+        self.close_step(|snapshot, patch| AgentEvent::StepFinished {
+            reason: wire(result.reason),
+            tokens: result.tokens.clone(),
+            cost: result.cost,
             snapshot,
             patch,
             error,
@@ -212,25 +226,25 @@ impl Loop<'_> {
     }
 
     /// Closes a step with the files that it has changed.
-    pub(super) async fn close(&self, end: impl FnOnce(Option<String>, Option<PatchPart>) -> AgentEvent) {
+    pub(super) async fn close_step(&self, end: impl FnOnce(Option<String>, Option<PatchPart>) -> AgentEvent) {
         let (snapshot, patch) = self.changes.finish().await;
         let changed = patch.is_some();
         self.turn.emit(end(snapshot, patch)).await;
         if changed {
-            self.sum_up().await;
+            self.report_diffs().await;
         }
     }
 
     /// Reports the file changes of a step that the turn leaves unfinished, if there is one.
-    pub(super) async fn leave(&self) {
+    pub(super) async fn report_left_changes(&self) {
         if let (_, Some(patch)) = self.changes.finish().await {
             self.turn.emit(AgentEvent::Patched(patch)).await;
-            self.sum_up().await;
+            self.report_diffs().await;
         }
     }
 
     /// Reports all file changes of the turn and the session.
-    async fn sum_up(&self) {
+    async fn report_diffs(&self) {
         if let Some(diffed) = self.changes.diffed().await {
             self.turn.emit(diffed).await;
         }
@@ -238,14 +252,14 @@ impl Loop<'_> {
 }
 
 /// Returns the error for a finish reason that stands for one.
-fn verdict(reason: Finish, silent: bool) -> Option<MessageError> {
+fn finish_error(reason: Finish, without_calls: bool) -> Option<MessageError> {
     match reason {
         Finish::ContentFilter => {
             let message = "the provider's content filter withheld the answer".to_owned();
             Some(MessageError::ContentFilter { message, extra: Rest::NONE })
         }
-        Finish::Error if silent => {
-            Some(MessageError::unknown("the provider ended the answer with an unspecified error"))
+        Finish::Error if without_calls => {
+            Some(MessageError::unknown("the provider result the answer with an unspecified error"))
         }
         _ => None,
     }

@@ -26,18 +26,18 @@ use super::{Content, Error, Prompt, content, listing};
 use crate::native::limits;
 
 /// A connection to a server that is initialised.
-pub(in crate::native) struct Connected {
+pub(in crate::native) struct Connection {
     pub(super) server: String,
     config: Arc<Mcp>,
     peer: Peer<RoleClient>,
     about: Option<Arc<ServerPeerInfo>>,
     limit: Duration,
-    tools: Mutex<Arc<[Offered]>>,
+    tools: Mutex<Arc<[ToolDescription]>>,
 }
 
 /// A tool as its server describes it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Offered {
+pub(super) struct ToolDescription {
     /// The name that the server uses.
     pub(super) name: String,
     /// The display name.
@@ -45,10 +45,10 @@ pub(super) struct Offered {
     pub(super) description: String,
     pub(super) schema: Value,
     /// True if the server declares the tool read-only.
-    pub(super) only_looks: bool,
+    pub(super) read_only: bool,
 }
 
-impl Connected {
+impl Connection {
     pub(super) fn new(server: &str, config: &Arc<Mcp>, peer: Peer<RoleClient>, limit: Duration) -> Self {
         let about = peer.peer_info();
         let tools = Mutex::new(Arc::default());
@@ -61,14 +61,14 @@ impl Connected {
             Some(about) if about.capabilities.tools.is_none() => Vec::new(),
             _ => self.ask(listing::tools(&self.peer)).await?,
         };
-        let now: Arc<[Offered]> = listed.into_iter().filter_map(|tool| self.offered(tool)).collect();
+        let now: Arc<[ToolDescription]> = listed.into_iter().filter_map(|tool| self.describe(tool)).collect();
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = *tools != now;
         *tools = now;
         Ok(changed)
     }
 
-    fn offered(&self, tool: Tool) -> Option<Offered> {
+    fn describe(&self, tool: Tool) -> Option<ToolDescription> {
         let mut schema = Extra::clone(&tool.input_schema);
         // Some providers require both fields, and some servers leave them out.
         schema.entry("type").or_insert_with(|| "object".into());
@@ -79,16 +79,16 @@ impl Connected {
             return None;
         }
         let hints = tool.annotations.unwrap_or_default();
-        Some(Offered {
+        Some(ToolDescription {
             name: tool.name.into_owned(),
             title: tool.title.or(hints.title),
             description: bounded(tool.description.as_deref().unwrap_or_default()),
             schema: Value::Object(schema),
-            only_looks: hints.read_only_hint == Some(true),
+            read_only: hints.read_only_hint == Some(true),
         })
     }
 
-    pub(super) fn tools(&self) -> Arc<[Offered]> {
+    pub(super) fn tools(&self) -> Arc<[ToolDescription]> {
         Arc::clone(&self.tools.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -174,7 +174,7 @@ impl Connected {
 
     async fn ask<T>(&self, asking: impl Future<Output = Result<T, ServiceError>>) -> Result<T, Error> {
         match timeout(self.limit, asking).await {
-            Ok(answer) => answer.map_err(|error| self.failed(&why(&error))),
+            Ok(answer) => answer.map_err(|error| self.failed(&service_error(&error))),
             Err(_) => Err(Error::Slow { server: self.server.clone(), limit: self.limit }),
         }
     }
@@ -186,17 +186,17 @@ impl Connected {
 }
 
 /// Returns the cause of an error without type names.
-pub(super) fn why(error: &ServiceError) -> String {
+fn service_error(error: &ServiceError) -> String {
     match error {
         ServiceError::McpError(error) => error.message.to_string(),
-        ServiceError::TransportSend(error) => lost(error),
+        ServiceError::TransportSend(error) => transport_error(error),
         ServiceError::TransportClosed => "it has ended".to_owned(),
         other => other.to_string(),
     }
 }
 
 /// Returns the cause of a transport error. The error chain does not contain the HTTP client's cause by itself.
-pub(super) fn lost(error: &DynamicTransportError) -> String {
+pub(super) fn transport_error(error: &DynamicTransportError) -> String {
     match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
         Some(StreamableHttpError::Client(error)) => chain(error),
         _ => chain(error.error.as_ref()),
@@ -204,5 +204,5 @@ pub(super) fn lost(error: &DynamicTransportError) -> String {
 }
 
 fn bounded(text: &str) -> String {
-    text.chars().take(limits::MCP_WORDS).collect()
+    text.chars().take(limits::MCP_TEXT).collect()
 }

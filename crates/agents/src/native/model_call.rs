@@ -1,4 +1,4 @@
-//! One step with its retries.
+//! A model call with its retries.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use engine::session::Turn;
 use llm::{Model, Request, Retry, retry};
 use protocol::{AgentEvent, MessageError, Millis};
 
-use super::attempt::{Failed, Heard, attempt};
+use super::attempt::{AttemptFailure, ModelOutput, attempt};
 use super::{Inner, failure, hooks};
 
-/// The error of a step that is not retried any more.
+/// The error of a model call that is not retried any more.
 #[derive(Debug)]
-pub(super) struct GaveUp {
+pub(super) struct CallFailure {
     pub(super) error: llm::Error,
     /// True if the last attempt emitted events.
-    pub(super) said: bool,
+    pub(super) emitted: bool,
     /// The end of the provider's retry delay, if it is longer than a turn waits.
     until: Option<Millis>,
 }
 
-impl GaveUp {
+impl CallFailure {
     /// Returns the error for the message and the user.
     pub(super) fn error(&self) -> MessageError {
         match self.until {
-            Some(until) => failure::parked(&self.error, until),
+            Some(until) => failure::retry_delay_too_long(&self.error, until),
             None => failure::message_error(&self.error),
         }
     }
@@ -32,7 +32,7 @@ impl GaveUp {
 
 /// A model call, which retries repeat.
 #[derive(Clone, Copy)]
-pub(super) struct Ask<'a> {
+pub(super) struct ModelCall<'a> {
     pub(super) model: &'a dyn Model,
     pub(super) request: &'a Request,
     /// Set if hooks want to change the call.
@@ -40,28 +40,32 @@ pub(super) struct Ask<'a> {
 }
 
 /// Calls the model until it answers or a retry is pointless.
-pub(super) async fn step(inner: &Inner, turn: &Turn, ask: Ask<'_>) -> Result<Heard, GaveUp> {
-    let Ask { model, request, chat } = ask;
+pub(super) async fn call_model(
+    inner: &Inner,
+    turn: &Turn,
+    call: ModelCall<'_>,
+) -> Result<ModelOutput, CallFailure> {
+    let ModelCall { model, request, chat } = call;
     let mut retries = 0;
     loop {
-        let request_now = hooks::shape(turn, chat, request_no(request, retries)).await;
-        let Failed { error, said } = match attempt(turn, model, request_now).await {
-            Ok(heard) => return Ok(heard),
+        let attempt_request = hooks::change_request(turn, chat, for_attempt(request, retries)).await;
+        let AttemptFailure { error, emitted } = match attempt(turn, model, attempt_request).await {
+            Ok(output) => return Ok(output),
             Err(failed) => failed,
         };
         let wait = match error.retry_at(&request.model.provider) {
             Retry::After { delay_hint } if retries < inner.options.retries => {
                 retry::delay(retries + 1, delay_hint, fraction(inner))
             }
-            _ => return Err(GaveUp { error, said, until: None }),
+            _ => return Err(CallFailure { error, emitted, until: None }),
         };
         let next = inner.clock.now().saturating_add(millis(wait));
         if wait > retry::CEILING {
-            return Err(GaveUp { error, said, until: Some(next) });
+            return Err(CallFailure { error, emitted, until: Some(next) });
         }
         retries += 1;
         // The output of the last attempt stays if no other attempt follows; here one follows.
-        if said {
+        if emitted {
             turn.emit(AgentEvent::AttemptWithdrawn).await;
         }
         turn.emit(AgentEvent::Retrying { attempt: retries, message: error.to_string(), next }).await;
@@ -70,7 +74,7 @@ pub(super) async fn step(inner: &Inner, turn: &Turn, ask: Ask<'_>) -> Result<Hea
     }
 }
 
-fn request_no(request: &Request, attempt: u32) -> Request {
+fn for_attempt(request: &Request, attempt: u32) -> Request {
     Request { attempt, ..request.clone() }
 }
 

@@ -20,7 +20,7 @@ const SUMMARISE: &str = "What did we do so far?";
 /// Returns the conversation for a model: the summary of its beginning, then the rest.
 pub(super) fn conversation(history: &History, model: &ModelRef) -> Vec<llm::Message> {
     let summary = history.summary.iter().flat_map(|it| [&it.request, &it.summary]);
-    told(summary.chain(&history.messages), model)
+    convert(summary.chain(&history.messages), model)
 }
 
 /// Converts messages to model messages.
@@ -28,33 +28,33 @@ pub(super) fn conversation(history: &History, model: &ModelRef) -> Vec<llm::Mess
 /// Every prompt and step stays in the result, also an empty one: a model may derive its progress from the number of
 /// steps since a prompt, and without the prompt it would start over in every step. Dialects leave out messages that
 /// their provider does not accept.
-pub(super) fn told<'a>(
+pub(super) fn convert<'a>(
     messages: impl IntoIterator<Item = &'a MessageWithParts>,
     model: &ModelRef,
 ) -> Vec<llm::Message> {
-    let mut told = Vec::new();
+    let mut converted = Vec::new();
     for MessageWithParts { info, parts, .. } in messages {
         match info {
-            Message::User(_) => told.push(llm::Message::User(parts.iter().filter_map(user).collect())),
-            Message::Assistant(message) if is_told(message, parts) => {
+            Message::User(_) => converted.push(llm::Message::User(parts.iter().filter_map(user).collect())),
+            Message::Assistant(message) if is_visible(message, parts) => {
                 let same = message.provider_id == model.provider_id && message.model_id == model.model_id;
-                told.push(llm::Message::Assistant(
+                converted.push(llm::Message::Assistant(
                     parts.iter().filter_map(|part| assistant(part, same)).collect(),
                 ));
                 let results: Vec<ToolResult> = parts.iter().filter_map(result).collect();
                 if !results.is_empty() {
-                    told.push(llm::Message::Tool(results));
+                    converted.push(llm::Message::Tool(results));
                 }
             }
             Message::Assistant(_) => {}
         }
     }
-    told
+    converted
 }
 
 /// Adds a reminder to the newest prompt, for this step only.
-pub(super) fn remind(told: &mut [llm::Message], reminder: &str) {
-    let newest = told.iter_mut().rev().find_map(|message| match message {
+pub(super) fn remind(messages: &mut [llm::Message], reminder: &str) {
+    let newest = messages.iter_mut().rev().find_map(|message| match message {
         llm::Message::User(content) => Some(content),
         _ => None,
     });
@@ -91,7 +91,7 @@ fn user(part: &Part) -> Option<UserContent> {
 
 /// Returns true if the model sees a step. A failed step is left out, unless it called a tool: the effects of a tool
 /// remain whatever became of the step. An aborted step stays if it produced anything but reasoning.
-fn is_told(message: &AssistantMessage, parts: &[Part]) -> bool {
+fn is_visible(message: &AssistantMessage, parts: &[Part]) -> bool {
     let said =
         || parts.iter().any(|part| !matches!(part.body, PartBody::StepStart(_) | PartBody::Reasoning(_)));
     let did = || parts.iter().any(|part| matches!(&part.body, PartBody::Tool(_)));
@@ -186,12 +186,12 @@ mod tests {
         message
     }
 
-    fn told(history: &[MessageWithParts]) -> String {
-        format!("{:#?}", super::told(history, &ModelRef::new("demo", "simple")))
+    fn converted(history: &[MessageWithParts]) -> String {
+        format!("{:#?}", super::convert(history, &ModelRef::new("demo", "simple")))
     }
 
     #[test]
-    fn a_turn_with_tools_is_told_whole() {
+    fn a_turn_with_tools_is_converted_whole() {
         let time = json!({ "start": 1, "end": 2 });
         let history = [
             prompt(json!([
@@ -222,7 +222,7 @@ mod tests {
             ),
             step("simple", None, json!([{ "type": "step-start" }])),
         ];
-        insta::assert_snapshot!(told(&history));
+        insta::assert_snapshot!(converted(&history));
     }
 
     #[test]
@@ -234,27 +234,27 @@ mod tests {
             json!([{ "type": "step-start" }, { "type": "reasoning", "text": "hm", "time": { "start": 1 } }]);
         let tool = json!([{ "type": "tool", "callID": "c", "tool": "bash", "state": {
             "status": "error", "input": {}, "error": "Tool execution aborted", "time": { "start": 1, "end": 2 } } }]);
-        assert!(told(&[step("simple", Some(failed.clone()), tool)]).contains("Tool execution aborted"));
-        assert_eq!(told(&[step("simple", Some(failed), words.clone())]), "[]");
-        assert_eq!(told(&[step("simple", Some(aborted.clone()), thoughts)]), "[]");
-        assert!(told(&[step("simple", Some(aborted), words)]).contains("half a sen"));
+        assert!(converted(&[step("simple", Some(failed.clone()), tool)]).contains("Tool execution aborted"));
+        assert_eq!(converted(&[step("simple", Some(failed), words.clone())]), "[]");
+        assert_eq!(converted(&[step("simple", Some(aborted.clone()), thoughts)]), "[]");
+        assert!(converted(&[step("simple", Some(aborted), words)]).contains("half a sen"));
     }
 
     #[test]
     fn another_models_reasoning_becomes_text() {
         let thoughts =
             json!([{ "type": "reasoning", "text": "hm", "time": { "start": 1 }, "metadata": { "s": 1 } }]);
-        let told = told(&[step("other", None, thoughts)]);
-        assert!(told.contains("Text(") && !told.contains("Reasoning"), "{told}");
+        let converted = converted(&[step("other", None, thoughts)]);
+        assert!(converted.contains("Text(") && !converted.contains("Reasoning"), "{converted}");
     }
 
     #[test]
     fn a_reminder_goes_with_the_newest_prompt() {
         let say = |text: &str| llm::Message::User(vec![UserContent::Text(text.to_owned())]);
-        let mut told = [say("one"), say("two"), llm::Message::Assistant(Vec::new())];
-        remind(&mut told, "mind");
+        let mut messages = [say("one"), say("two"), llm::Message::Assistant(Vec::new())];
+        remind(&mut messages, "mind");
         let both = vec![UserContent::Text("two".into()), UserContent::Text("mind".into())];
-        assert_eq!(told[1], llm::Message::User(both));
-        remind(&mut [], "nobody");
+        assert_eq!(messages[1], llm::Message::User(both));
+        remind(&mut [], "unused");
     }
 }

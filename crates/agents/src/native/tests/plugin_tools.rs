@@ -11,8 +11,8 @@ use protocol::{
 };
 use serde_json::json;
 
-use crate::native::tests::harness::{Person, World};
-use crate::native::tests::puppet::{Puppet, Reply};
+use crate::native::tests::harness::{Harness, Responder};
+use crate::native::tests::scripted_model::{Reply, ScriptedModel};
 use crate::native::{Options, ToolOptions, built_in};
 
 /// Returns its arguments, after asking for a permission if they say so.
@@ -49,37 +49,39 @@ impl Tools for Echo {
     }
 }
 
-async fn world(puppet: &Puppet) -> World {
+async fn harness(model: &ScriptedModel) -> Harness {
     let tools = ToolOptions { plugins: Some(Arc::new(Echo)), ..ToolOptions::default() };
     let agents = built_in(&[Rule::new("echo_aloud", "*", Action::Ask)]);
-    World::around(Arc::new(puppet.clone()), Options { agents, tools, ..Options::default() }).await
+    Harness::with_model(Arc::new(model.clone()), Options { agents, tools, ..Options::default() }).await
 }
 
 #[tokio::test]
 async fn a_plugins_tool_is_offered_and_takes_the_place_of_ours() {
-    let puppet = Puppet::new([Reply::call("c1", "echo", json!({ "a": 1 })), Reply::text("done")]);
-    let mut world = world(&puppet).await;
-    let session = world.turn("simple", Person::Agrees).await;
-    assert_eq!(world.end(&session), EndReason::Completed);
-    let offered = &puppet.asked(Purpose::Turn)[0].tools;
+    let model = ScriptedModel::new([Reply::call("c1", "echo", json!({ "a": 1 })), Reply::text("done")]);
+    let mut harness = harness(&model).await;
+    let session = harness.turn("simple", Responder::AllowOnce).await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    let offered = &model.requests(Purpose::Turn)[0].tools;
     let about = |name: &str| offered.iter().filter(|tool| tool.name == name).collect::<Vec<_>>();
     assert_eq!(
         about("glob")[..].iter().map(|tool| tool.description.as_str()).collect::<Vec<_>>(),
         ["the plugin's glob"]
     );
     assert!(about("no name").is_empty() && about("invalid").is_empty());
-    let tools = world.tools(&session).await;
+    let tools = harness.tools(&session).await;
     let [ToolState::Completed(state)] = &tools[..] else { panic!("{tools:?}") };
     assert_eq!((state.title.as_str(), state.output.as_str()), ("echo", r#"{"a":1} by build in c1"#));
 }
 
 #[tokio::test]
 async fn a_plugins_tool_asks_like_ours_and_a_refusal_ends_the_turn() {
-    for (person, expected) in [(Person::Agrees, EndReason::Completed), (Person::Refuses, EndReason::Blocked)]
+    for (responder, expected) in
+        [(Responder::AllowOnce, EndReason::Completed), (Responder::Reject, EndReason::Blocked)]
     {
-        let puppet = Puppet::new([Reply::call("c1", "echo", json!({ "ask": true })), Reply::text("done")]);
-        let mut world = world(&puppet).await;
-        let session = world.turn("simple", person).await;
-        assert_eq!(world.end(&session), expected);
+        let model =
+            ScriptedModel::new([Reply::call("c1", "echo", json!({ "ask": true })), Reply::text("done")]);
+        let mut harness = harness(&model).await;
+        let session = harness.turn("simple", responder).await;
+        assert_eq!(harness.end(&session), expected);
     }
 }

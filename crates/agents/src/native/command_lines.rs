@@ -7,42 +7,42 @@ use serde_json::json;
 
 use super::commands;
 use super::run::{Flow, Loop};
-use super::tools::{By, Failure, Output, object};
+use super::tools::{Caller, Failure, Output, object};
 
 impl Loop<'_> {
     /// Runs the command lines in a prompt with the permissions of the agent that answers it, and replaces each by
     /// its output.
-    pub(super) async fn fill(&self, mut message: MessageWithParts) -> Flow<MessageWithParts> {
+    pub(super) async fn expand_command_lines(&self, mut message: MessageWithParts) -> Flow<MessageWithParts> {
         for part in &mut message.parts {
-            let Some((text, snippets)) = commands::unfilled(part) else { continue };
-            let stage = self.stage().await?;
-            let mut filled = String::new();
+            let Some((text, snippets)) = commands::pending_snippets(part) else { continue };
+            let step = self.step_context().await?;
+            let mut expanded = String::new();
             let (mut at, mut refused) = (0, false);
             for snippet in &snippets {
                 // If a client has edited the text meanwhile, the stored positions are wrong.
                 if text.get(snippet.start..snippet.end) != Some(&format!("!`{}`", snippet.command)) {
                     continue;
                 }
-                filled.push_str(text.get(at..snippet.start).unwrap_or_default());
+                expanded.push_str(text.get(at..snippet.start).unwrap_or_default());
                 at = snippet.end;
                 let ran = if refused {
                     Err(Failure::Refused("an earlier command was refused".to_owned()))
                 } else {
-                    let call = self.setting(&stage);
-                    stage.bench.line(&call, part.id.as_str(), By::Template, &snippet.command).await
+                    let call = self.tool_context(&step);
+                    step.tools.run_command(&call, part.id.as_str(), Caller::Template, &snippet.command).await
                 };
                 match ran {
-                    Ok(output) => filled.push_str(output.text.trim_end()),
+                    Ok(output) => expanded.push_str(output.text.trim_end()),
                     Err(Failure::Cancelled) => return Flow::Break(TurnEnd::Cancelled),
-                    Err(Failure::Error(why)) => not_run(&mut filled, &snippet.command, &why),
+                    Err(Failure::Error(why)) => not_run(&mut expanded, &snippet.command, &why),
                     Err(Failure::Refused(why)) => {
                         refused = true;
-                        not_run(&mut filled, &snippet.command, &why);
+                        not_run(&mut expanded, &snippet.command, &why);
                     }
                 }
             }
-            filled.push_str(text.get(at..).unwrap_or_default());
-            *part = commands::filled(part, filled);
+            expanded.push_str(text.get(at..).unwrap_or_default());
+            *part = commands::with_output(part, expanded);
             self.turn.emit(AgentEvent::Revised(Box::new(part.clone()))).await;
             if refused {
                 return Flow::Break(TurnEnd::Blocked);
@@ -53,12 +53,12 @@ impl Loop<'_> {
 
     /// Runs a shell command of the user. Needs no permission, because the user asked for it.
     pub(super) async fn shell(&self, part: &Part, line: &str) -> Flow {
-        let stage = self.stage().await?;
+        let step = self.step_context().await?;
         let call = part.id.to_string();
         let input = object(json!({ "command": line }));
         self.turn.emit(AgentEvent::step_started()).await;
         self.turn.emit(running(&call, input)).await;
-        let ended = match stage.bench.line(&self.setting(&stage), &call, By::Person, line).await {
+        let ended = match step.tools.run_command(&self.tool_context(&step), &call, Caller::User, line).await {
             Ok(output) => {
                 let Output { title, text: output, metadata, attachments } = output;
                 AgentEvent::ToolCompleted { call, output, title, metadata, attachments }

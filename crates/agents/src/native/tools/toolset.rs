@@ -13,22 +13,22 @@ use workspace::files::Root;
 
 use super::nearby::Loaded;
 use super::{
-    By, Call, Failure, Output, Skill, Tool, ToolOptions, all, bash, brought, invalid, object, truncate,
+    Call, Caller, Failure, Output, Skill, Tool, ToolOptions, all, bash, invalid, object, plugin, truncate,
 };
-use crate::native::attempt::Called;
+use crate::native::attempt::RequestedCall;
 use crate::native::background::Background;
-use crate::native::doom::Doom;
 use crate::native::hooks;
 use crate::native::limits;
+use crate::native::loop_detector::LoopDetector;
 use crate::native::mcp::Servers;
-use crate::native::permission::{Pattern, Permissions, Wish, evaluate};
+use crate::native::permission::{Pattern, PermissionCheck, Permissions, evaluate};
 use crate::snapshots::Changes;
 
 /// The most tools that an error names to a model that called an unknown one.
 const MAX_NAMES: usize = 200;
 
-/// The available tools.
-pub(in crate::native) struct Bench {
+/// The tools of one step.
+pub(in crate::native) struct Toolset {
     tools: Vec<Box<dyn Tool>>,
     /// The names of the tools that do not come from an MCP server.
     own: HashSet<String>,
@@ -36,7 +36,7 @@ pub(in crate::native) struct Bench {
 }
 
 /// The context of the calls of a step.
-pub(in crate::native) struct Setting<'a> {
+pub(in crate::native) struct ToolContext<'a> {
     pub(in crate::native) turn: &'a Turn,
     pub(in crate::native) root: &'a Root,
     pub(in crate::native) changes: &'a Changes<'a>,
@@ -47,12 +47,12 @@ pub(in crate::native) struct Setting<'a> {
     /// The id of the calling model.
     pub(in crate::native) model: &'a str,
     /// Tools that the prompt switched on or off.
-    pub(in crate::native) off: &'a BTreeMap<String, bool>,
+    pub(in crate::native) tool_switches: &'a BTreeMap<String, bool>,
 }
 
 /// The result of a step's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::native) enum Fate {
+pub(in crate::native) enum CallOutcome {
     /// All calls were made; some may have failed.
     Done,
     /// The user refused one; the calls after it were not made.
@@ -62,40 +62,40 @@ pub(in crate::native) enum Fate {
 }
 
 /// A call with its tool.
-struct Ready<'a> {
+struct PreparedCall<'a> {
     id: &'a str,
     tool: &'a dyn Tool,
     input: Extra,
     /// The error for the model if the call must not be made. Clients see the call of the tool, and its failure.
-    fault: Option<String>,
+    rejection: Option<String>,
 }
 
-impl<'a> Ready<'a> {
+impl<'a> PreparedCall<'a> {
     fn new(id: &'a str, tool: &'a dyn Tool, input: Extra) -> Self {
-        Self { id, tool, fault: misfit(tool, &input), input }
+        Self { id, tool, rejection: input_error(tool, &input), input }
     }
 
     /// Lets hooks change the arguments, before a client sees the call or the user is asked. A hook may refuse the
     /// call.
-    async fn shape(&mut self, turn: &Turn) {
+    async fn apply_hooks(&mut self, turn: &Turn) {
         match hooks::before(turn, self.tool.name(), self.id, &self.input).await {
             Ok(shaped) if shaped == self.input => {}
             Ok(shaped) => *self = Self::new(self.id, self.tool, shaped),
-            Err(Refusal(why)) => self.fault = Some(why),
+            Err(Refusal(why)) => self.rejection = Some(why),
         }
     }
 }
 
 /// Returns the error for the model if the arguments do not fit.
-fn misfit(tool: &dyn Tool, input: &Extra) -> Option<String> {
-    let misfit = tool.check(input).err()?;
+fn input_error(tool: &dyn Tool, input: &Extra) -> Option<String> {
+    let error = tool.check(input).err()?;
     let name = tool.name();
     Some(format!(
-        "The arguments do not fit the tool {name}: {misfit}. Call it again with arguments that fit its schema."
+        "The arguments do not fit the tool {name}: {error}. Call it again with arguments that fit its schema."
     ))
 }
 
-impl Bench {
+impl Toolset {
     /// Returns the tools for an agent with these permissions, sorted by name, without the skills it may not use. A
     /// tool of an MCP server does not replace a built-in tool of the same name. A plugin's tool does, because the
     /// user chose the plugin.
@@ -105,18 +105,18 @@ impl Bench {
         servers: &Servers,
         permissions: &Permissions,
     ) -> Self {
-        let rules = permissions.about("skill");
+        let rules = permissions.rules_for("skill");
         let usable = |skill: &&Skill| evaluate(rules.iter(), "skill", &skill.name) != Action::Deny;
         let skills = options.skills.iter().filter(usable).cloned().collect();
         let mut tools = all(agents, skills, options.command);
         let mut own: HashSet<String> = tools.iter().map(|tool| tool.name().to_owned()).collect();
         tools.extend(servers.tools().into_iter().filter(|tool| !own.contains(tool.name())));
         if let Some(plugins) = &options.plugins {
-            let brought = brought::all(plugins);
-            let taken: HashSet<&str> = brought.iter().map(|tool| tool.name()).collect();
+            let plugin_tools = plugin::all(plugins);
+            let taken: HashSet<&str> = plugin_tools.iter().map(|tool| tool.name()).collect();
             own.extend(taken.iter().map(|name| (*name).to_owned()));
             tools.retain(|tool| tool.name() == invalid::NAME || !taken.contains(tool.name()));
-            tools.extend(brought.into_iter().filter(|tool| tool.name() != invalid::NAME));
+            tools.extend(plugin_tools.into_iter().filter(|tool| tool.name() != invalid::NAME));
         }
         tools.sort_by(|one, other| one.name().cmp(other.name()));
         Self { tools, own, loaded: Loaded::default() }
@@ -128,8 +128,8 @@ impl Bench {
     }
 
     /// Returns the tools that a model may call.
-    pub(in crate::native) fn offered(&self, setting: &Setting<'_>) -> Vec<llm::Tool> {
-        self.visible(setting).map(described).collect()
+    pub(in crate::native) fn offered(&self, context: &ToolContext<'_>) -> Vec<llm::Tool> {
+        self.visible(context).map(described).collect()
     }
 
     /// Returns the tools that suit a model, or all tools if none is named, regardless of permissions.
@@ -138,142 +138,152 @@ impl Bench {
         self.tools.iter().map(AsRef::as_ref).filter(wanted).map(described).collect()
     }
 
-    fn visible<'a>(&'a self, setting: &'a Setting<'_>) -> impl Iterator<Item = &'a dyn Tool> {
+    fn visible<'a>(&'a self, context: &'a ToolContext<'_>) -> impl Iterator<Item = &'a dyn Tool> {
         self.tools.iter().map(AsRef::as_ref).filter(move |tool| {
-            suits(*tool, setting.model)
-                && !setting.permissions.hides(tool.permission())
-                && setting.off.get(tool.name()) != Some(&false)
+            suits(*tool, context.model)
+                && !context.permissions.hides(tool.permission())
+                && context.tool_switches.get(tool.name()) != Some(&false)
         })
     }
 
     /// Makes the calls. Consecutive calls of concurrent tools run at the same time.
     pub(in crate::native) async fn run(
         &self,
-        calls: &[Called],
-        setting: &Setting<'_>,
-        doom: &mut Doom,
-    ) -> Fate {
-        let mut ready: Vec<Ready<'_>> = calls.iter().filter_map(|call| self.find(call, setting)).collect();
-        let mut fate = Fate::Done;
-        for group in ready.chunk_by_mut(|one, next| one.tool.is_concurrent() && next.tool.is_concurrent()) {
-            fate = match fate {
-                Fate::Done if setting.turn.cancellation().is_cancelled() => return Fate::Cancelled,
-                Fate::Done => self.make_together(group, setting, doom).await,
-                Fate::Refused => {
-                    for call in group {
-                        skip(setting.turn, call).await;
-                    }
-                    Fate::Refused
+        calls: &[RequestedCall],
+        context: &ToolContext<'_>,
+        loop_detector: &mut LoopDetector,
+    ) -> CallOutcome {
+        let mut prepared: Vec<PreparedCall<'_>> =
+            calls.iter().filter_map(|call| self.find(call, context)).collect();
+        let mut outcome = CallOutcome::Done;
+        for group in prepared.chunk_by_mut(|one, next| one.tool.is_concurrent() && next.tool.is_concurrent())
+        {
+            outcome = match outcome {
+                CallOutcome::Done if context.turn.cancellation().is_cancelled() => {
+                    return CallOutcome::Cancelled;
                 }
-                Fate::Cancelled => return Fate::Cancelled,
+                CallOutcome::Done => self.run_together(group, context, loop_detector).await,
+                CallOutcome::Refused => {
+                    for call in group {
+                        skip(context.turn, call).await;
+                    }
+                    CallOutcome::Refused
+                }
+                CallOutcome::Cancelled => return CallOutcome::Cancelled,
             };
         }
-        fate
+        outcome
     }
 
     /// Returns the tool for a call, or else the tool that reports the mistake to the model.
-    fn find<'a>(&'a self, call: &'a Called, setting: &Setting<'_>) -> Option<Ready<'a>> {
+    fn find<'a>(&'a self, call: &'a RequestedCall, context: &ToolContext<'_>) -> Option<PreparedCall<'a>> {
         let lower = call.name.to_lowercase();
         let tool = [call.name.as_str(), lower.as_str()]
             .into_iter()
-            .find_map(|name| self.visible(setting).find(|tool| tool.name() == name).map(Tool::name));
+            .find_map(|name| self.visible(context).find(|tool| tool.name() == name).map(Tool::name));
         let tool = tool.and_then(|name| self.tools.iter().find(|tool| tool.name() == name));
         let wrong = match (tool, arguments(&call.input)) {
             (None, _) => {
-                let names: Vec<&str> = self.visible(setting).map(Tool::name).take(MAX_NAMES).collect();
+                let names: Vec<&str> = self.visible(context).map(Tool::name).take(MAX_NAMES).collect();
                 format!(
                     "Model tried to call unavailable tool '{}'. Available tools: {}.",
                     call.name,
                     names.join(", ")
                 )
             }
-            (Some(tool), Ok(input)) => return Some(Ready::new(&call.id, tool.as_ref(), input)),
+            (Some(tool), Ok(input)) => return Some(PreparedCall::new(&call.id, tool.as_ref(), input)),
             (Some(tool), Err(error)) => format!("Invalid input for tool {}: {error}", tool.name()),
         };
         let tool = self.tools.iter().find(|tool| tool.name() == invalid::NAME)?;
         let input = object(json!({ "tool": call.name, "error": wrong }));
-        Some(Ready::new(&call.id, tool.as_ref(), input))
+        Some(PreparedCall::new(&call.id, tool.as_ref(), input))
     }
 
-    async fn make_together(&self, group: &mut [Ready<'_>], setting: &Setting<'_>, doom: &mut Doom) -> Fate {
-        let mut going = Vec::new();
+    async fn run_together(
+        &self,
+        group: &mut [PreparedCall<'_>],
+        context: &ToolContext<'_>,
+        loop_detector: &mut LoopDetector,
+    ) -> CallOutcome {
+        let mut running = Vec::new();
         let mut refused = false;
-        for ready in group {
+        for prepared in group {
             if refused {
-                skip(setting.turn, ready).await;
+                skip(context.turn, prepared).await;
                 continue;
             }
             tokio::select! {
                 biased;
-                () = setting.turn.cancelled() => return Fate::Cancelled,
-                () = ready.shape(setting.turn) => {}
+                () = context.turn.cancelled() => return CallOutcome::Cancelled,
+                () = prepared.apply_hooks(context.turn) => {}
             }
-            let ready = &*ready;
-            start(setting.turn, ready).await;
-            match admit(ready, setting, doom).await {
-                Ok(()) => going.push(self.make(ready, setting)),
-                Err(failure) => refused = end(setting, ready, Err(failure)).await == Fate::Refused,
+            let prepared = &*prepared;
+            start(context.turn, prepared).await;
+            match admit(prepared, context, loop_detector).await {
+                Ok(()) => running.push(self.run_one(prepared, context)),
+                Err(failure) => refused = end(context, prepared, Err(failure)).await == CallOutcome::Refused,
             }
         }
-        let fates = join_all(going).await;
-        if fates.contains(&Fate::Cancelled) || setting.turn.cancellation().is_cancelled() {
-            Fate::Cancelled
-        } else if refused || fates.contains(&Fate::Refused) {
-            Fate::Refused
+        let outcomes = join_all(running).await;
+        if outcomes.contains(&CallOutcome::Cancelled) || context.turn.cancellation().is_cancelled() {
+            CallOutcome::Cancelled
+        } else if refused || outcomes.contains(&CallOutcome::Refused) {
+            CallOutcome::Refused
         } else {
-            Fate::Done
+            CallOutcome::Done
         }
     }
 
     /// Runs a command line that no model wrote, with the `bash` tool.
-    pub(in crate::native) async fn line(
+    pub(in crate::native) async fn run_command(
         &self,
-        setting: &Setting<'_>,
+        context: &ToolContext<'_>,
         id: &str,
-        by: By,
+        caller: Caller,
         line: &str,
     ) -> Result<Output, Failure> {
         let input = object(json!({ "command": line }));
-        let bash = bash::Bash { timeout: setting.options.command };
-        let call = Call { by, ..self.call(setting, id, bash.name(), &input) };
+        let bash = bash::Bash { timeout: context.options.command };
+        let call = Call { caller, ..self.call(context, id, bash.name(), &input) };
         run(&bash, &call).await
     }
 
-    async fn make(&self, ready: &Ready<'_>, setting: &Setting<'_>) -> Fate {
-        let call = self.call(setting, ready.id, ready.tool.name(), &ready.input);
-        let mut result = run(ready.tool, &call).await;
+    async fn run_one(&self, prepared: &PreparedCall<'_>, context: &ToolContext<'_>) -> CallOutcome {
+        let call = self.call(context, prepared.id, prepared.tool.name(), &prepared.input);
+        let mut result = run(prepared.tool, &call).await;
         if let Ok(output) = &mut result {
             tokio::select! {
                 biased;
-                () = setting.turn.cancelled() => return Fate::Cancelled,
-                shaped = hooks::after(setting.turn, call.name, call.id, call.input, output) => {
+                () = context.turn.cancelled() => return CallOutcome::Cancelled,
+                shaped = hooks::after(context.turn, call.name, call.id, call.input, output) => {
                     if shaped {
                         result = Ok(truncate::fit(&call, output.clone()).await);
                     }
                 }
             }
         }
-        end(setting, ready, result).await
+        end(context, prepared, result).await
     }
 
     fn call<'c>(
         &'c self,
-        setting: &'c Setting<'_>,
+        context: &'c ToolContext<'_>,
         id: &'c str,
         name: &'c str,
         input: &'c Extra,
     ) -> Call<'c> {
         Call {
-            turn: setting.turn,
-            root: setting.root,
-            changes: setting.changes,
-            permissions: setting.permissions,
-            background: setting.background,
-            hidden: setting.hidden,
-            options: setting.options,
+            turn: context.turn,
+            root: context.root,
+            changes: context.changes,
+            permissions: context.permissions,
+            background: context.background,
+            hidden: context.hidden,
+            options: context.options,
             loaded: &self.loaded,
-            may_delegate: !setting.permissions.hides("task") && setting.off.get("task") != Some(&false),
-            by: By::Model,
+            may_delegate: !context.permissions.hides("task")
+                && context.tool_switches.get("task") != Some(&false),
+            caller: Caller::Model,
             id,
             name,
             input,
@@ -299,7 +309,7 @@ fn suits(tool: &dyn Tool, model: &str) -> bool {
         "apply_patch" => prefers_patches(model),
         "edit" | "write" => !prefers_patches(model),
         invalid::NAME => false,
-        _ => tool.is_of_use(),
+        _ => tool.is_available(),
     }
 }
 
@@ -323,11 +333,11 @@ fn arguments(input: &Value) -> Result<Extra, String> {
     }
 }
 
-async fn start(turn: &Turn, ready: &Ready<'_>) {
+async fn start(turn: &Turn, prepared: &PreparedCall<'_>) {
     let running = AgentEvent::ToolRunning {
-        call: ready.id.to_owned(),
-        tool: ready.tool.name().to_owned(),
-        input: ready.input.clone(),
+        call: prepared.id.to_owned(),
+        tool: prepared.tool.name().to_owned(),
+        input: prepared.input.clone(),
         title: None,
         metadata: None,
     };
@@ -335,57 +345,69 @@ async fn start(turn: &Turn, ready: &Ready<'_>) {
 }
 
 /// Checks whether a call may be made.
-async fn admit(ready: &Ready<'_>, setting: &Setting<'_>, doom: &mut Doom) -> Result<(), Failure> {
-    guard(ready, setting, doom).await?;
-    match &ready.fault {
+async fn admit(
+    prepared: &PreparedCall<'_>,
+    context: &ToolContext<'_>,
+    loop_detector: &mut LoopDetector,
+) -> Result<(), Failure> {
+    check_repetition(prepared, context, loop_detector).await?;
+    match &prepared.rejection {
         None => Ok(()),
-        Some(fault) => Err(Failure::Error(fault.clone())),
+        Some(rejection) => Err(Failure::Error(rejection.clone())),
     }
 }
 
 /// Asks the user about a call that is repeated too often.
-async fn guard(ready: &Ready<'_>, setting: &Setting<'_>, doom: &mut Doom) -> Result<(), Failure> {
-    let name = ready.tool.name();
-    if doom.note(name, &ready.input) < limits::DOOM {
+async fn check_repetition(
+    prepared: &PreparedCall<'_>,
+    context: &ToolContext<'_>,
+    loop_detector: &mut LoopDetector,
+) -> Result<(), Failure> {
+    let name = prepared.tool.name();
+    if loop_detector.record(name, &prepared.input) < limits::REPEATED_CALLS {
         return Ok(());
     }
-    let wish = Wish {
+    let check = PermissionCheck {
         permission: "doom_loop".into(),
         patterns: vec![Pattern::plain(name)],
         always: vec![name.to_owned()],
-        metadata: object(json!({ "tool": name, "input": ready.input })),
+        metadata: object(json!({ "tool": name, "input": prepared.input })),
     };
-    setting.permissions.get(setting.turn, wish, None).await
+    context.permissions.require(context.turn, check, None).await
 }
 
 /// Emits the result of a call.
-async fn end(setting: &Setting<'_>, ready: &Ready<'_>, result: Result<Output, Failure>) -> Fate {
-    let call = ready.id.to_owned();
+async fn end(
+    context: &ToolContext<'_>,
+    prepared: &PreparedCall<'_>,
+    result: Result<Output, Failure>,
+) -> CallOutcome {
+    let call = prepared.id.to_owned();
     // The engine closes open parts after an abort, in the same way for every tool.
-    if setting.turn.cancellation().is_cancelled() {
-        return Fate::Cancelled;
+    if context.turn.cancellation().is_cancelled() {
+        return CallOutcome::Cancelled;
     }
     match result {
         Ok(output) => {
             let Output { title, text: output, metadata, attachments } = output;
-            setting.turn.emit(AgentEvent::ToolCompleted { call, output, title, metadata, attachments }).await;
-            Fate::Done
+            context.turn.emit(AgentEvent::ToolCompleted { call, output, title, metadata, attachments }).await;
+            CallOutcome::Done
         }
         Err(Failure::Error(error)) => {
-            setting.turn.emit(AgentEvent::ToolFailed { call, error, metadata: None }).await;
-            Fate::Done
+            context.turn.emit(AgentEvent::ToolFailed { call, error, metadata: None }).await;
+            CallOutcome::Done
         }
         Err(Failure::Refused(error)) => {
-            setting.turn.emit(AgentEvent::ToolFailed { call, error, metadata: None }).await;
-            Fate::Refused
+            context.turn.emit(AgentEvent::ToolFailed { call, error, metadata: None }).await;
+            CallOutcome::Refused
         }
-        Err(Failure::Cancelled) => Fate::Cancelled,
+        Err(Failure::Cancelled) => CallOutcome::Cancelled,
     }
 }
 
-async fn skip(turn: &Turn, ready: &Ready<'_>) {
+async fn skip(turn: &Turn, prepared: &PreparedCall<'_>) {
     let error = "Not run: the user refused an earlier tool call.".to_owned();
-    turn.emit(AgentEvent::ToolFailed { call: ready.id.to_owned(), error, metadata: None }).await;
+    turn.emit(AgentEvent::ToolFailed { call: prepared.id.to_owned(), error, metadata: None }).await;
 }
 
 #[cfg(test)]
@@ -404,9 +426,9 @@ mod tests {
 
     #[test]
     fn tools_are_listed_for_a_model_or_altogether() {
-        let nobody = Permissions::new(Vec::new(), Vec::new());
-        let bench = Bench::new(&[], &ToolOptions::default(), &Servers::default(), &nobody);
-        let lists = |model, name: &str| bench.listed(model).iter().any(|tool| tool.name == name);
+        let no_rules = Permissions::new(Vec::new(), Vec::new());
+        let tools = Toolset::new(&[], &ToolOptions::default(), &Servers::default(), &no_rules);
+        let lists = |model, name: &str| tools.listed(model).iter().any(|tool| tool.name == name);
         assert!(lists(Some("gpt-5"), "apply_patch") && !lists(Some("gpt-5"), "edit"));
         assert!(lists(Some("claude-opus"), "edit") && !lists(Some("claude-opus"), "apply_patch"));
         assert!(lists(Some("gpt-5"), "read") && !lists(Some("gpt-5"), invalid::NAME));

@@ -98,7 +98,7 @@ pub(super) enum Run {
 /// The metadata of a file. A change of its contents shows in the modification time.
 type State = (u32, u64, u64, u64, (i64, i64), (i64, i64));
 
-pub(super) struct World {
+pub(super) struct HostileProject {
     /// Holds the project, a home directory and a directory beside them.
     outer: TempDir,
     top: PathBuf,
@@ -109,7 +109,7 @@ pub(super) struct World {
     before: BTreeMap<PathBuf, State>,
 }
 
-impl World {
+impl HostileProject {
     pub(super) async fn new(run: Run) -> Self {
         let outer = TempDir::new().unwrap();
         let top = outer.path().canonicalize().unwrap();

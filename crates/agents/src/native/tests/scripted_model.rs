@@ -23,8 +23,8 @@ pub(super) struct Reply {
 impl Reply {
     pub(super) fn text(text: &str) -> Self {
         let id = || "0".to_owned();
-        let said = ModelEvent::TextDelta { id: id(), text: text.to_owned() };
-        let events = vec![ModelEvent::TextStart { id: id() }, said, ModelEvent::TextEnd { id: id() }];
+        let content = ModelEvent::TextDelta { id: id(), text: text.to_owned() };
+        let events = vec![ModelEvent::TextStart { id: id() }, content, ModelEvent::TextEnd { id: id() }];
         Self { events, finish: Some((Finish::Stop, Usage::default())), ..Self::default() }
     }
 
@@ -71,37 +71,37 @@ impl Reply {
 /// The model. It answers steps from its list, in order, and then with "ok". The model `small` has 24,000 usable
 /// tokens, at 2 per million in and 10 per million out; the limits and prices of other models are unknown.
 #[derive(Debug, Clone)]
-pub(super) struct Puppet(Arc<Strings>);
+pub(super) struct ScriptedModel(Arc<Script>);
 
-impl Default for Puppet {
+impl Default for ScriptedModel {
     fn default() -> Self {
         let mut small = llm::catalogue::Model::named("small");
         small.limit = Limit { context: 32_000, input: None, output: 8_000 };
         small.prices.base = Price { input: 2.0, output: 10.0, ..Price::default() };
-        Self(Arc::new(Strings {
+        Self(Arc::new(Script {
             small,
             steps: Mutex::default(),
             summaries: Mutex::default(),
             title: Mutex::default(),
-            asked: Mutex::default(),
+            requests: Mutex::default(),
         }))
     }
 }
 
 #[derive(Debug)]
-struct Strings {
+struct Script {
     small: llm::catalogue::Model,
     steps: Mutex<VecDeque<Reply>>,
     summaries: Mutex<VecDeque<Reply>>,
     title: Mutex<Option<Reply>>,
-    asked: Mutex<Vec<Request>>,
+    requests: Mutex<Vec<Request>>,
 }
 
-impl Puppet {
+impl ScriptedModel {
     pub(super) fn new(steps: impl IntoIterator<Item = Reply>) -> Self {
-        let puppet = Self::default();
-        puppet.0.steps.lock().unwrap().extend(steps);
-        puppet
+        let model = Self::default();
+        model.0.steps.lock().unwrap().extend(steps);
+        model
     }
 
     pub(super) fn summaries(self, summaries: impl IntoIterator<Item = Reply>) -> Self {
@@ -115,18 +115,18 @@ impl Puppet {
     }
 
     /// Returns the requests for a purpose.
-    pub(super) fn asked(&self, purpose: Purpose) -> Vec<Request> {
-        let asked = self.0.asked.lock().unwrap();
-        asked.iter().filter(|request| request.purpose == purpose).cloned().collect()
+    pub(super) fn requests(&self, purpose: Purpose) -> Vec<Request> {
+        let requests = self.0.requests.lock().unwrap();
+        requests.iter().filter(|request| request.purpose == purpose).cloned().collect()
     }
 
     /// Returns the conversation of each step in a short form.
-    pub(super) fn heard(&self) -> Vec<String> {
-        self.asked(Purpose::Turn).iter().map(|request| short(&request.messages)).collect()
+    pub(super) fn conversations(&self) -> Vec<String> {
+        self.requests(Purpose::Turn).iter().map(|request| short(&request.messages)).collect()
     }
 }
 
-impl Model for Puppet {
+impl Model for ScriptedModel {
     fn knows(&self, _: &str) -> bool {
         true
     }
@@ -136,16 +136,16 @@ impl Model for Puppet {
     }
 
     fn stream(&self, request: Request) -> BoxFuture<'static, Result<EventStream, Error>> {
-        let strings = &self.0;
+        let script = &self.0;
         let reply = match request.purpose {
-            Purpose::Turn => strings.steps.lock().unwrap().pop_front().unwrap_or_else(|| Reply::text("ok")),
+            Purpose::Turn => script.steps.lock().unwrap().pop_front().unwrap_or_else(|| Reply::text("ok")),
             Purpose::Compaction => {
-                let next = strings.summaries.lock().unwrap().pop_front();
+                let next = script.summaries.lock().unwrap().pop_front();
                 next.unwrap_or_else(|| Reply::text("A summary.").using(10, 5))
             }
-            Purpose::Title => strings.title.lock().unwrap().clone().unwrap_or_else(|| Reply::text("A title")),
+            Purpose::Title => script.title.lock().unwrap().clone().unwrap_or_else(|| Reply::text("A title")),
         };
-        strings.asked.lock().unwrap().push(request);
+        script.requests.lock().unwrap().push(request);
         async move {
             tokio::time::sleep(reply.delay).await;
             if let Some(error) = reply.refusal {
@@ -163,26 +163,26 @@ impl Model for Puppet {
 pub(super) fn short(messages: &[Message]) -> String {
     let line = |message: &Message| match message {
         Message::User(content) => {
-            let said = content.iter().map(|block| match block {
+            let content = content.iter().map(|block| match block {
                 UserContent::Text(text) => text.chars().take(60).collect(),
                 UserContent::File { mime, .. } => format!("<{mime}>"),
             });
-            format!("person: {}", said.collect::<Vec<String>>().join(" | "))
+            format!("user: {}", content.collect::<Vec<String>>().join(" | "))
         }
         Message::Assistant(content) => {
-            let said = content.iter().map(|block| match block {
+            let content = content.iter().map(|block| match block {
                 llm::AssistantContent::Text(text) => text.clone(),
                 llm::AssistantContent::Reasoning { text, .. } => format!("({text})"),
                 llm::AssistantContent::ToolCall { id, name, .. } => format!("{name}#{id}"),
             });
-            format!("model: {}", said.collect::<Vec<String>>().join(" | "))
+            format!("model: {}", content.collect::<Vec<String>>().join(" | "))
         }
         Message::Tool(results) => {
-            let said = results.iter().map(|result| {
+            let content = results.iter().map(|result| {
                 let mark = if result.is_error { "!" } else { "" };
                 format!("#{}{mark}", result.id)
             });
-            format!("tools: {}", said.collect::<Vec<String>>().join(" | "))
+            format!("tools: {}", content.collect::<Vec<String>>().join(" | "))
         }
     };
     messages.iter().map(line).collect::<Vec<_>>().join("\n")
