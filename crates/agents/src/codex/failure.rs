@@ -78,6 +78,6 @@ mod tests {
         let stream = of(json!({ "responseStreamDisconnected": { "httpStatusCode": 429 } }));
         assert!(matches!(stream, MessageError::Api(error) if error.status_code == Some(429)));
         assert!(matches!(of(json!("somethingNew")), MessageError::Api(error) if !error.is_retryable));
-        assert!(failure(None).message().contains("not why"));
+        assert!(failure(None).message().contains("without a reason"));
     }
 }

@@ -4,11 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use client::{Client, EventStream, Scope};
+
 use engine::session::Turn;
 use futures::stream::StreamExt;
+use net::chain;
 use protocol::{EventBody, SessionId};
 
-use super::run::{chain, in_time};
+use super::run::in_time;
 use super::server::Lease;
 use super::{OpenCode, Patience, wire};
 use crate::external::{Kept, Opened, Rested};
@@ -47,7 +49,7 @@ pub(super) async fn open(
     let lease = agent.server.lease(directory).await?;
     let client = lease.client.clone().in_directory(directory);
     let Patience { call, lost, .. } = agent.patience;
-    let stream = in_time(call, "OpenCode's events did not begin", listen(&client, lost)).await?;
+    let stream = in_time(call, "the event stream of OpenCode did not open", listen(&client, lost)).await?;
     let opening = Box::pin(session(agent, &client, resume));
     let (session, lost) = in_time(call, "OpenCode did not open the session", opening).await?;
     let note = Some(session.to_string());
@@ -64,9 +66,9 @@ async fn listen(client: &Client, lost: Duration) -> Result<EventStream, String> 
             }
             Some(Ok(_)) => {}
             Some(Err(error)) => {
-                return Err(format!("OpenCode's events cannot be followed: {}", chain(&error)));
+                return Err(format!("cannot open the event stream of OpenCode: {}", chain(&error)));
             }
-            None => return Err("OpenCode's events ended at once".to_owned()),
+            None => return Err("the event stream of OpenCode ended at once".to_owned()),
         }
     }
 }
@@ -82,10 +84,10 @@ async fn session(
         match client.session(&known).await {
             Ok(session) => return Ok((session.id, None)),
             Err(error) if error.status().is_some_and(|status| status < 500) => lost = Some(chain(&error)),
-            Err(error) => return Err(format!("OpenCode cannot be asked for the session: {}", chain(&error))),
+            Err(error) => return Err(format!("cannot read the session from OpenCode: {}", chain(&error))),
         }
     }
     let created = client.create_session(&wire::session(agent.options.program.mode)).await;
-    let created = created.map_err(|error| format!("OpenCode cannot begin a session: {}", chain(&error)))?;
+    let created = created.map_err(|error| format!("OpenCode cannot create a session: {}", chain(&error)))?;
     Ok((created.id, lost))
 }

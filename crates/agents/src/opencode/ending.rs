@@ -1,10 +1,11 @@
 //! Decides when a turn has ended: OpenCode must report it and the turns of all children must have ended. If OpenCode
 //! sends nothing, Baton asks for its status.
 
+use net::chain;
 use protocol::{AgentEvent, EventBody, SessionStatus, TurnEnd};
 use tokio::time::Instant;
 
-use super::run::{Drive, Flow, chain, in_time, until_cancelled};
+use super::run::{Drive, Flow, in_time, until_cancelled};
 
 /// An end that waits for children.
 pub(super) struct Held {

@@ -10,6 +10,7 @@ use client::{Client, EventStream};
 use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
+use net::chain;
 use protocol::agent_event::Answer;
 use protocol::request::{PermissionReply, PermissionRequest, QuestionRequest};
 use protocol::{AgentEvent, EventBody, MessageError, MessageId, SessionId, TurnEnd};
@@ -440,15 +441,4 @@ fn or_end<T, E: ToString>(result: Result<T, E>) -> Flow<T> {
         Ok(value) => Flow::Continue(value),
         Err(error) => Flow::Break(TurnEnd::Error(MessageError::unknown(error.to_string()))),
     }
-}
-
-/// An error with its causes.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

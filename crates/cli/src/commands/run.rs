@@ -133,12 +133,11 @@ async fn piped() -> Result<String, Failure> {
     let mut text = String::new();
     let mut input = tokio::io::stdin();
     let mut read = pin!(input.read_to_string(&mut text));
-    let read = match timeout(INPUT_NOTICE, &mut read).await {
-        Ok(read) => read,
-        Err(_) => {
-            terminal::note("reading standard input to its end; `< /dev/null` gives none");
-            read.await
-        }
+    let read = if let Ok(read) = timeout(INPUT_NOTICE, &mut read).await {
+        read
+    } else {
+        terminal::note("reading standard input to its end; `< /dev/null` gives none");
+        read.await
     };
     read.map_err(|error| Failure::usage(format!("cannot read standard input: {error}")))?;
     Ok(text)

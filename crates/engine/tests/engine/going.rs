@@ -241,7 +241,7 @@ async fn a_countdown_is_announced_and_then_it_goes_on() {
     let began = tokio::time::Instant::now();
     assert_eq!(turn(&mut world, &session).await, "busy, countdown 1, on 1, idle completed");
     assert!(began.elapsed() >= Duration::from_secs(5));
-    assert_eq!(toasts(&world), ["info: about to go on by itself: 1 todo is open"]);
+    assert_eq!(toasts(&world), ["info: 1 todo is still open, going on in a moment"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -262,7 +262,7 @@ async fn a_process_that_always_exits_is_not_restarted() {
         assert_eq!(text(&host, 0).await, "as it was");
         dead(&host).await;
     }
-    world.reported("it died 3 times in a row").await;
+    world.reported("it exited 3 times in a row").await;
     assert!(!wants(&host, 0) && host.list().is_empty());
     assert_eq!(text(&host, 0).await, "as it was");
     assert_eq!(world.file("lives"), "x\nx\nx\n");

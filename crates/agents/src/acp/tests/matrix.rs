@@ -228,7 +228,7 @@ const CASES: &[Case] = &[
         "says it was stopped",
         r#"begin; answer 3 '{"stopReason":"cancelled"}'; stay"#,
         FAILED,
-        "nobody had",
+        "was not cancelled",
     ),
     case("floods its errors", "begin; head -c 5000000 /dev/zero >&2; say hi; finish; stay", DONE, ""),
     case("floods its output", "begin; for i in $(seq 3000); do say x; done; finish; stay", DONE, ""),

@@ -23,7 +23,7 @@ impl Door {
         let opened = Self::listen(engine).await;
         opened
             .map_err(|error| {
-                terminal::note(&format!("plugins are disabled: cannot open a port for them: {error}"))
+                terminal::note(&format!("plugins are disabled: cannot open a port for them: {error}"));
             })
             .ok()
     }

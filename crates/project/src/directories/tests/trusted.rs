@@ -76,5 +76,5 @@ async fn a_configuration_cannot_read_the_files_of_baton() {
     let directory = harness.project("p", &json!({ "username": format!("{{file:{}}}", secret.display()) }));
     harness.directories.set_trust(&directory, true).await.unwrap();
     let invalid = harness.find(&directory).await.unwrap_err();
-    assert!(invalid.message.contains("stay inside Baton"), "{invalid}");
+    assert!(invalid.message.contains("private data of Baton"), "{invalid}");
 }
