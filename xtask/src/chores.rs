@@ -39,7 +39,8 @@ pub(crate) fn doctests(repo: &Repo) -> Result<()> {
 pub(crate) fn docs(repo: &Repo) -> Result<()> {
     run(cargo(repo.root())
         .args(["doc", "--workspace", "--no-deps", "--document-private-items"])
-        .env("RUSTDOCFLAGS", "-D warnings"))
+        // Private items are documented, too, so links to them work.
+        .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))
 }
 
 /// Benchmarks the optimised binary; the figures of a debug build would mean nothing.

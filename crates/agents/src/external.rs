@@ -1,7 +1,7 @@
 //! External agents: programs of other vendors that take turns in a session.
 //!
 //! - [`driver`]: the [`Driver`] is the runner for every external agent. It refuses unsupported prompts, starts, resumes,
-//!   keeps and ends processes, and names sessions. [`exchange`] is the loop of one turn.
+//!   keeps and ends processes, and names sessions. [`exchange`](mod@exchange) is the loop of one turn.
 //! - [`agent`]: the traits [`Agent`] and [`Process`], which hold everything that differs between agents, and the [`Signal`]s
 //!   into which an agent translates its frames.
 //! - [`child`]: one program that exchanges lines of JSON. [`Child::start`] starts it from a [`Launch`], [`Child::say`]

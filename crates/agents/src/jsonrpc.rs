@@ -1,4 +1,4 @@
-//! JSON-RPC with the program of an agent: the leaf [`jsonrpc`](::jsonrpc) over a [`Link`].
+//! JSON-RPC with the program of an agent: the leaf `jsonrpc` over a [`Link`].
 
 mod link;
 

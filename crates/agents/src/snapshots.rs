@@ -2,7 +2,7 @@
 //!
 //! Several sessions may work in one worktree at once, and a user may edit files beside them. A snapshot shows
 //! what has changed, but not who changed it. So the author of a change *claims* it in the worktree's
-//! [`Claims`]:
+//! [`claims`]:
 //!
 //! - A tool that writes files knows which, and claims exactly those.
 //! - For a command, the trees before and after it are compared. Files that another session has claimed

@@ -6,7 +6,7 @@
 //! written, and only when a client asks for it. Of Baton's own, only `auth.json` and `trusted.json` are.
 //!
 //! - [`layers`] reads and merges the configuration files.
-//! - [`change`] changes a configuration file; [`amend`] applies the changes of plugins.
+//! - [`change`](mod@change) changes a configuration file; [`amend`](mod@amend) applies the changes of plugins.
 //! - [`instructions`] finds `AGENTS.md` and similar files.
 //! - [`skills`] finds skills.
 //! - [`auth`] stores keys and logins, [`trust`] the directories that the user trusts; [`Guard`] applies that trust.

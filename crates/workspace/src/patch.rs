@@ -15,7 +15,7 @@
 //! ```
 //!
 //! A patch is applied completely or not at all: [`prepare`] computes the result from the current files;
-//! [`apply`] does that again while it holds their locks, writes, and restores everything if a file cannot be
+//! [`apply`](fn@apply) does that again while it holds their locks, writes, and restores everything if a file cannot be
 //! written. All functions block; call them from a blocking task.
 
 mod apply;

@@ -41,7 +41,7 @@ pub const DEADLINE: Duration = Duration::from_secs(30);
 /// Place and limits of a search.
 #[derive(Clone)]
 pub struct Scope {
-    /// The directory or, for [`grep`], also a single file.
+    /// The directory or, for [`grep`](fn@grep), also a single file.
     pub path: PathBuf,
     pub cancel: CancellationToken,
     /// Timeout, counted from the start.

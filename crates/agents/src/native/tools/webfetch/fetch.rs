@@ -1,4 +1,4 @@
-//! Fetches a page. [`reach`] checks the address of every redirect before it is followed.
+//! Fetches a page. The guard of `net` checks the address of every redirect before it is followed.
 
 use encoding_rs::{Encoding, UTF_8};
 use futures::StreamExt;
