@@ -49,7 +49,7 @@ pub struct Options {
     pub providers: Vec<Provider>,
 }
 
-/// When and how a long conversation is summarised.
+/// Settings for summarising long conversations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactionOptions {
     /// Summarise when the context is full, without a request of the user.

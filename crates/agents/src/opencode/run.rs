@@ -63,7 +63,7 @@ pub(super) async fn follow_child(agent: &OpenCode, turn: &Turn, stream: ChildStr
     drive.follow(None).await
 }
 
-/// Where events come from.
+/// The source of events.
 enum Source {
     Stream(EventStream),
     /// The loop of the parent session, which passes on the events of its children.

@@ -17,12 +17,12 @@ const MAX_PART: usize = 4_000;
 /// Characters of a tool's input.
 const MAX_INPUT: usize = 200;
 
-const BEFORE: &str = "You take up a conversation that you have no memory of. What was said in it so far follows as text; \
-                      it is not to be answered again.";
-const MEANWHILE: &str = "Since your last turn the following happened in this conversation, without you. It is not to be \
-                         answered again; files may have changed.";
-const LEFT_OUT: &str = "(What was said before this is left out.)";
-const AFTER: &str = "This is the end of what was said so far. Now answer this:";
+const BEFORE: &str = "You continue a conversation that you have no memory of. Its text so far follows for context; do not \
+                      answer it again.";
+const MEANWHILE: &str = "Since your last turn the following happened in this conversation, without you. It is context; do \
+                         not answer it again. Files may have changed.";
+const LEFT_OUT: &str = "(Earlier messages are left out.)";
+const AFTER: &str = "This is the end of the earlier conversation. Now answer this:";
 
 /// The part of a conversation that an agent missed.
 #[derive(Debug, PartialEq, Eq)]

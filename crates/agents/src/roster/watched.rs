@@ -57,7 +57,10 @@ impl Watched {
             Missed::Turns { text, by_others } => {
                 tapped.preface(text);
                 by_others.then(|| {
-                    format!("{} is told in words what others did here since its last turn", about.name)
+                    format!(
+                        "{}'s prompt also contains the turns of other agents since its last turn",
+                        about.name
+                    )
                 })
             }
             Missed::Undone => {
@@ -66,8 +69,7 @@ impl Watched {
                 handover::conversation(turn).await.map(|conversation| {
                     tapped.preface(conversation);
                     format!(
-                        "{} begins a conversation of its own: of what was said here before it knows only the words, \
-                         which it is told with this prompt",
+                        "{} starts a new conversation; its prompt contains the earlier conversation as text",
                         about.name
                     )
                 })

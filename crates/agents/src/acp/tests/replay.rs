@@ -132,7 +132,7 @@ fn is_running(part: &Part) -> bool {
     matches!(&part.body, PartBody::Tool(tool) if matches!(&tool.state, ToolState::Running(it) if !it.input.is_empty()))
 }
 
-/// What was published, in short words.
+/// The published events in short form.
 fn story(harness: &Harness, session: &Session) -> String {
     let (mut story, mut deltas) = (String::new(), 0);
     for event in harness.seen.iter().filter(|event| event.body.session_id() == Some(&session.id)) {

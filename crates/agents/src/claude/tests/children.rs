@@ -51,7 +51,7 @@ async fn family(harness: &Harness, session: &Session) -> Vec<Session> {
     found
 }
 
-/// How the turns of a session ended, as clients were told.
+/// The ends of a session's turns that clients saw.
 fn ends(harness: &Harness, session: &Session) -> Vec<EndReason> {
     let told = harness.seen.iter().filter_map(|event| match &event.body {
         EventBody::SessionStatus(it) if it.session_id == session.id => match &it.status {

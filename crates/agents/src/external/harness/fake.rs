@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::lives;
 use crate::roster::Program;
 
-/// What every fake program can do.
+/// Shell functions that every fake program has.
 const WORDS: &str = r#"
 say() { printf '%s\n' "$1"; }
 hear() { while read -r line; do case "$line" in *"$1"*) return 0 ;; esac; done; exit 0; }
@@ -68,7 +68,7 @@ impl Fake {
         std::fs::write(self.directory.path().join("notes"), note).unwrap();
     }
 
-    /// What it wrote to `$NOTES`.
+    /// The lines that the program wrote to `$NOTES`.
     pub(crate) fn notes(&self) -> String {
         self.file("notes")
     }

@@ -8,7 +8,7 @@ use protocol::{EndReason, EventBody, Message, Part, PartBody, Session, SessionId
 use super::Harness;
 
 impl Harness {
-    /// What was published about a session, in short words.
+    /// The published events of a session in short form.
     pub(crate) fn story(&self, session: &SessionId) -> String {
         let (mut story, mut deltas) = (String::new(), 0);
         let mut running = HashSet::new();

@@ -12,7 +12,7 @@ use super::script::*;
 use crate::external::harness::{Harness, Person};
 use crate::opencode::pulse::Pace;
 
-/// What takes long in production takes a moment here.
+/// Limits that are long in production are short here.
 const HASTY: Pace = Pace {
     settle: Duration::from_millis(20),
     pulse: Duration::from_millis(20),

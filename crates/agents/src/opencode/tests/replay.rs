@@ -240,7 +240,7 @@ fn created(harness: &Harness) -> Vec<Session> {
     sessions.collect()
 }
 
-/// What was published, session by session. The recorder's scratch files are nowhere in particular.
+/// The published events, session by session. Paths of the recorder's scratch files are left out.
 fn story(harness: &Harness, session: &Session) -> String {
     let mut story = harness.story(&session.id);
     for child in created(harness).iter().filter(|created| created.id != session.id) {

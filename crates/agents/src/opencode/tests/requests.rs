@@ -10,7 +10,7 @@ use super::fake::{Act, Fake};
 use super::script::*;
 use crate::external::harness::{Harness, Person};
 
-/// A turn that waits for a person: for a permission, or for an answer to a question.
+/// A turn that waits for the user: for a permission or for an answer to a question.
 async fn asked(request: Act, limits: Limits) -> (Fake, Harness, protocol::Session) {
     let fake = Fake::new().await;
     let mut harness = Harness::bounded(limits, |_| fake.runner()).await;

@@ -210,7 +210,7 @@ async fn time_is_a_budget_too() {
     assert!(begun.elapsed() >= Duration::from_mins(30));
 }
 
-/// What the agent has said in a session, and what Baton has said about it.
+/// The agent's texts in a session and Baton's warnings about it.
 async fn said(harness: &Harness, session: &Session) -> (Vec<String>, Vec<String>) {
     let messages = harness.messages(session).await;
     let answers = messages.iter().filter(|message| matches!(message.info, Message::Assistant(_)));
@@ -237,7 +237,7 @@ async fn a_fork_has_a_conversation_of_its_own_and_says_so_once() {
     let (words, warnings) = said(&harness, &fork).await;
     assert_eq!(words, [copied.clone(), own.clone(), own]);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].contains("Stranger begins a conversation of its own"), "{warnings:?}");
+    assert!(warnings[0].contains("Stranger starts a new conversation"), "{warnings:?}");
     let (words, warnings) = said(&harness, &session).await;
     assert_eq!(words, [copied.clone(), copied]);
     assert_eq!(warnings, Vec::<String>::new());
