@@ -1,9 +1,13 @@
 //! The events that an engine publishes, one at a time, for tests of runners.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{HashSet, VecDeque},
+    fmt::Write as _,
+    time::Duration,
+};
 
 use engine::{Sessions, Stream, StreamItem, bus::Scope};
-use protocol::Event;
+use protocol::{Event, EventBody, PartBody, PartId, SessionId, ToolState};
 use tokio::time::timeout;
 
 /// Subscribes to an engine's events from now on.
@@ -31,4 +35,34 @@ impl Published {
         }
         self.unread.pop_front().unwrap()
     }
+}
+
+/// The events of a session, one `word` in a line; events without a word are left out, and deltas in a row are counted.
+pub(crate) fn story(
+    events: &[Event],
+    session: &SessionId,
+    mut word: impl FnMut(&EventBody) -> Option<String>,
+) -> String {
+    let (mut story, mut deltas) = (String::new(), 0);
+    for event in events.iter().filter(|event| event.body.session_id() == Some(session)) {
+        if matches!(event.body, EventBody::PartDelta(_)) {
+            deltas += 1;
+            continue;
+        }
+        if deltas > 0 {
+            writeln!(story, "delta x{deltas}").unwrap();
+            deltas = 0;
+        }
+        if let Some(word) = word(&event.body) {
+            writeln!(story, "{word}").unwrap();
+        }
+    }
+    story
+}
+
+/// True for an update of a tool that is running, after the first one: their number depends on timing.
+pub(crate) fn is_progress(running: &mut HashSet<PartId>, body: &EventBody) -> bool {
+    matches!(body, EventBody::PartUpdated(it)
+        if matches!(&it.part.body, PartBody::Tool(tool) if matches!(tool.state, ToolState::Running(_)))
+            && !running.insert(it.part.id.clone()))
 }

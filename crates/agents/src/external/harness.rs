@@ -1,9 +1,11 @@
 //! The test harness for external agents: an engine around one runner, a project in a temporary directory, and a user who
 //! submits prompts, watches, and answers requests.
 
+mod driven;
 mod fake;
 mod story;
 
+pub(crate) use driven::Driven;
 pub(crate) use fake::Fake;
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Shares the connections that a server can hold among its clients.
 //!
-//! When all places are taken, the connection that has been idle for longest is closed. It is taken from the
+//! A server without a free place closes the connection that has been idle for longest, of the
 //! source that holds the most, so a client that opens thousands of connections closes its own. A source never
 //! holds all places, and event streams never take all places of a source: ordinary calls are served while
 //! streams have to wait. A new connection for which no place can be freed gets an error response.

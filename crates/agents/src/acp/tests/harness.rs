@@ -1,8 +1,6 @@
 //! The test harness with an ACP agent whose program is a script.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 use std::time::Duration;
 
 use engine::limits::Limits;
@@ -10,33 +8,16 @@ use protocol::config::PermissionMode;
 use protocol::{PartBody, Session};
 
 use crate::acp::{Acp, Options};
-use crate::external::harness::{self, Ticking, assert_gone};
+use crate::external::harness::{Driven, assert_gone};
 pub(super) use crate::external::harness::{Person, lives};
-use crate::external::{self, Bounds, Driver, Keeping, Patience};
+use crate::external::{self, Bounds, Keeping, Patience};
 use crate::native::permission::defaults;
 use crate::roster::{About, External as _, Program};
 
 /// The agent's name.
 pub(super) const AGENT: &str = "acp:fake";
 
-pub(super) struct Harness {
-    inner: harness::Harness,
-    pub(super) acp: Driver<Acp>,
-}
-
-impl Deref for Harness {
-    type Target = harness::Harness;
-
-    fn deref(&self) -> &harness::Harness {
-        &self.inner
-    }
-}
-
-impl DerefMut for Harness {
-    fn deref_mut(&mut self) -> &mut harness::Harness {
-        &mut self.inner
-    }
-}
+pub(super) type Harness = Driven<Acp>;
 
 /// An agent with short timeouts for everything that a test waits for.
 pub(super) fn options(command: &[String]) -> Options {
@@ -77,21 +58,13 @@ impl Harness {
     }
 
     pub(super) async fn bounded(options: Options, limits: Limits) -> Self {
-        let mut made = None;
-        let inner = harness::Harness::bounded(limits, |wake| {
-            made.insert(Driver::new(Acp::new(options), Arc::new(Ticking::default()), wake)).clone()
-        });
-        Self { inner: inner.await, acp: made.unwrap() }
+        Self::drive(Acp::new(options), limits).await
     }
 
     /// The server is killed and started again.
     pub(super) async fn restart(self, options: Options) -> Self {
-        self.acp.close().await;
-        let mut made = None;
-        let inner = self.inner.restart(|wake| {
-            made.insert(Driver::new(Acp::new(options), Arc::new(Ticking::default()), wake)).clone()
-        });
-        Self { inner: inner.await, acp: made.unwrap() }
+        self.driver.close().await;
+        self.drive_again(Acp::new(options)).await
     }
 
     /// The texts of all messages after the first.

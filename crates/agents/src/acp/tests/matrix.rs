@@ -345,7 +345,7 @@ async fn run_all(cases: &[Case]) {
     for cases in cases.chunks(6) {
         for harness in futures::future::join_all(cases.iter().map(run)).await {
             harness.check_all();
-            harness.acp.close().await;
+            harness.driver.close().await;
             harness.assert_nothing_is_left();
         }
     }
@@ -400,6 +400,6 @@ async fn an_agent_that_failed_is_started_again_and_remembers() {
     let asked = std::fs::read_to_string(harness.project.path().join(".resumed")).unwrap();
     assert!(asked.contains("session/resume") && asked.contains("\"s1\""), "{asked}");
     harness.check_all();
-    harness.acp.close().await;
+    harness.driver.close().await;
     harness.assert_nothing_is_left();
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Harness, Person, options};
 use super::recordings::{self, Line};
+use crate::published;
 use crate::roster::External as _;
 
 /// A recording as input for the player: lines to write, and marks where the player waits for a line.
@@ -134,21 +135,7 @@ fn is_running(part: &Part) -> bool {
 
 /// The published events in short form.
 fn story(harness: &Harness, session: &Session) -> String {
-    let (mut story, mut deltas) = (String::new(), 0);
-    for event in harness.seen.iter().filter(|event| event.body.session_id() == Some(&session.id)) {
-        if matches!(event.body, EventBody::PartDelta(_)) {
-            deltas += 1;
-            continue;
-        }
-        if deltas > 0 {
-            writeln!(story, "delta x{deltas}").unwrap();
-            deltas = 0;
-        }
-        if let Some(word) = word(&event.body) {
-            writeln!(story, "{word}").unwrap();
-        }
-    }
-    story
+    published::story(&harness.seen, &session.id, word)
 }
 
 fn word(body: &EventBody) -> Option<String> {
@@ -230,7 +217,7 @@ async fn recordings_publish_the_events_of_opencode() {
                 );
             }
             insta::assert_snapshot!(name.as_str(), story(&harness, &session));
-            harness.acp.close().await;
+            harness.driver.close().await;
         }
     }
 }

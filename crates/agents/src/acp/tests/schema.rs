@@ -195,6 +195,6 @@ async fn answers_match_the_schema() {
         writeln!(text, "{} {answer}", message["id"].as_str().unwrap()).unwrap();
     }
     insta::assert_snapshot!("answers", text);
-    harness.acp.close().await;
+    harness.driver.close().await;
     harness.assert_nothing_is_left();
 }

@@ -21,7 +21,7 @@ async fn harness(text: &str) -> Harness {
 
 async fn finish(harness: Harness) {
     harness.check_all();
-    harness.acp.close().await;
+    harness.driver.close().await;
     harness.assert_nothing_is_left();
 }
 
@@ -238,7 +238,7 @@ async fn a_conversation_resumes_after_a_server_crash() {
     let said = harness.said(&session).await;
     assert!(said.contains("back") && !said.contains("what was said before"), "{said}");
     assert_eq!(harness.ends(&session), [EndReason::Completed]);
-    harness.acp.close().await;
+    harness.driver.close().await;
     harness.assert_nothing_is_left();
 }
 
@@ -249,7 +249,7 @@ async fn a_lost_conversation_begins_anew_and_the_user_is_told() {
         touch .again; begin; finish; exit 0"#;
     let mut harness = harness(text).await;
     let session = harness.first_turn(Person::Agrees).await;
-    harness.acp.forget(&session.id).await;
+    harness.driver.forget(&session.id).await;
     harness.submit(&session, "again").await;
     harness.until_idle(&session, Person::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);

@@ -66,6 +66,6 @@ async fn what_begins_between_turns_gets_a_turn_of_its_own() {
     assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);
     let said = said(&harness, &session).await;
     assert_eq!((said[1].as_str(), said[3].as_str()), ("One", "Two"));
-    assert_eq!(harness.asked("turn/start").len(), 1, "nobody has asked for the second");
+    assert_eq!(harness.asked("turn/start").len(), 1, "Codex began the second by itself");
     harness.check_all();
 }

@@ -1,8 +1,6 @@
 //! The test harness with a Codex whose program is a script.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 use std::time::Duration;
 
 use engine::limits::Limits;
@@ -10,28 +8,11 @@ use protocol::config::PermissionMode;
 
 use crate::codex::{ABILITIES, Codex, NAME};
 pub(super) use crate::external::harness::Person;
-use crate::external::harness::{self, Ticking, assert_gone};
-use crate::external::{Bounds, Driver, Options, Patience};
+use crate::external::harness::{Driven, assert_gone};
+use crate::external::{Bounds, Options, Patience};
 use crate::roster::{About, Program};
 
-pub(super) struct Harness {
-    inner: harness::Harness,
-    pub(super) codex: Driver<Codex>,
-}
-
-impl Deref for Harness {
-    type Target = harness::Harness;
-
-    fn deref(&self) -> &harness::Harness {
-        &self.inner
-    }
-}
-
-impl DerefMut for Harness {
-    fn deref_mut(&mut self) -> &mut harness::Harness {
-        &mut self.inner
-    }
-}
+pub(super) type Harness = Driven<Codex>;
 
 /// Codex with short timeouts.
 pub(super) fn options(script: &str) -> Options {
@@ -75,26 +56,17 @@ impl Harness {
     }
 
     pub(super) async fn bounded(options: Options, limits: Limits) -> Self {
-        let mut made = None;
-        let inner = harness::Harness::bounded(limits, |wake| {
-            made.insert(Driver::new(Codex::new(options), Arc::new(Ticking::default()), wake)).clone()
-        });
-        Self { inner: inner.await, codex: made.unwrap() }
+        Self::drive(Codex::new(options), limits).await
     }
 
     /// The server is killed and started again.
     pub(super) async fn restart(self, options: Options) -> Self {
-        drop(self.codex);
-        let mut made = None;
-        let inner = self.inner.restart(|wake| {
-            made.insert(Driver::new(Codex::new(options), Arc::new(Ticking::default()), wake)).clone()
-        });
-        Self { inner: inner.await, codex: made.unwrap() }
+        self.drive_again(Codex::new(options)).await
     }
 
     /// Everything that went wrong, in words.
     pub(super) fn errors(&self) -> String {
-        self.inner.errors().join("; ")
+        (**self).errors().join("; ")
     }
 
     /// The parameters of all requests with this method.

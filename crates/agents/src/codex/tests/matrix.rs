@@ -32,7 +32,7 @@ async fn judge(harness: Harness, session: &protocol::Session) -> (EndReason, Str
     assert_eq!(ends.len(), 1, "{ends:?}");
     harness.check_all();
     harness.assert_all_is_closed(session).await;
-    harness.codex.close().await;
+    harness.driver.close().await;
     harness.assert_nothing_is_left();
     (ends[0], harness.errors())
 }

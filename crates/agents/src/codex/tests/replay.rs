@@ -88,7 +88,7 @@ async fn play(name: &str, person: Person, limits: Limits) -> String {
     harness.check_all();
     let project = session.directory.clone();
     let story = story(&harness.seen, &session).replace(&project, "/project");
-    harness.codex.close().await;
+    harness.driver.close().await;
     harness.assert_nothing_is_left();
     story
 }

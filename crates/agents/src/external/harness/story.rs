@@ -1,35 +1,20 @@
 //! The events of a session in short words.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 
 use protocol::{EndReason, EventBody, Message, Part, PartBody, Session, SessionId, SessionStatus, ToolState};
 
 use super::Harness;
+use crate::published;
 
 impl Harness {
     /// The published events of a session in short form.
     pub(crate) fn story(&self, session: &SessionId) -> String {
-        let (mut story, mut deltas) = (String::new(), 0);
         let mut running = HashSet::new();
-        for event in self.seen.iter().filter(|event| event.body.session_id() == Some(session)) {
-            if matches!(event.body, EventBody::PartDelta(_)) {
-                deltas += 1;
-                continue;
-            }
-            if deltas > 0 {
-                writeln!(story, "delta x{deltas}").unwrap();
-                deltas = 0;
-            }
-            if let EventBody::PartUpdated(it) = &event.body
-                && matches!(&it.part.body, PartBody::Tool(tool) if matches!(tool.state, ToolState::Running(_)))
-                && !running.insert(it.part.id.clone())
-            {
-                writeln!(story, "(progress)").unwrap();
-                continue;
-            }
-            writeln!(story, "{}", word(&event.body)).unwrap();
-        }
+        let story = published::story(&self.seen, session, |body| {
+            let is_progress = published::is_progress(&mut running, body);
+            Some(if is_progress { "(progress)".to_owned() } else { word(body) })
+        });
         let directory = self.project.path().canonicalize().unwrap();
         story.replace(directory.to_str().unwrap(), "/project")
     }

@@ -2,7 +2,6 @@
 //! records events and answers requests.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -29,7 +28,7 @@ use tempfile::TempDir;
 
 use crate::Roster;
 use crate::native::{Native, Options, built_in};
-use crate::published::Published;
+use crate::published::{self, Published};
 
 /// The user's reaction to permission requests and questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -317,29 +316,10 @@ impl Harness {
 
     /// Returns the published events of a session in a short form.
     pub(super) fn story(&self, session: &SessionId) -> String {
-        let mut story = String::new();
-        let mut deltas = 0;
         let mut running = HashSet::new();
-        for event in self.seen.iter().filter(|event| event.body.session_id() == Some(session)) {
-            if matches!(event.body, EventBody::PartDelta(_)) {
-                deltas += 1;
-                continue;
-            }
-            if deltas > 0 {
-                writeln!(story, "delta x{deltas}").unwrap();
-                deltas = 0;
-            }
-            // The number of progress updates of a running tool depends on timing.
-            if let EventBody::PartUpdated(it) = &event.body
-                && matches!(&it.part.body, PartBody::Tool(tool) if matches!(tool.state, ToolState::Running(_)))
-                && !running.insert(it.part.id.clone())
-            {
-                continue;
-            }
-            if let Some(word) = word(&event.body) {
-                writeln!(story, "{word}").unwrap();
-            }
-        }
+        let story = published::story(&self.seen, session, |body| {
+            if published::is_progress(&mut running, body) { None } else { word(body) }
+        });
         let directory = self.project.path().canonicalize().unwrap();
         story.replace(directory.to_str().unwrap(), "/project")
     }
