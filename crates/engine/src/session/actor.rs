@@ -217,9 +217,9 @@ impl Actor {
                 // The caller may be gone; the prompt is stored and will be worked on all the same.
                 let start = accepted.as_ref().ok().and_then(|(_, start)| start.clone());
                 let _ = reply.send(accepted.map(|(submitted, _)| submitted));
-                if let Some((prompt, delivery)) = start {
+                if let Some(effects) = start {
                     self.run.iter().for_each(Running::knock);
-                    self.step(Input::Prompt { prompt, delivery }).await;
+                    self.perform(effects).await;
                 }
             }
             Command::Abort(reply) => self.stop(Stop::Abort, Some(reply)).await,

@@ -1,6 +1,6 @@
 //! Opens a session: loads its state and repairs what a dead owner left open.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use protocol::{
     EndReason, EventBody, Message, MessageError, MessageId, SessionId, SessionStatus,
@@ -8,11 +8,11 @@ use protocol::{
 };
 use tokio::sync::mpsc;
 
-use super::{actor::Actor, command::Command, orphans::survivor, write::unstored};
+use super::{actor::Actor, command::Command, effects::Effects, orphans::survivor, write::unstored};
 use crate::{
     Error,
     bus::Place,
-    lifecycle::{Effect, Input, Lifecycle},
+    lifecycle::{Input, Lifecycle},
     ports::{OpenPrompt, Page, Resolved, Wanted},
     sessions::{Cause, Damage, Sessions},
     transcript::{Emit, close},
@@ -102,7 +102,11 @@ impl Actor {
         let waiting = self.resolve_waiting(waiting).await?;
         let ending = Ending::of(damage);
         let reason = ending.reason;
-        let is_open = reads.status(&id).await?.is_some() || over.iter().any(|prompt| prompt.started);
+        // A prompt is stored together with the busy of its turn. If the owner died before that turn began, the turn
+        // begins now instead of ending.
+        let begins = over.is_empty() && !waiting.is_empty();
+        let is_open =
+            !begins && (reads.status(&id).await?.is_some() || over.iter().any(|prompt| prompt.started));
         if is_open {
             let answerable = waiting.is_empty() && !damage.aborted;
             self.close_unfinished(over, ending, answerable).await?;
@@ -173,12 +177,7 @@ impl Actor {
     async fn take_up(&mut self, waiting: Vec<OpenPrompt>) -> Result<(), Error> {
         let input = |OpenPrompt { message: prompt, delivery, .. }| Input::Prompt { prompt, delivery };
         let mut waiting = waiting.into_iter();
-        let mut effects =
-            VecDeque::from(waiting.next().map_or_else(Vec::new, |first| self.advance(input(first))));
-        if let Some(Effect::Busy) = effects.front() {
-            effects.pop_front();
-            self.push_status(SessionStatus::BUSY);
-        }
+        let effects = waiting.next().map_or_else(Effects::new, |first| self.open_turn(input(first)));
         if let Err(error) = self.save(true).await {
             self.shared().registry.count_waiting(self.life.waiting(), 0);
             return Err(error);

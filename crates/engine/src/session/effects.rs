@@ -28,6 +28,9 @@ use crate::{
     transcript::{Emit, Transcript},
 };
 
+/// Effects that are still to be performed, in order.
+pub(super) type Effects = VecDeque<Effect<MessageId, ChildWork>>;
+
 /// Notifications that follow once the events before them are stored and published.
 enum After {
     Prompt(MessageId, EndReason),
@@ -49,8 +52,22 @@ impl Actor {
         self.counting(|life| life.step(input))
     }
 
+    /// Advances the lifecycle before the caller's commit. If a turn begins, its busy belongs to that commit: a client
+    /// that is told of a prompt never reads idle before the prompt's turn has ended.
+    pub(super) fn open_turn(&mut self, input: Input<MessageId, ChildWork>) -> Effects {
+        let mut effects = Effects::from(self.advance(input));
+        if let Some(Effect::Busy) = effects.front() {
+            effects.pop_front();
+            self.push_status(SessionStatus::BUSY);
+        }
+        effects
+    }
+
     /// Changes the lifecycle and keeps the server's count of waiting prompts.
-    fn counting<T>(&mut self, change: impl FnOnce(&mut Lifecycle<MessageId, ChildWork>) -> T) -> T {
+    pub(super) fn counting<T>(
+        &mut self,
+        change: impl FnOnce(&mut Lifecycle<MessageId, ChildWork>) -> T,
+    ) -> T {
         let before = self.life.waiting();
         let changed = change(&mut self.life);
         self.shared().registry.count_waiting(before, self.life.waiting());
@@ -58,7 +75,7 @@ impl Actor {
     }
 
     /// Performs effects in order. All events that end a turn are stored in one transaction.
-    pub(super) async fn perform(&mut self, mut effects: VecDeque<Effect<MessageId, ChildWork>>) {
+    pub(super) async fn perform(&mut self, mut effects: Effects) {
         let mut after = Vec::new();
         while let Some(effect) = effects.pop_front() {
             match effect {

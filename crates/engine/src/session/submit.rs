@@ -12,11 +12,11 @@ use protocol::{
 };
 use tokio::sync::oneshot;
 
-use super::{actor::Actor, command::Prompt};
-use crate::{Error, limits::MAX_WAITING, mint::Mint, ports::Resolved, sessions::Submitted};
+use super::{actor::Actor, command::Prompt, effects::Effects};
+use crate::{Error, lifecycle::Input, limits::MAX_WAITING, mint::Mint, ports::Resolved, sessions::Submitted};
 
-/// A stored prompt that the lifecycle must be stepped with; `None` if no turn is needed.
-type Start = Option<(MessageId, Delivery)>;
+/// The effects that a stored prompt still has to have; `None` if no turn works on it.
+type Start = Option<Effects>;
 
 impl Actor {
     pub(super) async fn submit(&mut self, prompt: Prompt) -> Result<(Submitted, Start), Error> {
@@ -94,13 +94,14 @@ impl Actor {
             self.unsaved.push(EventBody::PromptQueued(queued));
         }
         self.push_session();
+        let life = self.life.clone();
+        let effects = (!no_reply).then(|| self.open_turn(Input::Prompt { prompt: id.clone(), delivery }));
         if let Err(error) = self.save(true).await {
             (self.session, self.latest) = before;
+            self.counting(|now| *now = life);
             return Err(error);
         }
-        if no_reply {
-            return Ok((Submitted { message, end: None, after }, None));
-        }
+        let Some(effects) = effects else { return Ok((Submitted { message, end: None, after }, None)) };
         self.shared().registry.count_prompt();
         if let Some(since) = &mut self.aborting {
             since.push(id.clone());
@@ -110,8 +111,8 @@ impl Actor {
         if errand {
             self.errands.insert(id.clone());
         }
-        let end = Some(self.wait_for(id.clone()));
-        Ok((Submitted { message, end, after }, Some((id, delivery))))
+        let end = Some(self.wait_for(id));
+        Ok((Submitted { message, end, after }, Some(effects)))
     }
 
     /// Builds the user message and its parts and queues their events.

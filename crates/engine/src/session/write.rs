@@ -91,12 +91,13 @@ impl Actor {
     /// the turn from what was stored. No idle is published before it is stored, so waiting callers get the error
     /// instead.
     pub(super) fn give_up(mut self, error: ports::Error) {
-        self.run.take(); // dropping it stops the runner
+        // Dropping the run stops the runner. A turn that had no run yet is not stopped: the repair begins it.
+        let has_begun = self.run.take().is_some() || self.last.is_some();
         let (sessions, id) = (self.sessions.clone(), self.session.id.clone());
         let shared = &sessions.shared;
         shared.registry.count_waiting(self.life.waiting(), 0);
         // The actor cannot know whether its last commit was stored; the bus does.
-        if shared.bus.is_busy(&id) {
+        if has_begun && shared.bus.is_busy(&id) {
             let error = Some(unstored(error.failure));
             let failed = SessionFailed::new(Some(id.clone()), error);
             shared.bus.publish(Some(&self.place), &shared.mint.event(EventBody::SessionError(failed)));

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use engine::{Error, ports::Page};
+use engine::{Error, memory::faults::Fault, ports::Page};
 use protocol::{
-    EndReason, EventBody, Message, MessageId, TurnEnd,
+    EndReason, EventBody, Message, MessageId, SessionStatus, TurnEnd,
     message::Finish,
     prompt::{Delivery, PromptInput},
 };
@@ -24,6 +24,17 @@ async fn a_simple_turn_tells_its_story_in_order() {
     let session = world.sessions.get(&session.id).await.unwrap();
     assert_eq!(session.cost.map(|cost| cost.0), Some(0.5));
     assert_eq!(session.tokens.unwrap().input, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_accepted_prompt_is_never_read_as_idle() {
+    let world = World::new().await;
+    let session = world.session().await;
+    world.memory.faults().pass(1); // the prompt
+    world.memory.faults().next(1, Fault::Delay(Duration::from_secs(5)));
+    world.sessions.submit(&session.id, PromptInput::text("hi")).await.unwrap();
+    let status = world.sessions.statuses(None).await.unwrap().remove(&session.id);
+    assert_eq!(status, Some(SessionStatus::BUSY), "the turn has not ended");
 }
 
 async fn say_owned(turn: engine::session::Turn, text: &'static str) -> TurnEnd {
