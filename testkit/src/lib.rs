@@ -14,4 +14,5 @@ pub mod calls;
 pub mod dice;
 pub mod platforms;
 pub mod process;
+pub mod published;
 pub mod watch;

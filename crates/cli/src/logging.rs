@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn messages_of_mcp_servers_are_not_logged() {
         let all = filter(Level::Trace);
-        assert!(all.would_enable("agents::native::mcp", &tracing::Level::TRACE));
+        assert!(all.would_enable("supervision::mcp", &tracing::Level::TRACE));
         assert!(all.would_enable("rmcp::service", &tracing::Level::WARN));
         assert!(!all.would_enable("rmcp::service", &tracing::Level::INFO));
         assert!(!filter(Level::Error).would_enable("rmcp::service", &tracing::Level::WARN));

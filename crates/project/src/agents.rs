@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use ::agents::{
-    native::{built_in, permission::defaults},
-    roster::External,
-};
+use drivers::roster::External;
+use native::built_in;
 use protocol::{
     agent::{Agent, AgentMode},
     config::{AgentConfig, Config},
@@ -13,6 +11,7 @@ use protocol::{
     request::Rule,
 };
 use store::files::{Environment, permission};
+use supervision::permission::defaults;
 
 /// Returns the permission rules that hold for every agent: the defaults and the configured ones.
 pub(crate) fn rules(environment: &Environment, config: &Config) -> Vec<Rule> {
@@ -107,9 +106,9 @@ fn change(agent: &mut Agent, written: &AgentConfig) {
 
 #[cfg(test)]
 mod tests {
-    use ::agents::native::permission::evaluate;
     use protocol::request::Action;
     use serde_json::json;
+    use supervision::permission::evaluate;
 
     use super::*;
 

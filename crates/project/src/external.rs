@@ -5,7 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use ::agents::{
+use client::Password;
+use drivers::{
     acp::{self, Acp},
     claude::{self, Claude},
     codex::{self, Codex},
@@ -16,7 +17,6 @@ use ::agents::{
         known::{self, ACP, KNOWN, Kind, Known},
     },
 };
-use client::Password;
 use protocol::agent::Abilities;
 use protocol::config::{self, Agents, Config, OpenCode, Positive};
 use server::instance::Invalid;
@@ -268,6 +268,14 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+
+    #[test]
+    fn no_agent_has_the_id_of_a_model_provider() {
+        let catalogue = llm::Catalogue::built_in().unwrap();
+        for known in KNOWN {
+            assert!(catalogue.entries().all(|entry| entry.id != known.id), "{}", known.id);
+        }
+    }
 
     fn look(path: &Path, config: serde_json::Value) -> Result<Vec<Candidate>, String> {
         let environment = Environment::of([("PATH", path.as_os_str()), ("HOME", path.as_os_str())]);

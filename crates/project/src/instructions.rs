@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use ::agents::native::{Instruction, Instructions, read_address};
 use futures::future::{BoxFuture, FutureExt, join_all};
+use native::{Instruction, Instructions, read_address};
 use protocol::Session;
 use store::files::instructions;
 use tokio::time::timeout;

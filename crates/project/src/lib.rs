@@ -41,6 +41,7 @@ mod project;
 mod providers;
 mod resolved;
 mod revealed;
+mod roster;
 pub mod services;
 pub mod settings;
 pub mod trust;

@@ -1,6 +1,6 @@
 //! Providers and models as clients list them, without keys.
 
-use ::agents::roster::{About, DEFAULT_MODEL};
+use drivers::roster::{About, DEFAULT_MODEL};
 use llm::{
     catalogue::{self, Price, Status},
     demo::{self, Demo},

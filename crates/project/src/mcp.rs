@@ -2,12 +2,9 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
-use ::agents::native::{
-    commands,
-    mcp::{Servers, Settings},
-};
 use engine::bus::Place;
 use futures::future::{BoxFuture, FutureExt};
+use native::commands;
 use protocol::{
     agent::Command,
     config::Config,
@@ -18,6 +15,7 @@ use server::{
     mcp::{McpServers, NoServer},
     project::Projects,
 };
+use supervision::mcp::{Servers, Settings};
 
 use crate::{announcer::Announcer, settings, trust};
 

@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use ::agents::{
-    native::{self, Skill, ToolOptions},
-    roster::External,
-};
+use drivers::roster::External;
+use native::{Skill, ToolOptions};
 use protocol::agent::Agent;
 use workspace::process::Support;
 

@@ -5,16 +5,14 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use ::agents::{
-    Missing, Roster,
-    native::{self, Native, mcp::Servers},
-    roster::External,
-};
+use drivers::roster::External;
 use engine::{bus::Place, ports::Hooks};
 use llm::demo;
+use native::Native;
 use protocol::config::Config;
 use server::{Instance, instance::Invalid};
 use store::files::{commands, redacted};
+use supervision::mcp::Servers;
 
 use crate::{
     agents, external, hidden, hooks, listing,
@@ -23,6 +21,7 @@ use crate::{
     patches::Patches,
     plugins::Plugins,
     providers::{self, Providers},
+    roster::{Missing, Roster},
     services::Services,
     settings::Settings,
     trust,

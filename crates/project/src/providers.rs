@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use ::agents::roster::{External, known};
+use drivers::roster::{External, known};
 use llm::{
     Catalogue, Client, HttpModel, Secret,
     catalogue::{self, OLLAMA, Provider},

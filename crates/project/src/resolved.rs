@@ -7,11 +7,12 @@ use std::{
     time::Duration,
 };
 
-use ::agents::native::{self, CompactionOptions, SandboxOptions};
 use ::plugins::host;
 use engine::{lifecycle::continuation::Policy, limits::Limits};
 use llm::Deadlines;
+use native::CompactionOptions;
 use protocol::config::{Budget, Config, Positive, Sandbox, SandboxMode, ToolOutput};
+use supervision::SandboxOptions;
 use workspace::{output, process::Support};
 
 /// A configured wait is cut to this time, so that adding it to any instant does not overflow.

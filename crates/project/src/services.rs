@@ -6,7 +6,6 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use ::agents::Snapshots;
 use engine::{
     bus::Bus,
     mint::Mint,
@@ -14,6 +13,7 @@ use engine::{
 };
 use llm::{Client, demo::Demo};
 use store::files::{Environment, Places};
+use supervision::Snapshots;
 use workspace::{
     files::Closed,
     output::{RETENTION, Shelf},

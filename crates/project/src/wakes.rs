@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ::agents::external::keeper::Wake;
+use drivers::external::keeper::Wake;
 use engine::Sessions;
 
 /// A handle from agents to the sessions, which are created after them. Clones share it.

@@ -71,6 +71,18 @@ impl Session {
     /// Field of [`Session::extra`] with the notes of runners (Baton's addition).
     pub const NOTES: &str = "notes";
 
+    /// Returns the top of the session's worktree.
+    pub fn worktree(&self) -> &str {
+        let path = self.path.as_deref().unwrap_or_default();
+        let top = self.directory.strip_suffix(path).map(|top| top.trim_end_matches('/'));
+        top.filter(|top| !path.is_empty() && !top.is_empty()).unwrap_or(&self.directory)
+    }
+
+    /// Returns true if the session still has the title that it was created with, because no caller named one.
+    pub fn has_default_title(&self) -> bool {
+        self.title.strip_prefix("New session - ").is_some_and(crate::time::is_iso8601)
+    }
+
     /// Returns the note that a runner stored under this name.
     pub fn note(&self, name: &str) -> Option<&str> {
         self.extra.get(Self::NOTES)?.get(name)?.as_str()

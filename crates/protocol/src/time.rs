@@ -13,6 +13,13 @@ pub fn iso8601(time: Millis) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
 }
 
+/// Returns true if a text has the form that [`iso8601`] writes.
+pub fn is_iso8601(text: &str) -> bool {
+    const FORM: &str = "0000-00-00T00:00:00.000Z";
+    let fits = |(letter, form): (u8, u8)| if form == b'0' { letter.is_ascii_digit() } else { letter == form };
+    text.len() == FORM.len() && text.bytes().zip(FORM.bytes()).all(fits)
+}
+
 /// Returns year, month and day of a day number since 1970-01-01, in the proleptic Gregorian calendar. Counts from
 /// March, so that the leap day is the last day of its year and months have a regular length.
 fn civil(days: i64) -> (i64, i64, i64) {
@@ -39,5 +46,13 @@ mod tests {
         assert_eq!(iso8601(951_782_400_000), "2000-02-29T00:00:00.000Z");
         assert_eq!(iso8601(1_794_724_537_447), "2026-11-15T06:35:37.447Z");
         assert_eq!(iso8601(-1), "1969-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn formatted_times_are_recognised() {
+        assert!(is_iso8601(&iso8601(1_794_724_537_447)));
+        for text in ["", "mine", "2026-11-15", "2026-11-15T06:35:37.447+", "2026-11-15T06:35:37.447Z "] {
+            assert!(!is_iso8601(text), "{text:?}");
+        }
     }
 }

@@ -25,33 +25,47 @@ const ROOMS: &[Room] = &[
     Room { name: "jsonrpc", uses: &[], tests_use: &[] },
     Room { name: "protocol", uses: &[], tests_use: &[] },
     Room { name: "engine", uses: &["protocol"], tests_use: &[] },
-    Room { name: "store", uses: &["engine", "protocol"], tests_use: &["agents", "llm"] },
+    Room { name: "store", uses: &["engine", "protocol"], tests_use: &[] },
     Room { name: "llm", uses: &["net"], tests_use: &[] },
     Room { name: "workspace", uses: &[], tests_use: &[] },
+    Room { name: "supervision", uses: &["engine", "net", "protocol", "workspace"], tests_use: &[] },
     Room {
-        name: "agents",
-        uses: &["client", "engine", "jsonrpc", "llm", "net", "protocol", "workspace"],
-        tests_use: &["store"],
+        name: "native",
+        uses: &["engine", "llm", "net", "protocol", "supervision", "workspace"],
+        tests_use: &[],
+    },
+    Room {
+        name: "drivers",
+        uses: &["client", "engine", "jsonrpc", "net", "protocol", "supervision", "workspace"],
+        tests_use: &[],
     },
     Room { name: "plugins", uses: &["engine", "jsonrpc", "net", "protocol", "workspace"], tests_use: &[] },
-    Room {
-        name: "server",
-        uses: &["engine", "protocol", "workspace"],
-        tests_use: &["agents", "llm", "store"],
-    },
+    Room { name: "server", uses: &["engine", "protocol", "workspace"], tests_use: &["store"] },
     Room { name: "client", uses: &["net", "protocol"], tests_use: &[] },
     Room { name: "channels", uses: &["client", "net", "protocol"], tests_use: &[] },
     Room {
         name: "project",
-        uses: &["agents", "client", "engine", "llm", "plugins", "protocol", "server", "store", "workspace"],
+        uses: &[
+            "client",
+            "drivers",
+            "engine",
+            "llm",
+            "native",
+            "plugins",
+            "protocol",
+            "server",
+            "store",
+            "supervision",
+            "workspace",
+        ],
         tests_use: &[],
     },
     Room {
         name: "cli",
         uses: &[
-            "agents",
             "channels",
             "client",
+            "drivers",
             "engine",
             "llm",
             "net",
@@ -66,7 +80,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: TESTKIT,
-        uses: &["agents", "client", "engine", "llm", "net", "protocol", "server", "store"],
+        uses: &["client", "engine", "llm", "net", "protocol", "server", "store"],
         tests_use: &[],
     },
     Room { name: "xtask", uses: &[], tests_use: &[] },
@@ -185,7 +199,7 @@ mod tests {
     fn an_arrow_of_the_table_is_fine() {
         assert!(edge("server", "engine", None).is_empty());
         assert!(edge("cli", "store", None).is_empty());
-        assert!(edge("agents", "llm", None).is_empty());
+        assert!(edge("native", "llm", None).is_empty());
         assert!(edge("project", "plugins", None).is_empty());
     }
 
@@ -210,6 +224,9 @@ mod tests {
             ("store", "project"),
             ("project", "cli"),
             ("client", "engine"),
+            ("supervision", "native"),
+            ("supervision", "drivers"),
+            ("native", "drivers"),
         ] {
             assert_eq!(edge(from, to, None).len(), 1, "{from} -> {to}");
         }
@@ -223,7 +240,7 @@ mod tests {
     #[test]
     fn tests_may_use_the_rooms_listed_for_tests_and_no_others() {
         assert!(edge("server", "store", Some("dev")).is_empty());
-        assert!(edge("store", "agents", Some("dev")).is_empty());
+        assert_eq!(edge("store", "native", Some("dev")).len(), 1);
         assert_eq!(edge("engine", "store", Some("dev")).len(), 1);
         assert_eq!(edge("client", "server", Some("dev")).len(), 1);
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use ::agents::roster::known::{Login, Place};
+use drivers::roster::known::{Login, Place};
 use store::files::Environment;
 
 /// Evidence that the user is logged in: the name of a variable, or of a file below the home directory.

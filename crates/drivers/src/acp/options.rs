@@ -1,0 +1,43 @@
+//! The settings of an agent.
+
+use std::collections::BTreeMap;
+
+use protocol::agent::Abilities;
+use protocol::config::Mcp;
+use supervision::SandboxOptions;
+use workspace::files::Closed;
+
+use crate::external;
+
+/// The settings of an agent.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The settings that every external agent has.
+    pub agent: external::Options,
+    /// MCP servers whose tools the agent may use.
+    pub servers: BTreeMap<String, Mcp>,
+    /// The sandbox for commands that Baton runs for the agent.
+    pub sandbox: Option<SandboxOptions>,
+    /// Places that the agent can neither read nor change through Baton.
+    pub closed: Closed,
+}
+
+impl Options {
+    /// The abilities of an agent that speaks this protocol.
+    pub const ABILITIES: Abilities = Abilities {
+        resume: true,
+        permissions: true,
+        questions: true,
+        todos: true,
+        tokens: true,
+        cost: true,
+        attachments: true,
+        continuation: true,
+        ..Abilities::LEAST
+    };
+
+    /// The agent's name as a provider.
+    pub(super) fn id(&self) -> &str {
+        &self.agent.about.id
+    }
+}

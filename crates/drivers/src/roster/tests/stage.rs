@@ -1,0 +1,210 @@
+//! A test harness for all drivers: a fake program or server plays one scenario in the protocol of each agent.
+//!
+//! A scenario is commands with `;` between them. `prompted` waits for a prompt, `joined` for one that joins;
+//! `says TEXT` is a step (`opens TEXT` and `closes` are its halves), `plans STATUS` a todo list of one entry; `wants` asks
+//! for a permission, `returns` is the end of the permitted call, and `writes` is both with a changed file between them;
+//! `wonders` asks a question; `retries` waits for its model; `bears` starts a subagent that works in the background and
+//! `buries` is its end; `finish` ends the turn and `stopped` ends it after an interruption; `ready` waits for
+//! [`Stage::go`]; `linger` stays.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::limits::Limits;
+use engine::ports::SystemClock;
+use futures::future::{FutureExt, join_all};
+use protocol::config::Budget;
+use protocol::prompt::SessionPatch;
+use protocol::{EventBody, Session};
+use supervision::permission::defaults;
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::acp;
+use crate::claude::{self, Claude};
+use crate::codex::{self, Codex};
+use crate::external::harness::{Fake, Harness};
+use crate::external::keeper::Wake;
+use crate::external::{Driver, Options};
+use crate::opencode::tests::{fake, scene::Player};
+use crate::roster::known::Kind;
+use crate::roster::{About, External, Program, Watched};
+
+/// The shell functions that implement the commands for an agent.
+fn dialect(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Claude => include_str!("stage/claude.sh"),
+        Kind::Codex => include_str!("stage/codex.sh"),
+        Kind::Acp => include_str!("stage/acp.sh"),
+        Kind::OpenCode => "",
+    }
+}
+
+/// Runs a test with every kind of agent at the same time, and names the kinds that failed.
+pub(super) async fn each<F: Future<Output = ()>>(play: impl Fn(Kind) -> F) {
+    let played = Kind::ALL.map(|kind| {
+        let played = AssertUnwindSafe(play(kind)).catch_unwind();
+        async move { played.await.map_err(|_| kind) }
+    });
+    let failed: Vec<Kind> = join_all(played).await.into_iter().filter_map(Result::err).collect();
+    assert!(failed.is_empty(), "the test failed with {failed:?}");
+}
+
+/// The fake program or server.
+pub(super) enum Cast {
+    Program(Fake),
+    Server { fake: Arc<fake::Fake>, go: Arc<Notify>, playing: Option<AbortOnDropHandle<()>> },
+}
+
+/// A harness with an agent that plays a scene.
+pub(super) struct Stage {
+    pub(super) harness: Harness,
+    kind: Kind,
+    scene: String,
+    cast: Cast,
+    runner: Arc<dyn External>,
+}
+
+impl Stage {
+    pub(super) async fn new(kind: Kind, scene: &str) -> Self {
+        Self::bounded(kind, scene, &Budget::default()).await
+    }
+
+    /// Plays a scenario within a budget.
+    pub(super) async fn bounded(kind: Kind, scene: &str, budget: &Budget) -> Self {
+        let mut cast = Cast::new(kind, scene).await;
+        let mut runner = None;
+        let make = |wake| watched(&cast, kind, budget, wake, &mut runner);
+        let harness = Harness::bounded(Limits::default(), make).await;
+        cast.raise(scene, harness.project.path());
+        Self { harness, kind, scene: scene.to_owned(), cast, runner: runner.unwrap() }
+    }
+
+    /// Simulates a restart of the server; the agent plays its scenario from the beginning.
+    pub(super) async fn restart(self) -> Self {
+        let Self { harness, kind, scene, mut cast, runner } = self;
+        runner.close().await;
+        let mut runner = None;
+        let make = |wake| watched(&cast, kind, &Budget::default(), wake, &mut runner);
+        let harness = harness.restart(make).await;
+        cast.raise(&scene, harness.project.path());
+        Self { harness, kind, scene, cast, runner: runner.unwrap() }
+    }
+
+    /// A session whose turns continue while todos are open.
+    pub(super) async fn continuing(&self) -> Session {
+        let session = self.harness.session().await;
+        let patch = SessionPatch { continuation: Some(true), ..SessionPatch::default() };
+        self.harness.sessions.update(&session.id, patch).await.unwrap()
+    }
+
+    /// Waits for this text delta.
+    pub(super) async fn until_said(&mut self, words: &str) {
+        self.harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == words)).await;
+    }
+
+    /// Releases a scenario that waits at `ready`.
+    pub(super) fn go(&self) {
+        match &self.cast {
+            Cast::Program(_) => std::fs::write(self.harness.project.path().join(".go"), "").unwrap(),
+            Cast::Server { go, .. } => go.notify_one(),
+        }
+    }
+
+    /// All messages that the agent has received.
+    pub(super) fn told(&self) -> Vec<String> {
+        match &self.cast {
+            Cast::Program(fake) => fake.notes().lines().map(str::to_owned).collect(),
+            Cast::Server { fake, .. } => fake.calls(),
+        }
+    }
+
+    /// The number of messages to the agent that contain this text.
+    pub(super) fn count_told(&self, words: &str) -> usize {
+        self.told().iter().filter(|told| told.contains(words)).count()
+    }
+
+    /// Asserts that the events are valid and that no process is left. Returns the number of turns.
+    pub(super) async fn end(self, session: &Session) -> usize {
+        let turns = self.harness.check(&session.id);
+        self.close().await;
+        turns
+    }
+
+    /// Asserts that no process is left.
+    pub(super) async fn close(self) {
+        self.runner.close().await;
+        if let Cast::Program(fake) = &self.cast {
+            fake.assert_gone();
+        }
+    }
+}
+
+/// The wrapped runner, and a handle on the inner one.
+fn watched(
+    cast: &Cast,
+    kind: Kind,
+    budget: &Budget,
+    wake: Wake,
+    runner: &mut Option<Arc<dyn External>>,
+) -> Watched {
+    let external = cast.runner(kind, wake);
+    *runner = Some(Arc::clone(&external));
+    Watched::new(external, None, budget.clone())
+}
+
+impl Cast {
+    pub(super) async fn new(kind: Kind, scene: &str) -> Self {
+        if kind == Kind::OpenCode {
+            let fake = Arc::new(fake::Fake::new().await);
+            return Self::Server { fake, go: Arc::default(), playing: None };
+        }
+        Self::Program(Fake::new(&format!("{}\n{}\n{scene}", include_str!("stage/words.sh"), dialect(kind))))
+    }
+
+    /// Starts the scenario of a server. A program plays when it is started.
+    pub(super) fn raise(&mut self, scene: &str, project: &Path) {
+        if let Self::Server { fake, go, playing } = self {
+            let prompts = fake.calls().iter().filter(|call| call.contains("/prompt_async")).count();
+            let player = Player::new(fake, project, go, prompts);
+            *playing = Some(AbortOnDropHandle::new(tokio::spawn(player.perform(scene.to_owned()))));
+        }
+    }
+
+    pub(super) fn runner(&self, kind: Kind, wake: Wake) -> Arc<dyn External> {
+        let fake = match self {
+            Self::Program(fake) => fake,
+            Self::Server { fake, .. } => return Arc::new(fake.runner()),
+        };
+        let program = Program { rules: defaults(), ..fake.configured() };
+        let about = |id: &str| About {
+            id: id.to_owned(),
+            name: "The agent".to_owned(),
+            description: String::new(),
+            models: vec!["default".to_owned()],
+            has_providers: false,
+            abilities: kind.abilities(),
+        };
+        match kind {
+            Kind::Claude => {
+                let agent = Claude::new(Options::new(about(claude::NAME), program));
+                Arc::new(Driver::new(agent, Arc::new(SystemClock), wake))
+            }
+            Kind::Codex => {
+                let agent = Codex::new(Options::new(about(codex::NAME), program));
+                Arc::new(Driver::new(agent, Arc::new(SystemClock), wake))
+            }
+            Kind::OpenCode | Kind::Acp => {
+                let options = acp::Options {
+                    agent: Options::new(about("acp:fake"), program),
+                    servers: BTreeMap::new(),
+                    sandbox: None,
+                    closed: workspace::files::Closed::default(),
+                };
+                Arc::new(Driver::new(acp::Acp::new(options), Arc::new(SystemClock), wake))
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `todowrite`: replaces the agent's todo list.
+
+use futures::future::{BoxFuture, FutureExt};
+use protocol::{AgentEvent, Extra, Todo};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use supervision::permission::{Pattern, PermissionCheck};
+
+use super::input::parse;
+use super::{Call, Failure, Output, Tool, object};
+
+#[derive(Deserialize)]
+struct Input {
+    todos: Vec<Todo>,
+}
+
+pub(super) struct TodoWrite;
+
+impl Tool for TodoWrite {
+    fn name(&self) -> &'static str {
+        "todowrite"
+    }
+
+    fn description(&self) -> String {
+        "Replaces your todo list, which the user can see. Use it for work of several steps: write the \
+         whole list each time, keep exactly one entry in_progress, and complete entries as soon as they are done. An \
+         entry that cannot be done without the user is blocked."
+            .to_owned()
+    }
+
+    fn schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "todos": {
+                    "type": "array",
+                    "description": "The whole list",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "content": { "type": "string", "description": "What is to be done" },
+                            "status": { "type": "string", "enum": ["pending", "in_progress", "completed", "cancelled", "blocked"] },
+                            "priority": { "type": "string", "enum": ["high", "medium", "low"] },
+                        },
+                        "required": ["content", "status", "priority"],
+                    },
+                },
+            },
+            "required": ["todos"],
+            "additionalProperties": false,
+        })
+    }
+
+    fn check(&self, input: &Extra) -> Result<(), String> {
+        parse::<Input>(input).map(drop)
+    }
+
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+        async move {
+            let Input { todos } = parse(call.input).map_err(Failure::Error)?;
+            let check = PermissionCheck {
+                permission: "todowrite".into(),
+                patterns: vec![Pattern::plain("*")],
+                always: vec!["*".to_owned()],
+                metadata: Extra::new(),
+            };
+            call.permissions.require(call.turn, check, Some(call.id)).await?;
+            let open = todos.iter().filter(|todo| todo.status != "completed").count();
+            let output = serde_json::to_string_pretty(&todos).unwrap_or_default();
+            let metadata = object(json!({ "todos": todos, "truncated": false }));
+            call.turn.emit(AgentEvent::Todos(todos)).await;
+            Ok(Output::new(format!("{open} todos"), output, metadata))
+        }
+        .boxed()
+    }
+}
