@@ -44,7 +44,7 @@ impl Patience {
         }
         let asked = if let Fault::Busy { after } = error.fault { after } else { Duration::ZERO };
         let pause = self.pause().max(asked);
-        tracing::warn!(channel = CHANNEL, what, reason = %error.fault, ?pause, "a call to Slack failed; retrying");
+        tracing::warn!(channel = CHANNEL, what, reason = %error.fault, pause_s = pause.as_secs(), "a call to Slack failed; retrying");
         sleep(pause).await;
         Ok(())
     }
