@@ -10,6 +10,15 @@ import { within } from "./wait.mjs"
 const ADA = { from: "1001", name: "Ada" }
 const EVE = { from: "6666", name: "Eve" }
 
+// Numbers below `sides`; the same seed gives the same ones.
+function dice(seed) {
+  let state = seed >>> 0
+  return (sides) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return Math.floor((state / 2 ** 32) * sides)
+  }
+}
+
 // `service` describes a chat service (see `services.mjs`); `startServer` starts a server for a model.
 export function suite(title, { service, startServer }) {
   describe(title, () => {
@@ -31,8 +40,8 @@ export function suite(title, { service, startServer }) {
     // The model has begun to speak.
     const begun = () => within(PATIENCE_MS, model.holding(), "the model to begin", () => gateway.log.slice(-4_000))
 
-    async function connect(router = {}) {
-      const channels = await service.settings(fake, service.allow ?? [ADA.from])
+    async function connect(router = {}, address = fake.url) {
+      const channels = await service.settings({ url: address }, service.allow ?? [ADA.from])
       const progress = { toolThrottleMs: 1_000, ...router.progress }
       channels.router = { ...router, progress }
       gateway = new Gateway({ world: server.world, address: gate.url, channels })
@@ -40,9 +49,9 @@ export function suite(title, { service, startServer }) {
       await service.connected?.(fake)
     }
 
-    async function reconnect(router) {
+    async function reconnect(router, address) {
       await gateway.shutdown()
-      await connect(router)
+      await connect(router, address)
     }
 
     before(async () => {
@@ -233,6 +242,44 @@ export function suite(title, { service, startServer }) {
       await say(place, "please [hello]")
       await until(says(place, "may not have arrived"), "the doubt")
       assert.equal(await answers(place, "Hello from"), 0, "the service did not take it")
+      await reconnect()
+    })
+
+    // CHAT_SEED repeats a run.
+    test("connections break in every way: each message is answered once, or the user is told", async (t) => {
+      const seed = Number(process.env.CHAT_SEED ?? Math.floor(Math.random() * 1e9))
+      t.diagnostic(`CHAT_SEED=${seed}`)
+      const roll = dice(seed)
+      await reconnect({ progress: { enabled: false } }, fake.broken)
+      const kinds = ["reset", "hang", "badGateway", "halfOpen"]
+      while (kinds.length > 0) {
+        const [kind] = kinds.splice(roll(kinds.length), 1)
+        const what = (moment) => `after ${kind} ${moment} (CHAT_SEED=${seed})`
+        // The cut hits a message on its way to the gateway, or the answer on its way back.
+        const isOnTheWay = roll(2) === 0
+        const [place, next] = [chat(), chat()]
+        if (isOnTheWay) {
+          await fake.cut(kind)
+          await say(place, "please [hello]")
+          await fake.cutCall(service.receive)
+        } else {
+          await say(place, "please [hold]")
+          await begun()
+          await fake.cut(kind)
+          model.release()
+          await fake.cutCall(service.send)
+        }
+        await fake.restore()
+        const moment = isOnTheWay ? "on the way" : "during the answer"
+        await say(next, "please [hello]")
+        await until(says(next, "Hello from"), `the next answer ${what(moment)}`)
+        const words = isOnTheWay ? "Hello from" : "until now."
+        const isAnswered = says(place, words)
+        const isTold = says(place, "may not have arrived")
+        await until((state) => isAnswered(state) || isTold(state), `the answer or a note ${what(moment)}`)
+        assert.ok((await answers(place, words)) <= 1, `answered twice ${what(moment)}`)
+        assert.equal(await answers(next, "Hello from"), 1, `answered twice ${what(moment)}`)
+      }
       await reconnect()
     })
 

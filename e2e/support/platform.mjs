@@ -23,12 +23,27 @@ export class Platform {
     const child = spawn(binary, [name, JSON.stringify(options)], { stdio: ["pipe", "pipe", "inherit"] })
     child.stdout.setEncoding("utf8")
     const [line] = await within(START_MS, once(child.stdout, "data"), `the fake of ${name} to start`)
-    return new Platform(child, JSON.parse(line).url)
+    return new Platform(child, JSON.parse(line))
   }
 
-  constructor(child, url) {
+  constructor(child, { url, broken, breaker }) {
     this.child = child
     this.url = url
+    // The same service behind a proxy that breaks connections, and the proxy's own address.
+    this.broken = broken
+    this.breaker = breaker
+  }
+
+  // Breaks the connections of the gateway that uses `broken`: reset, hang, badGateway or halfOpen.
+  cut = (kind) => this.#break("POST", "cut", { kind })
+  restore = () => this.#break("POST", "restore")
+  // Resolves when a call whose first line contains these words was broken.
+  cutCall = (words) => this.#break("GET", `broken?words=${encodeURIComponent(words)}`)
+
+  async #break(method, path, body) {
+    const headers = { "content-type": "application/json" }
+    const answer = await fetch(new URL(path, this.breaker), { method, headers, body: body && JSON.stringify(body) })
+    assert.equal(answer.status, 200, `${path}: ${await answer.text()}`)
   }
 
   async control(what, body = {}) {

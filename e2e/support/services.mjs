@@ -10,6 +10,8 @@ export const telegram = {
   name: "telegram",
   // The method that says something.
   send: "sendMessage",
+  // A call that the gateway makes while it waits for messages, or for its first answer.
+  receive: "getUpdates",
   // What was said can be taken away again.
   takesBack: true,
   secrets: [TELEGRAM],
@@ -24,6 +26,7 @@ const SLACK = { botToken: "xoxb-not-a-token", appToken: "xapp-not-a-token" }
 export const slack = {
   name: "slack",
   send: "chat.postMessage",
+  receive: "apps.connections.open",
   takesBack: true,
   secrets: Object.values(SLACK),
   tokens: ["botToken", "appToken"],
@@ -40,6 +43,7 @@ const port = await freePort()
 export const whatsapp = {
   name: "whatsapp",
   send: "messages",
+  receive: "messages",
   secrets: Object.values(WHATSAPP),
   tokens: ["token"],
   options: () => ({ ...WHATSAPP, phoneNumberID: "1001" }),

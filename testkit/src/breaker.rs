@@ -1,17 +1,37 @@
 //! A TCP proxy that breaks connections on demand, to stand between a program and the service that it calls.
+//!
+//! Tests in other languages control it over HTTP ([`control`]):
+//!
+//! | call | what it does |
+//! |---|---|
+//! | `POST /cut` | `{kind}`: breaks connections in this way: [`Cut`] |
+//! | `POST /restore` | passes connections on again |
+//! | `GET /broken?words=W` | waits until a call whose first line contains W was broken since the cut |
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Result;
+use axum::{
+    Json, Router,
+    extract::{Query, State},
+    http::StatusCode,
+    routing::{get, post},
+};
+use serde::Deserialize;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinHandle,
+    time::timeout,
 };
 
+/// Maximum time that a test waits for a broken call.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 /// A way to break connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Cut {
     /// Closes every connection after the call was sent. The call does not reach the service.
     Reset,
@@ -75,6 +95,30 @@ impl Drop for Breaker {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+#[derive(Debug, Deserialize)]
+struct Broken {
+    words: String,
+}
+
+type Shared = State<Arc<Breaker>>;
+
+/// The control interface, to be served on an address of its own.
+pub fn control(breaker: Arc<Breaker>) -> Router {
+    Router::new()
+        .route("/cut", post(async |State(it): Shared, Json(cut): Json<Cut>| it.cut(cut)))
+        .route("/restore", post(async |State(it): Shared| it.restore()))
+        .route(
+            "/broken",
+            get(async |State(it): Shared, Query(Broken { words }): Query<Broken>| {
+                match timeout(PATIENCE, it.broken(&words)).await {
+                    Ok(()) => StatusCode::OK,
+                    Err(_) => StatusCode::REQUEST_TIMEOUT,
+                }
+            }),
+        )
+        .with_state(breaker)
 }
 
 #[derive(Clone)]

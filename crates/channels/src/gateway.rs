@@ -6,15 +6,18 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use client::{Client, Feed, Scope};
-use tokio::{net::TcpListener, sync::mpsc, task::JoinSet};
+use protocol::channel::{Channel, ChannelState};
+use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::sleep};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     Adapter, Fault, Health, Inbox, Place, Settings,
     courier::Couriers,
+    health,
     ledger::{self, Clock, Ledger},
     router::{Context, Router},
     settings::{Allowed, Person},
@@ -28,6 +31,13 @@ use crate::{
 const LEDGER: &str = "channels.db";
 /// Directory for files from users that do not fit into a prompt.
 const FILES: &str = "channels-files";
+
+/// Number of attempts to open the ledger, and the pause between them.
+const OPEN_ATTEMPTS: u32 = 5;
+const OPEN_PAUSE: Duration = Duration::from_millis(20);
+
+/// Pause before the states of the channels are stored again after the ledger failed.
+const STATE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Reasons why the gateway cannot start or continue.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +84,49 @@ pub fn ledger_path(directory: &Path) -> PathBuf {
     directory.join(LEDGER)
 }
 
+/// The states of the channels of the gateway that uses this data directory, or used it last; empty if there was none.
+/// Any process may ask: the running gateway stores its states in the ledger.
+pub async fn channels(directory: &Path, clock: Clock) -> Result<Vec<Channel>, Error> {
+    let path = ledger_path(directory);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let opened = path.clone();
+    let ledger = tokio::task::spawn_blocking(move || Ledger::visit(&opened, clock)).await;
+    let mut channels = ledger.map_err(|_| ledger::Error::Closed)??.channels().await?;
+    if !Ledger::is_in_use(&path) {
+        health::correct(&mut channels);
+    }
+    Ok(channels)
+}
+
+/// Opens the ledger. Tries again for a moment if another process looks whether the ledger is in use.
+async fn open_ledger(path: &Path, clock: &Clock) -> Result<Ledger, ledger::Error> {
+    for _ in 1..OPEN_ATTEMPTS {
+        match Ledger::open(path, Arc::clone(clock)) {
+            Err(ledger::Error::InUse(_)) => sleep(OPEN_PAUSE).await,
+            opened => return opened,
+        }
+    }
+    Ledger::open(path, Arc::clone(clock))
+}
+
+/// Stores the states of the channels whenever one changes. Never returns.
+async fn store_states(health: Health, ledger: Arc<Ledger>) {
+    let mut states = health.subscribe();
+    loop {
+        let channels = states.borrow_and_update().values().cloned().collect();
+        if let Err(error) = ledger.set_channels(channels).await {
+            tracing::warn!(%error, "cannot store the states of the channels");
+            sleep(STATE_PAUSE).await;
+            states.mark_changed();
+        }
+        if states.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 impl Gateway {
     /// Opens the ledger in a directory and prepares everything. Makes no call to a chat service yet.
     pub async fn open(
@@ -83,13 +136,8 @@ impl Gateway {
         clock: Clock,
     ) -> Result<Self, Error> {
         let adapters = adapters(settings)?;
-        if let (None, Some(directory)) = (&settings.server, &settings.directory)
-            && !directory.is_dir()
-        {
-            tracing::warn!(directory = %directory.display(), "`channels.directory` does not exist on this machine");
-        }
         let listener = listen(settings, &adapters).await?;
-        let ledger = Arc::new(Ledger::open(&ledger_path(directory), clock)?);
+        let ledger = Arc::new(open_ledger(&ledger_path(directory), &clock).await?);
         let (inbox, news) = Inbox::new(Arc::clone(&ledger));
         let couriers = Couriers::new(inbox.clone(), &adapters);
         let allow = allowed(settings);
@@ -104,7 +152,13 @@ impl Gateway {
             allow,
             files: directory.join(FILES),
         });
-        Ok(Self { inbox, news, adapters, router, couriers, ledger, listener, has_guests })
+        let gateway = Self { inbox, news, adapters, router, couriers, ledger, listener, has_guests };
+        for channel in gateway.channels() {
+            gateway.note_state(channel, ChannelState::Connecting, None);
+        }
+        // From here on the ledger is in use, so the states of an earlier gateway must not stay in it.
+        gateway.ledger.set_channels(gateway.states()).await?;
+        Ok(gateway)
     }
 
     /// Address of the webhook listener, if there is one.
@@ -134,7 +188,6 @@ impl Gateway {
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), Error> {
         let mut receiving = JoinSet::new();
         for adapter in &self.adapters {
-            self.inbox.health().connecting(adapter.channel());
             let (adapter, inbox) = (Arc::clone(adapter), self.inbox.clone());
             receiving.spawn(async move { (adapter.channel(), adapter.receive(&inbox).await) });
         }
@@ -147,6 +200,8 @@ impl Gateway {
             AbortOnDropHandle::new(tokio::spawn(async move { inbox.make_up().await })),
             AbortOnDropHandle::new(tokio::spawn(async move { router.watch().await })),
         ];
+        let storing = store_states(self.health(), Arc::clone(&self.ledger));
+        let mut storing = AbortOnDropHandle::new(tokio::spawn(storing));
         for place in self.ledger.open_places().await? {
             self.couriers.wake(&place);
             self.router.attend(place);
@@ -156,6 +211,7 @@ impl Gateway {
                 () = stop.cancelled() => {
                     self.router.stop().await;
                     self.couriers.stop().await;
+                    self.store_stop(&mut storing).await;
                     return Ok(());
                 }
                 Some(place) = self.news.recv() => {
@@ -165,12 +221,38 @@ impl Gateway {
                 }
                 Some(ended) = receiving.join_next() => if let Ok((channel, fault)) = ended {
                     tracing::error!(channel, %fault, "the channel failed and is now disabled");
-                    self.inbox.health().refused(channel, fault.to_string());
+                    self.note_state(channel, ChannelState::Refused, Some(fault.to_string()));
                     if receiving.is_empty() {
+                        self.store_stop(&mut storing).await;
                         return Err(Error::Channel { channel, fault });
                     }
                 },
             }
+        }
+    }
+}
+
+impl Gateway {
+    fn states(&self) -> Vec<Channel> {
+        self.inbox.health().subscribe().borrow().values().cloned().collect()
+    }
+
+    fn note_state(&self, channel: &str, state: ChannelState, reason: Option<String>) {
+        self.inbox.health().set(channel, state, reason, self.ledger.now());
+    }
+
+    /// Ends the task that stores the states, and stores that the gateway has stopped. A refused channel keeps its
+    /// state.
+    async fn store_stop(&self, storing: &mut AbortOnDropHandle<()>) {
+        storing.abort();
+        let _ = storing.await;
+        let mut channels = self.states();
+        for channel in channels.iter_mut().filter(|it| it.state != ChannelState::Refused) {
+            (channel.state, channel.since, channel.reason) =
+                (ChannelState::Stopped, Some(self.ledger.now()), None);
+        }
+        if let Err(error) = self.ledger.set_channels(channels).await {
+            tracing::warn!(%error, "cannot store the states of the channels");
         }
     }
 }
@@ -214,4 +296,44 @@ async fn listen(settings: &Settings, adapters: &[Arc<dyn Adapter>]) -> Result<Op
     let address = settings.listen.ok_or(Error::NoListener { channel: called.channel() })?;
     let listener = TcpListener::bind(address).await;
     listener.map(Some).map_err(|reason| Error::Listen { address, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn clock() -> Clock {
+        Arc::new(|| 7)
+    }
+
+    async fn open(directory: &Path) -> Gateway {
+        let settings = json!({ "telegram": { "token": "1:a", "api": "http://127.0.0.1:1" } });
+        let settings = serde_json::from_value(settings).unwrap();
+        let client = Client::new("http://127.0.0.1:1").unwrap();
+        Gateway::open(&settings, client, directory, clock()).await.unwrap()
+    }
+
+    async fn state(directory: &Path) -> Option<(ChannelState, Option<i64>)> {
+        let channels = channels(directory, clock()).await.unwrap();
+        channels.first().map(|channel| (channel.state, channel.since))
+    }
+
+    #[tokio::test]
+    async fn states_are_read_beside_a_gateway_and_do_not_outlive_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        assert_eq!(state(directory).await, None, "no gateway ever ran here");
+        assert!(!ledger_path(directory).exists(), "reading creates nothing");
+        let killed = open(directory).await;
+        assert_eq!(state(directory).await, Some((ChannelState::Connecting, Some(7))));
+        drop(killed);
+        assert_eq!(state(directory).await, Some((ChannelState::Stopped, None)));
+        let stopped = open(directory).await;
+        let stop = CancellationToken::new();
+        stop.cancel();
+        stopped.run(stop).await.unwrap();
+        assert_eq!(state(directory).await, Some((ChannelState::Stopped, Some(7))));
+    }
 }

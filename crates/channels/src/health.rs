@@ -1,74 +1,65 @@
 //! The state of each channel's connection to its service.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use protocol::Millis;
-use serde::Serialize;
+use protocol::{
+    Millis, Rest,
+    channel::{Channel, ChannelState},
+};
 use tokio::sync::watch;
 
-/// The connection of a channel to its service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "state", rename_all = "lowercase")]
-pub enum ChannelState {
-    /// The first call is not answered yet.
-    Connecting,
-    Connected,
-    /// The connection is lost or was never made; the channel retries.
-    Reconnecting {
-        /// Time of the first failure.
-        since: Millis,
-        /// The newest failure.
-        reason: String,
-    },
-    /// The service refuses the channel, which stays off until the gateway restarts.
-    Refused {
-        reason: String,
-    },
-}
+use crate::words;
 
-/// The states of all channels. Clones share them.
+/// The states of all channels by name. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Health(watch::Sender<BTreeMap<String, ChannelState>>);
+pub struct Health(watch::Sender<BTreeMap<String, Channel>>);
 
 impl Health {
-    pub fn states(&self) -> BTreeMap<String, ChannelState> {
-        self.0.borrow().clone()
-    }
-
     /// A receiver of the states, which wakes when one changes.
-    pub fn subscribe(&self) -> watch::Receiver<BTreeMap<String, ChannelState>> {
+    pub fn subscribe(&self) -> watch::Receiver<BTreeMap<String, Channel>> {
         self.0.subscribe()
     }
 
-    pub(crate) fn connecting(&self, channel: &str) {
-        self.set(channel, ChannelState::Connecting);
-    }
-
-    pub(crate) fn connected(&self, channel: &str) {
-        self.set(channel, ChannelState::Connected);
-    }
-
-    /// Stores a failure. The time of the first one in a row counts.
-    pub(crate) fn lost(&self, channel: &str, reason: String, now: Millis) {
-        let since = match self.0.borrow().get(channel) {
-            Some(ChannelState::Reconnecting { since, .. }) => *since,
-            _ => now,
-        };
-        self.set(channel, ChannelState::Reconnecting { since, reason });
-    }
-
-    pub(crate) fn refused(&self, channel: &str, reason: String) {
-        self.set(channel, ChannelState::Refused { reason });
-    }
-
-    fn set(&self, channel: &str, state: ChannelState) {
-        self.0.send_if_modified(|states| {
-            let is_new = states.get(channel) != Some(&state);
+    /// Stores the state of a channel. A repeated state keeps the time at which it began, and takes the newest reason.
+    pub(crate) fn set(&self, name: &str, state: ChannelState, reason: Option<String>, now: Millis) {
+        self.0.send_if_modified(|channels| {
+            let before = channels.get(name);
+            let begun = before.filter(|before| before.state == state).and_then(|before| before.since);
+            let since = Some(begun.unwrap_or(now));
+            let channel = Channel { name: name.to_owned(), state, since, reason, extra: Rest::NONE };
+            let is_new = before != Some(&channel);
             if is_new {
-                states.insert(channel.to_owned(), state);
+                channels.insert(name.to_owned(), channel);
             }
             is_new
         });
+    }
+}
+
+/// Corrects the stored states of a gateway that is not running. A refusal stays, because it is the reason why the
+/// gateway ended.
+pub(crate) fn correct(channels: &mut [Channel]) {
+    let is_final = |state| matches!(state, ChannelState::Refused | ChannelState::Stopped);
+    for channel in channels.iter_mut().filter(|channel| !is_final(channel.state)) {
+        channel.state = ChannelState::Stopped;
+        channel.since = None;
+        channel.reason = Some("the gateway ended unexpectedly".to_owned());
+    }
+}
+
+/// A channel's state in words, for a terminal: `connected for 5 min`.
+pub fn describe(channel: &Channel, now: Millis) -> String {
+    let time = channel.since.map(|since| u64::try_from(now - since).unwrap_or_default());
+    let time = time.map(|time| words::lasting(Duration::from_millis(time)));
+    let state = channel.state.as_str();
+    let state = match (channel.state, time) {
+        (ChannelState::Refused | ChannelState::Stopped, Some(time)) => format!("{state} {time} ago"),
+        (_, Some(time)) => format!("{state} for {time}"),
+        (_, None) => state.to_owned(),
+    };
+    match &channel.reason {
+        Some(reason) => format!("{state}: {reason}"),
+        None => state,
     }
 }
 
@@ -76,18 +67,54 @@ impl Health {
 mod tests {
     use super::*;
 
+    fn states(health: &Health) -> Vec<Channel> {
+        health.subscribe().borrow().values().cloned().collect()
+    }
+
     #[test]
     fn an_outage_begins_with_its_first_failure() {
         let health = Health::default();
-        health.connecting("telegram");
-        health.lost("telegram", "refused".into(), 7);
-        health.lost("telegram", "timed out".into(), 9);
-        let lost = ChannelState::Reconnecting { since: 7, reason: "timed out".into() };
-        assert_eq!(health.states().get("telegram"), Some(&lost));
-        health.connected("telegram");
-        health.lost("telegram", "reset".into(), 11);
-        let json = serde_json::to_value(health.states()).unwrap();
-        let expected = serde_json::json!({ "state": "reconnecting", "since": 11, "reason": "reset" });
-        assert_eq!(json["telegram"], expected);
+        health.set("telegram", ChannelState::Connecting, None, 5);
+        health.set("telegram", ChannelState::Reconnecting, Some("refused".into()), 7);
+        health.set("telegram", ChannelState::Reconnecting, Some("timed out".into()), 9);
+        let [channel] = &states(&health)[..] else { panic!() };
+        assert_eq!((channel.since, channel.reason.as_deref()), (Some(7), Some("timed out")));
+        health.set("telegram", ChannelState::Connected, None, 10);
+        health.set("telegram", ChannelState::Connected, None, 11);
+        let json = serde_json::to_value(states(&health)).unwrap();
+        assert_eq!(json, serde_json::json!([{ "name": "telegram", "state": "connected", "since": 10 }]));
+    }
+
+    #[test]
+    fn a_state_is_described_with_its_age_and_reason() {
+        let channel = |state, since, reason: Option<&str>| {
+            let reason = reason.map(str::to_owned);
+            Channel { name: "telegram".into(), state, since, reason, extra: Rest::NONE }
+        };
+        let now = 10_000_000;
+        let connected = channel(ChannelState::Connected, Some(now - 300_000), None);
+        assert_eq!(describe(&connected, now), "connected for 5 min");
+        let lost = channel(ChannelState::Reconnecting, Some(now - 5_000), Some("refused"));
+        assert_eq!(describe(&lost, now), "reconnecting for 5 s: refused");
+        let refused = channel(ChannelState::Refused, Some(now), Some("wrong token"));
+        assert_eq!(describe(&refused, now), "refused 0 s ago: wrong token");
+        assert_eq!(describe(&channel(ChannelState::Stopped, None, Some("killed")), now), "stopped: killed");
+    }
+
+    #[test]
+    fn a_gateway_that_is_not_running_has_no_connection() {
+        let health = Health::default();
+        health.set("slack", ChannelState::Refused, Some("invalid_auth".into()), 3);
+        health.set("telegram", ChannelState::Connected, None, 4);
+        health.set("whatsapp", ChannelState::Stopped, None, 5);
+        let mut channels = states(&health);
+        correct(&mut channels);
+        let found: Vec<_> = channels.iter().map(|it| (it.state, it.since)).collect();
+        let expected = [
+            (ChannelState::Refused, Some(3)),
+            (ChannelState::Stopped, None),
+            (ChannelState::Stopped, Some(5)),
+        ];
+        assert_eq!(found, expected);
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use protocol::Millis;
+use protocol::{Millis, channel::ChannelState};
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
@@ -161,12 +161,12 @@ impl Inbox {
 
     /// Reports that a channel receives updates.
     pub(crate) fn connected(&self, channel: &str) {
-        self.health.connected(channel);
+        self.health.set(channel, ChannelState::Connected, None, self.now());
     }
 
     /// Reports that a channel cannot receive updates for now.
     pub(crate) fn lost(&self, channel: &str, reason: String) {
-        self.health.lost(channel, reason, self.now());
+        self.health.set(channel, ChannelState::Reconnecting, Some(reason), self.now());
     }
 
     pub(crate) fn ledger(&self) -> &Arc<Ledger> {
@@ -200,6 +200,7 @@ mod tests {
             id: id.into(),
             alias: None,
             quoted: None,
+            replies_to: None,
             album: None,
             place: Place { channel: "telegram".into(), chat: "7".into(), thread: None },
             sender: Sender { id: "1".into(), name: "Ada".into() },

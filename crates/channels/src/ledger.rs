@@ -6,6 +6,7 @@
 //! channels pair`, may open the ledger beside it for small changes.
 
 mod asks;
+mod channels;
 mod moves;
 mod people;
 mod places;
@@ -107,6 +108,13 @@ impl Ledger {
         let connection = schema::open(path)?;
         let jobs = thread::start(connection).map_err(|error| file(path, &error))?;
         Ok(Self { jobs, clock, _lock: lock })
+    }
+
+    /// Returns true if a gateway uses the ledger at this path. The lock ends with its process, however it ends.
+    pub(crate) fn is_in_use(path: &Path) -> bool {
+        // Opened for writing, because some file systems cannot lock a file that is open for reading only.
+        let lock = File::options().write(true).open(path.with_extension("lock"));
+        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     pub fn now(&self) -> Millis {

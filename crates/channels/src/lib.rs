@@ -26,9 +26,9 @@ pub mod whatsapp;
 mod words;
 
 pub use adapter::{Abilities, Adapter, Fault, Sent};
-pub use health::{ChannelState, Health};
+pub use health::Health;
 pub use inbox::{Accepted, Inbox};
 pub use place::Place;
 pub use post::{Button, Document, Post};
 pub use settings::Settings;
-pub use update::{Attachment, Content, Sender, Update};
+pub use update::{Attachment, Content, Sender, Unusable, Update};

@@ -35,6 +35,16 @@ impl Limit {
         }
     }
 
+    /// The text, or its beginning and an ellipsis if it is too long. Tears no emoji.
+    pub fn shorten(self, text: &str) -> String {
+        if self.measure(text) <= self.length {
+            return text.to_owned();
+        }
+        let room = self.length.saturating_sub(self.measure("…"));
+        let end = self.prefix_of(text.grapheme_indices(true), room).unwrap_or(text.len());
+        format!("{}…", text.get(..end).unwrap_or_default().trim_end())
+    }
+
     /// Length in bytes of the longest prefix that has at most `length` units and tears no emoji.
     fn prefix(self, text: &str, length: usize) -> usize {
         let whole = self.prefix_of(text.grapheme_indices(true), length);
@@ -191,6 +201,16 @@ mod tests {
                 assert_eq!(piece.replace(emoji, ""), "", "{piece}");
             }
         }
+    }
+
+    #[test]
+    fn a_shortened_text_ends_with_an_ellipsis_and_tears_no_emoji() {
+        let limit = |length, unit| Limit { length, unit };
+        assert_eq!(limit(4, Unit::Character).shorten("abcd"), "abcd");
+        assert_eq!(limit(4, Unit::Character).shorten("ab de"), "ab…");
+        assert_eq!(limit(8, Unit::Character).shorten("ab👨‍👩‍👧‍👦cd"), "ab…");
+        assert_eq!(limit(5, Unit::Utf16).shorten("🇩🇪🇩🇪"), "🇩🇪…");
+        assert_eq!(limit(3, Unit::Utf16).shorten("🇩🇪🇩🇪"), "…");
     }
 
     #[test]

@@ -234,9 +234,8 @@ impl Adapter for Telegram {
                 return Err(Fault::Refused(format!("its {size} bytes are more than the limit of {limit}")));
             }
             let found: wire::File = self.api.call("getFile", &json!({"file_id": file.reference})).await?;
-            let path = found
-                .file_path
-                .ok_or_else(|| Fault::Refused("Telegram no longer has the file".to_owned()))?;
+            let path =
+                found.file_path.ok_or_else(|| Fault::Refused("Telegram no longer has it".to_owned()))?;
             self.api.fetch(&path, limit).await
         })
     }

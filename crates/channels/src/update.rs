@@ -26,6 +26,9 @@ pub struct Update {
     /// Text of the message that the user replied to. The model does not know which of the messages is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<String>,
+    /// The service's id of the message that the user replied to, if the service does not deliver its text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replies_to: Option<String>,
     /// The id that the messages of an album share. The service delivers them one by one; they are one prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub album: Option<String>,
@@ -81,6 +84,39 @@ pub enum Content {
     /// The user used the service's own stop button.
     #[serde(rename = "stopped")]
     Stop,
+    /// The user sent something that cannot become a prompt, and is told so.
+    #[serde(rename = "unusable")]
+    Unusable { why: Unusable },
+}
+
+/// Messages that cannot become a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unusable {
+    /// A changed message. Its first version was already acted upon.
+    Edit,
+    /// A message without text or file, such as a sticker or a poll.
+    Kind,
+}
+
+impl Content {
+    pub(crate) fn text(text: String) -> Self {
+        Self::Message { text, files: Vec::new() }
+    }
+
+    /// A location as text, with its name and address if it has them.
+    pub(crate) fn location(names: [Option<&str>; 2], latitude: f64, longitude: f64) -> Self {
+        let (latitude, longitude) = (latitude.to_string(), longitude.to_string());
+        let names = names.into_iter().flatten();
+        let words: Vec<&str> = names.chain([latitude.as_str(), longitude.as_str()]).collect();
+        Self::text(format!("📍 {}", words.join(", ")))
+    }
+
+    /// A contact card as text.
+    pub(crate) fn contact<'a>(name: &'a str, phones: impl Iterator<Item = &'a str>) -> String {
+        let words: Vec<&str> = std::iter::once(name).chain(phones).collect();
+        format!("👤 {}", words.join(", "))
+    }
 }
 
 /// A file that a user sent; it is downloaded when a prompt needs it.

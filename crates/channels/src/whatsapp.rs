@@ -75,7 +75,7 @@ impl WhatsApp {
                 }
                 Err(fault @ Fault::Refused(_)) => return fault,
                 Err(fault) => {
-                    tracing::warn!(%fault, ?pause, "cannot check the token at WhatsApp; retrying");
+                    tracing::warn!(%fault, pause_s = pause.as_secs(), "cannot check the token at WhatsApp; retrying");
                     inbox.lost(CHANNEL, fault.to_string());
                 }
             }

@@ -8,6 +8,10 @@ mod tests;
 
 use std::time::Duration;
 
+use crate::{
+    Unusable,
+    split::{Limit, Unit},
+};
 pub(crate) use asks::{
     Decision, is_free, permission, permission_outcome, question, question_outcome, replied,
 };
@@ -47,7 +51,15 @@ pub(crate) const STRANGER: &str = "You are not on the list of users I work for. 
 
 /// Sent once while a message waits for a server that cannot be reached.
 pub(crate) const AWAY: &str =
-    "The server cannot be reached right now. I run your message as soon as it is back.";
+    "The server cannot be reached right now. I go on with your message as soon as it is back.";
+
+/// Answer to a message that cannot become a prompt.
+pub(crate) fn unusable(why: Unusable) -> &'static str {
+    match why {
+        Unusable::Edit => "I read a message only as it was first sent. Send the change as a new message.",
+        Unusable::Kind => "I cannot read this kind of message. Write it in words, or send a file.",
+    }
+}
 
 /// Introduces posts that were held until the user wrote.
 pub(crate) const LATE: &str = "⏰ This service lets me write to you only for a while after your last message. These \
@@ -114,12 +126,12 @@ pub(crate) fn lasting(time: Duration) -> String {
 
 /// The beginning of a text, on one line.
 pub(crate) fn excerpt(text: &str, most: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= most {
-        return line;
-    }
-    let head: String = line.chars().take(most.saturating_sub(1)).collect();
-    format!("{}…", head.trim_end())
+    clip(&text.split_whitespace().collect::<Vec<_>>().join(" "), most)
+}
+
+/// The beginning of a text, with its line breaks. `most` counts characters.
+pub(crate) fn clip(text: &str, most: usize) -> String {
+    Limit { length: most, unit: Unit::Character }.shorten(text.trim())
 }
 
 /// A text as a code span, or as a code block if it has several lines.

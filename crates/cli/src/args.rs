@@ -39,7 +39,10 @@ pub(crate) enum Command {
     /// Talk to sessions from Telegram, Slack and WhatsApp
     #[command(
         after_help = "Without a subcommand it runs until it is stopped. Its settings are under `channels` in \
-        the user's own baton.json. Works with every OpenCode-compatible server."
+        the user's own baton.json. Works with every OpenCode-compatible server.\n\n\
+        Example of ~/.config/opencode/baton.json, with the token of a bot from Telegram's @BotFather:\n  \
+        {\n    \"channels\": {\n      \"directory\": \"/home/ada/project\",\n      \
+        \"telegram\": { \"token\": \"{env:TELEGRAM_TOKEN}\", \"allow\": [\"123456789\"] }\n    }\n  }"
     )]
     Channels(Channels),
     /// Trust a project's configuration to run programs and send secrets, or revoke that trust
@@ -141,6 +144,8 @@ pub(crate) struct Channels {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ChannelsAction {
+    /// Show the channels of the gateway and the states of their connections
+    Status(ChannelsStatus),
     /// Create a code that pairs one chat user, who sends `/pair CODE` to the bot
     Pair(Pair),
     /// List the chat users who were paired with a code
@@ -149,6 +154,13 @@ pub(crate) enum ChannelsAction {
     Unpair(Unpair),
     /// List messages that could not be processed, as JSON lines
     Aside,
+}
+
+#[derive(Debug, Clone, Copy, Group)]
+pub(crate) struct ChannelsStatus {
+    /// Print JSON lines
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Clone, Copy, Group)]

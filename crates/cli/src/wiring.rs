@@ -1,5 +1,6 @@
 //! Composition: builds the engine from a store, the runtime of project directories, and webhooks.
 
+mod channels;
 mod figures;
 mod webhooks;
 
@@ -27,6 +28,7 @@ use crate::{
     environment,
     exit::{Failure, chain},
 };
+pub(crate) use channels::{ChannelStates, clock};
 pub(crate) use figures::StoreCounters;
 
 /// The file in the data directory that holds the address at which its server listens.
@@ -137,6 +139,11 @@ impl Engine {
     /// Returns the store's counters, for metrics.
     pub(crate) fn counted(&self) -> Arc<StoreCounters> {
         Arc::new(StoreCounters(self.store.stats()))
+    }
+
+    /// Returns the states of the chat channels of this data directory.
+    pub(crate) fn channels(&self) -> Arc<ChannelStates> {
+        Arc::new(ChannelStates { data: self.places.data.clone() })
     }
 
     /// Connects to the MCP servers of the directory that the server was started in. Returns the warning for the user if

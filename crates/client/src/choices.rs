@@ -1,8 +1,10 @@
-//! Calls about models, agents, trust and changed files.
+//! Calls about models, agents, trust, chat channels and changed files.
 
 use std::collections::BTreeMap;
 
-use protocol::{Extra, SessionId, agent::Agent, message::ModelRef, project::FileDiff, trust::Trust};
+use protocol::{
+    Extra, SessionId, agent::Agent, channel::Channel, message::ModelRef, project::FileDiff, trust::Trust,
+};
 use reqwest::Method;
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -36,6 +38,11 @@ impl Client {
     /// Revokes the trust in the directory. Baton only.
     pub async fn revoke_trust(&self) -> Result<Trust, Error> {
         answer(self.request(Method::DELETE, &["trust"]).timeout(CALL_TIMEOUT)).await
+    }
+
+    /// The chat channels of the gateway that shares the server's data directory. Baton only.
+    pub async fn channels(&self) -> Result<Vec<Channel>, Error> {
+        self.get(&["channel"]).await
     }
 
     /// The available models.

@@ -32,8 +32,9 @@ const CONNECT: Duration = Duration::from_secs(30);
 /// Timing of the reports.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// Maximum duration of an answer, without the time during which a request is open. After that the turn is
-    /// aborted.
+    /// Maximum silence of a turn: time without any event of the session or its children. After that the turn is
+    /// aborted. The time during which a request is open or the model call is being retried does not count, because
+    /// then the agent waits for the user or for a known moment.
     pub timeout: Duration,
     /// Minimum time between two reported tool calls.
     pub tools: Duration,
@@ -46,7 +47,7 @@ pub struct Pace {
 impl Default for Pace {
     fn default() -> Self {
         Self {
-            timeout: Duration::from_mins(5),
+            timeout: Duration::from_mins(30),
             tools: Duration::from_secs(5),
             heartbeat: Duration::from_mins(1),
             shows_text: true,
@@ -106,7 +107,7 @@ pub enum Ending {
     /// The turn ended in another way, for instance by an abort.
     Ended(EndReason),
     Failed(MessageError),
-    /// It took longer than [`Pace::timeout`] and was aborted.
+    /// Nothing happened for [`Pace::timeout`], and the turn was aborted.
     TimedOut,
     /// The connection to the server was lost. The turn may still run.
     Lost(String),
@@ -127,9 +128,9 @@ pub struct PromptStream {
     /// Earliest time of the next reported tool call.
     tools_at: Instant,
     heartbeat: Pin<Box<Sleep>>,
-    deadline: Instant,
-    /// Time since which a request is open.
-    asked_since: Option<Instant>,
+    /// Time of the last event of the session or its children; later if a wait does not count as silence.
+    last_event: Instant,
+    is_asking: bool,
     /// True if this prompt's turn was seen to run: an earlier idle belongs to another turn.
     has_begun: bool,
     failure: Option<MessageError>,
@@ -239,9 +240,9 @@ impl PromptStream {
             told: BTreeSet::new(),
             tools_at: now,
             heartbeat: Box::pin(sleep_until(now + pace.heartbeat)),
-            deadline: now + pace.timeout,
+            last_event: now,
             pace,
-            asked_since: None,
+            is_asking: false,
             has_begun: false,
             failure: None,
             is_done: false,
@@ -269,11 +270,7 @@ impl PromptStream {
             if self.is_done {
                 return None;
             }
-            let deadline = match self.asked_since {
-                // The time for answering a request is not limited here.
-                Some(_) => Instant::now() + Duration::from_hours(24),
-                None => self.deadline,
-            };
+            let is_silence_limited = !self.is_asking && !self.is_retrying();
             tokio::select! {
                 biased;
                 event = self.events.next() => match event {
@@ -283,16 +280,25 @@ impl PromptStream {
                     Some(Err(error)) => self.lose(error.to_string()).await,
                     None => self.lose("the stream of events ended".to_owned()).await,
                 },
-                () = self.heartbeat.as_mut(), if self.asked_since.is_none() => {
+                () = self.heartbeat.as_mut(), if !self.is_asking => {
                     self.ready.push_back(Progress::Heartbeat);
                 }
-                () = sleep_until(deadline) => self.give_up().await,
+                () = sleep_until(self.last_event + self.pace.timeout), if is_silence_limited => {
+                    self.give_up().await;
+                }
             }
         }
     }
 
+    fn is_retrying(&self) -> bool {
+        matches!(self.view.activity(), Activity::Retrying { .. })
+    }
+
     async fn receive(&mut self, received: Received) {
         let body = received.event.body;
+        if body.session_id().is_some_and(|session| self.view.knows(session)) {
+            self.last_event = Instant::now();
+        }
         if matches!(body, EventBody::ServerConnected(_) | EventBody::ServerResync(_)) {
             return self.catch_up().await;
         }
@@ -356,17 +362,14 @@ impl PromptStream {
         self.note_asked();
     }
 
-    /// Excludes the time during which a request is open from the timeout.
+    /// Starts both timers again when the last open request is closed.
     fn note_asked(&mut self) {
-        match (self.view.requests().is_empty(), self.asked_since) {
-            (false, None) => self.asked_since = Some(Instant::now()),
-            (true, Some(since)) => {
-                self.heartbeat.as_mut().reset(Instant::now() + self.pace.heartbeat);
-                self.deadline += since.elapsed();
-                self.asked_since = None;
-            }
-            _ => {}
+        let is_asking = !self.view.requests().is_empty();
+        if self.is_asking && !is_asking {
+            self.last_event = Instant::now();
+            self.heartbeat.as_mut().reset(self.last_event + self.pace.heartbeat);
         }
+        self.is_asking = is_asking;
     }
 
     fn tool(&mut self, tool: &ToolPart) {
@@ -393,7 +396,11 @@ impl PromptStream {
             // If the server is gone, the stream reports it.
             return;
         };
+        let before = (self.answer.steps(), self.answer.text());
         self.answer.read(&messages);
+        if before != (self.answer.steps(), self.answer.text()) {
+            self.last_event = Instant::now();
+        }
         self.has_begun |= self.answer.steps() > 0;
         let permissions = permissions.into_iter().map(Request::Permission);
         let requests: Vec<Request> =

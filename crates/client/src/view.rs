@@ -17,7 +17,7 @@ mod tokens;
 use std::collections::{BTreeSet, VecDeque};
 
 use protocol::{
-    EndReason, EventBody, Message, MessageError, MessageId, Millis, Session, SessionId, SessionStatus,
+    EndReason, EventBody, Extra, Message, MessageError, MessageId, Millis, Session, SessionId, SessionStatus,
     continuation::StopReason,
     event::{ContinuationCountdown, ContinuationStarted},
     request::{PermissionRequest, QuestionRequest},
@@ -43,6 +43,8 @@ pub enum Activity {
         message: String,
         /// Time of the next attempt, for a countdown.
         next: Millis,
+        /// The server's offer to the user, such as a link to a login.
+        action: Option<Extra>,
     },
 }
 
@@ -310,9 +312,13 @@ impl SessionView {
                     Activity::Retrying { .. } => Some(Change::Retry),
                 }
             }
-            SessionStatus::Retry { attempt, message, next, .. } => {
-                let retrying =
-                    Activity::Retrying { attempt: *attempt, message: message.clone(), next: *next };
+            SessionStatus::Retry { attempt, message, next, action, .. } => {
+                let retrying = Activity::Retrying {
+                    attempt: *attempt,
+                    message: message.clone(),
+                    next: *next,
+                    action: action.clone(),
+                };
                 let changed = self.activity != retrying;
                 self.activity = retrying;
                 changed.then_some(Change::Retry)

@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod agent_event;
+pub mod channel;
 pub mod config;
 pub mod continuation;
 pub mod error;

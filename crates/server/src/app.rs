@@ -6,7 +6,10 @@ use engine::Sessions;
 use tokio::time::Instant;
 use workspace::files::Closed;
 
-use crate::{Instances, listings::Listings, project::Projects, remote::Remote, terminals::Terminals};
+use crate::{
+    Channels, Instances, channels::NoChannels, listings::Listings, project::Projects, remote::Remote,
+    terminals::Terminals,
+};
 
 /// State of the router; cheap to clone.
 #[derive(Debug, Clone)]
@@ -16,6 +19,8 @@ pub struct App {
     pub facts: Arc<Facts>,
     /// Providers, agents and configuration of each directory.
     pub instances: Arc<dyn Instances>,
+    /// States of chat channels.
+    pub(crate) channels: Arc<dyn Channels>,
     /// Finds the project of a directory.
     pub projects: Projects,
     /// Terminals that clients have opened.
@@ -31,7 +36,15 @@ impl App {
     pub fn new(sessions: Sessions, facts: Facts, instances: Arc<dyn Instances>) -> Self {
         let (facts, projects) = (Arc::new(facts), Projects::default());
         let (terminals, remote, listings) = Default::default();
-        Self { sessions, facts, instances, projects, terminals, remote, listings, started: Instant::now() }
+        let channels = Arc::new(NoChannels);
+        let started = Instant::now();
+        Self { sessions, facts, instances, channels, projects, terminals, remote, listings, started }
+    }
+
+    /// Lets clients read the states of a chat gateway's channels.
+    #[must_use]
+    pub fn with_channels(self, channels: Arc<dyn Channels>) -> Self {
+        Self { channels, ..self }
     }
 }
 

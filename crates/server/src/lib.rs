@@ -9,6 +9,7 @@
 mod app;
 mod array;
 mod blocking;
+mod channels;
 mod edge;
 pub mod error;
 pub mod extract;
@@ -28,6 +29,7 @@ pub mod terminals;
 
 pub use app::{App, Facts};
 pub use axum::Router;
+pub use channels::Channels;
 pub use error::Error;
 pub use instance::{Instance, Instances};
 pub use logins::LoginFault;

@@ -1,6 +1,7 @@
 //! The table of routes, one file per group of OpenCode's.
 
 mod api;
+mod channel;
 mod config;
 mod control;
 mod document;
@@ -43,6 +44,7 @@ pub(crate) fn table() -> Vec<Route> {
         question::routes(),
         config::routes(),
         trust::routes(),
+        channel::routes(),
         provider::routes(),
         instance::routes(),
         mcp::routes(),

@@ -12,6 +12,7 @@
 //! - [`auth`] stores keys and logins, [`trust`] the directories that the user trusts; [`Guard`] applies that trust.
 //! - [`permission`] turns configured permissions into rules.
 //! - [`Trace`] detects whether any of these files has changed since it was read.
+//! - [`locate`](mod@locate) finds the position of a key that another room refuses.
 //! - [`redacted`] is a configuration without secrets, for clients.
 
 mod amend;
@@ -23,6 +24,7 @@ mod environment;
 mod guard;
 pub mod instructions;
 pub mod layers;
+mod locate;
 mod markdown;
 mod merge;
 mod normal;
@@ -52,6 +54,7 @@ pub use self::{
     environment::Environment,
     guard::Guard,
     layers::{Loaded, Site, load, load_user},
+    locate::locate,
     places::{DATABASE, Homeless, Places, data_dir},
     problem::{Invalid, Position, Problem, Source},
     redact::redacted,

@@ -180,6 +180,7 @@ async fn a_held_post_is_sent_when_the_user_writes() {
         id: "a".into(),
         alias: None,
         quoted: None,
+        replies_to: None,
         album: None,
         place: place(),
         sender: Sender { id: "1".into(), name: "Ada".into() },

@@ -56,6 +56,22 @@ impl Ledger {
         self.with(move |tables| insert(tables, &place, &posts, now)).await
     }
 
+    /// The text of a message in a place, by the service's id: a sent post or a user's message that is still stored.
+    pub async fn text_of(&self, place: &Place, id: &str) -> Result<Option<String>, Error> {
+        let (channel, place, id) = (place.channel.clone(), place.to_string(), id.to_owned());
+        self.with(move |tables| {
+            let query = "SELECT json_extract(body, '$.text') FROM posts WHERE place = ?1 AND sent = ?2
+                UNION ALL
+                SELECT json_extract(body, '$.content.text') FROM updates
+                WHERE place = ?1 AND channel = ?3 AND name = ?2
+                LIMIT 1";
+            let mut query = tables.prepare_cached(query)?;
+            let text = query.query_row(params![place, id, channel], |row| row.get::<_, Option<String>>(0));
+            Ok(text.optional()?.flatten().filter(|text| !text.trim().is_empty()))
+        })
+        .await
+    }
+
     /// The next post to send in a place.
     pub async fn next_post(&self, place: &Place) -> Result<Option<Outgoing>, Error> {
         let place = place.to_string();

@@ -97,6 +97,12 @@ CREATE TABLE moves (
     at    TEXT NOT NULL
 ) WITHOUT ROWID;
 ",
+    "
+CREATE TABLE channels (
+    name TEXT PRIMARY KEY,
+    body TEXT NOT NULL
+) WITHOUT ROWID;
+",
 ];
 
 /// Opens or creates the file, readable by its owner alone, and migrates it.

@@ -77,6 +77,7 @@ fn update(id: &str) -> Update {
         id: id.into(),
         alias: None,
         quoted: None,
+        replies_to: None,
         album: None,
         place: place(),
         sender: ada(),

@@ -89,7 +89,7 @@ impl Board {
 
     /// If the model call is being retried: the remaining wait, the attempt, and the error.
     pub(super) fn retry(&self, now: Millis) -> Option<(Duration, u32, &str)> {
-        let Activity::Retrying { attempt, message, next } = &self.activity else { return None };
+        let Activity::Retrying { attempt, message, next, .. } = &self.activity else { return None };
         Some((until(*next, now), *attempt, message))
     }
 
@@ -270,7 +270,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_retry_says_why_and_when() {
         let mut board = board(true, true);
-        let retrying = Activity::Retrying { attempt: 2, message: "Overloaded.".to_owned(), next: 31_000 };
+        let message = "Overloaded.".to_owned();
+        let retrying = Activity::Retrying { attempt: 2, message, next: 31_000, action: None };
         board.note_activity(retrying, 1_000);
         assert_eq!(status(&mut board).unwrap(), "🔁 Overloaded. Trying again in 30 s (attempt 2)");
         assert_eq!(board.retry(21_000), Some((Duration::from_secs(10), 2, "Overloaded.")));

@@ -61,6 +61,7 @@ mod tests {
             id: "1".into(),
             alias: None,
             quoted: None,
+            replies_to: None,
             album: None,
             place: Place { channel: "telegram".into(), chat: "7".into(), thread: None },
             sender: Sender { id: person.to_string(), name: String::new() },

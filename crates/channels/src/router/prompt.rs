@@ -68,11 +68,7 @@ pub(super) async fn make(adapter: &dyn Adapter, folder: &Path, id: UpdateId, upd
 
 /// A quoted message, as Markdown.
 fn quote(text: &str) -> String {
-    let mut quoted: String = text.chars().take(MAX_QUOTE).collect();
-    if quoted.len() < text.len() {
-        quoted.push('…');
-    }
-    let lines: Vec<String> = quoted.lines().map(|line| format!("> {line}")).collect();
+    let lines: Vec<String> = words::clip(text, MAX_QUOTE).lines().map(|line| format!("> {line}")).collect();
     format!("In reply to:\n{}", lines.join("\n"))
 }
 

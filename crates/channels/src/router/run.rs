@@ -26,9 +26,6 @@ use crate::{
 /// Maximum number of attempts before a message is set aside; they take about six minutes.
 const ATTEMPTS: u32 = 12;
 
-/// Number of failed attempts after which the user is told that the server cannot be reached.
-const TOLD: u32 = 2;
-
 /// Pause before the next attempt; doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Millis = 1_000;
 const LONGEST_WAIT: Millis = 60_000;
@@ -223,7 +220,8 @@ impl Worker {
     /// Adds a message to the running turn.
     pub(super) async fn steer(&mut self, mut pending: PendingUpdate) -> Result<(), ledger::Error> {
         let Some(session) = self.run.as_ref().and_then(|run| run.session.clone()) else { return Ok(()) };
-        let made = prompt::make(&*self.adapter, &self.context().files, pending.id, &pending.update).await;
+        let update = self.context().with_quote(&self.place, pending.update.clone()).await?;
+        let made = prompt::make(&*self.adapter, &self.context().files, pending.id, &update).await;
         for note in made.notes {
             self.say(note).await?;
         }
@@ -303,9 +301,6 @@ impl Worker {
         if error.is_transient() && !run.is_stopping {
             attempts = self.postpone(&run.pending).await?;
             if attempts < ATTEMPTS {
-                if attempts == TOLD {
-                    self.say(words::AWAY).await?;
-                }
                 self.context().couriers.show(&self.place, Showing::default());
                 // The ledger may know more about the update by now, such as its prompt's id.
                 self.has_news = true;
@@ -316,9 +311,14 @@ impl Worker {
         self.end(&run, vec![Post::text(text)], !run.is_stopping).await
     }
 
+    /// Schedules another attempt, and tells the user about the first failure. Returns the number of failures.
     async fn postpone(&self, pending: &PendingUpdate) -> Result<u32, ledger::Error> {
         let wait = FIRST_WAIT.saturating_mul(1 << pending.attempts.min(16)).min(LONGEST_WAIT);
-        self.ledger().retry(pending.id, self.ledger().now() + wait).await
+        let attempts = self.ledger().retry(pending.id, self.ledger().now() + wait).await?;
+        if attempts == 1 {
+            self.say(words::AWAY).await?;
+        }
+        Ok(attempts)
     }
 
     /// Finishes the run. The other updates are finished first, because the posts are stored with the first one.

@@ -10,7 +10,7 @@ use protocol::{
 
 use super::{Inner, prompt};
 use crate::{
-    Adapter, Place,
+    Adapter, Place, Update,
     ledger::{self, PendingUpdate, State},
 };
 
@@ -56,6 +56,7 @@ impl Start {
     pub(super) async fn go(self) -> Result<Box<Started>, Failure> {
         let context = &self.router.context;
         let update = self.pending.update.with_album(self.album.iter().map(|it| &it.update));
+        let update = context.with_quote(&self.place, update).await?;
         let made = prompt::make(&*self.adapter, &context.files, self.pending.id, &update).await;
         let mut notes = made.notes;
         let state = context.ledger.place_state(&self.place).await?;
@@ -121,6 +122,18 @@ impl Start {
 }
 
 impl super::Context {
+    /// Adds the text of the message that an update replies to, if only the ledger has it.
+    pub(super) async fn with_quote(
+        &self,
+        place: &Place,
+        mut update: Update,
+    ) -> Result<Update, ledger::Error> {
+        if let (None, Some(id)) = (&update.quoted, &update.replies_to) {
+            update.quoted = self.ledger.text_of(place, id).await?;
+        }
+        Ok(update)
+    }
+
     /// Timing of progress reports. Every tool call is reported, because the board limits their rate.
     pub(super) fn pace(&self, adapter: &dyn Adapter) -> Pace {
         Pace {

@@ -196,6 +196,10 @@ impl Worker {
                 self.tap(&pending, &token, receipt, roles).await
             }
             Content::Stop => self.command(&pending, Command::Cancel, roles).await,
+            Content::Unusable { why } => {
+                let post = Post { reply_to: update.message.clone(), ..Post::text(words::unusable(*why)) };
+                self.conclude(&pending, vec![post]).await
+            }
             Content::Message { text, .. } if text.len() > MAX_TEXT => {
                 tracing::warn!(place = %self.place, bytes = text.len(), "refused a message that is too long");
                 self.conclude(&pending, vec![Post::text("This message is too long. Send it as a file.")])
@@ -252,7 +256,8 @@ impl Worker {
 
     pub(super) async fn pair(&self, pending: &PendingUpdate, code: &str) -> Result<(), ledger::Error> {
         let paired = self.ledger().pair(&self.place.channel, &pending.update.sender, code).await?;
-        tracing::info!(place = %self.place, sender = pending.update.sender.id, ?paired, "a user sent a pairing code");
+        let is_paired = matches!(paired, Paired::Yes(_));
+        tracing::info!(place = %self.place, sender = pending.update.sender.id, is_paired, "a user sent a pairing code");
         let text = match paired {
             Paired::Yes(Roles { approve: true, .. }) => {
                 "Welcome. You can send prompts and answer permission requests. /help lists the commands."

@@ -1,19 +1,37 @@
-//! Checks of single settings, with advice in their errors.
+//! Checks of single settings, with advice in their errors. No error repeats a value that may be a secret.
 
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::Value;
 
-use super::{Allowed, Person};
+use super::{Allowed, Person, Secret};
+
+/// Maximum of every duration: 30 days. A longer one would not fit into the timers.
+const MAX_MILLISECONDS: u64 = 30 * 24 * 60 * 60 * 1_000;
+const MAX_MINUTES: u64 = MAX_MILLISECONDS / 60_000;
 
 /// A number of milliseconds that is not below a minimum.
 pub(super) fn at_least<'de, const MINIMUM: u64, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    let value = u64::deserialize(from)?;
-    if value < MINIMUM {
-        return Err(D::Error::custom(format!("{value} is too small; use at least {MINIMUM} (milliseconds)")));
+    between(&Value::deserialize(from)?, MINIMUM, MAX_MILLISECONDS, "milliseconds")
+}
+
+/// A number of minutes, at least one.
+pub(super) fn minutes<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    between(&Value::deserialize(from)?, 1, MAX_MINUTES, "minutes")
+}
+
+fn between<E: Error>(value: &Value, least: u64, most: u64, unit: &str) -> Result<u64, E> {
+    match value.as_u64() {
+        Some(number) if number < least => {
+            Err(E::custom(format!("{number} is too small; use at least {least} ({unit})")))
+        }
+        Some(number) if number > most => {
+            Err(E::custom(format!("{number} is too large; use at most {most} ({unit})")))
+        }
+        Some(number) => Ok(number),
+        None => Err(E::custom(format!("write a whole number of {unit}, at least {least}"))),
     }
-    Ok(value)
 }
 
 /// An address with a port.
@@ -21,19 +39,56 @@ pub(super) fn listen<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Socket
     let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
     text.parse().map(Some).map_err(|_| {
         D::Error::custom(format!(
-            "`listen` is {text:?}; write an IP address and a port, for instance \"127.0.0.1:4097\""
+            "{text:?} is not an address; write an IP address and a port, for instance \"127.0.0.1:4097\""
         ))
     })
 }
 
-/// Users of a service whose usernames can change, so that only ids identify them.
-pub(super) fn numeric_ids<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Allowed>, D::Error> {
+/// A text that is not empty. An unset variable makes it empty.
+pub(super) fn text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    match Value::deserialize(from)? {
+        Value::String(text) if text.trim().is_empty() => Err(D::Error::custom("it is empty")),
+        Value::String(text) => Ok(text),
+        _ => Err(D::Error::custom("write it in quotes")),
+    }
+}
+
+pub(super) fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Secret, D::Error> {
+    text(from).map(Secret::new)
+}
+
+pub(super) fn optional_secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Secret>, D::Error> {
+    secret(from).map(Some)
+}
+
+/// Users of Telegram. Usernames can change, so that only ids identify a user.
+pub(super) fn telegram_ids<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Allowed>, D::Error> {
+    let is_id = |id: &str| !id.is_empty() && id.chars().all(|it| it.is_ascii_digit());
+    let advice = "usernames can change; use the numeric id, which the log shows when the user writes";
+    allowed(from, is_id, advice)
+}
+
+/// Users of Slack.
+pub(super) fn slack_ids<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Allowed>, D::Error> {
+    let is_id = |id: &str| !id.is_empty() && id.chars().all(|it| it.is_ascii_alphanumeric());
+    allowed(from, is_id, "names can change; use the member id from the user's profile, such as \"U0123ABCD\"")
+}
+
+/// Users of WhatsApp.
+pub(super) fn whatsapp_ids<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Allowed>, D::Error> {
+    let is_id = |id: &str| !id.is_empty() && id.chars().all(|it| it.is_ascii_alphanumeric() || it == '.');
+    allowed(from, is_id, "write the number with its country code, without + and spaces: \"491700000001\"")
+}
+
+/// Users whose ids have the form that the service uses. An id of another form would match no user.
+fn allowed<'de, D: Deserializer<'de>>(
+    from: D,
+    is_id: fn(&str) -> bool,
+    advice: &str,
+) -> Result<Vec<Allowed>, D::Error> {
     let allowed = Vec::<Allowed>::deserialize(from)?;
-    match allowed.iter().map(Allowed::person).find(|person| person.id.starts_with('@')) {
-        Some(person) => Err(D::Error::custom(format!(
-            "{:?} is a username, which can change; use the numeric id, which the bot's log shows when the user writes",
-            person.id
-        ))),
+    match allowed.iter().map(Allowed::person).find(|person| !is_id(&person.id)) {
+        Some(person) => Err(D::Error::custom(format!("{:?} is not an id: {advice}", person.id))),
         None => Ok(allowed),
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 pub(super) const TEXT: Limit = Limit { length: 3_000, unit: Unit::Character };
 /// Maximum number of buttons of an actions block.
 pub(super) const BUTTONS: usize = 25;
-const LABEL: usize = 75;
+const LABEL: Limit = Limit { length: 75, unit: Unit::Character };
 /// Minimum length of a piece, even if rendering makes it too long.
 const LEAST: usize = 300;
 
@@ -45,10 +45,7 @@ fn element((number, button): (usize, &Button)) -> Value {
 /// A label that fits and is never empty.
 fn label(words: &str) -> String {
     let words = words.trim();
-    if words.chars().count() > LABEL {
-        return words.chars().take(LABEL - 1).chain(['…']).collect();
-    }
-    if words.is_empty() { "…".to_owned() } else { words.to_owned() }
+    if words.is_empty() { "…".to_owned() } else { LABEL.shorten(words) }
 }
 
 /// Splits a text so that every piece still fits after rendering, which makes text with many angle brackets longer.
@@ -82,7 +79,7 @@ mod tests {
         assert_eq!(blocks[0]["text"]["text"], "May I?");
         assert_eq!(blocks[1]["elements"][0]["value"], "t");
         let long = blocks[1]["elements"][1]["text"]["text"].as_str().unwrap();
-        assert!(long.chars().count() == LABEL && long.ends_with('…'));
+        assert!(long.chars().count() == LABEL.length && long.ends_with('…'));
         assert_ne!(blocks[1]["elements"][0]["action_id"], blocks[1]["elements"][1]["action_id"]);
     }
 

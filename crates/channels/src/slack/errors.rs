@@ -73,10 +73,8 @@ fn advice(name: &str, needed: Option<&str>) -> Option<String> {
             "this is another kind of token; botToken begins with xoxb- and appToken with xapp-"
         }
         "missing_scope" => {
-            return Some(format!(
-                "give the app the scope {} and install it again",
-                needed.unwrap_or("that docs/slack.md lists")
-            ));
+            let scope = needed.map_or("the missing scope".to_owned(), |needed| format!("the scope {needed}"));
+            return Some(format!("give the app {scope} and install it again"));
         }
         "not_in_channel" => "invite the app to the channel",
         "channel_not_found" => "the app cannot see the channel; invite it",

@@ -44,7 +44,7 @@ impl Patience {
         }
         let asked = if let Fault::Busy { after } = error.fault { after } else { Duration::ZERO };
         let pause = self.pause().max(asked);
-        tracing::warn!(channel = CHANNEL, what, reason = %error.fault, ?pause, "a call to Slack failed; retrying");
+        tracing::warn!(channel = CHANNEL, what, reason = %error.fault, pause_s = pause.as_secs(), "a call to Slack failed; retrying");
         sleep(pause).await;
         Ok(())
     }
@@ -69,10 +69,12 @@ pub(super) async fn listen(slack: &Slack, token: &Secret, inbox: &Inbox) -> Faul
     let wanted = Notify::new();
     let mut lines = FuturesUnordered::new();
     let mut newest = CancellationToken::new();
-    let mut patience = Patience::default();
+    // Counts connections that ended soon. Failed attempts to connect are counted apart: several short outages must not
+    // add up to a long pause.
+    let mut short = Patience::default();
     loop {
         let line = tokio::select! {
-            line = dial(slack, token, &mut patience, inbox) => line,
+            line = dial(slack, token, inbox) => line,
             // The old connection is served until a new one is open.
             never = drain(&mut lines) => match never {},
         };
@@ -89,11 +91,11 @@ pub(super) async fn listen(slack: &Slack, token: &Secret, inbox: &Inbox) -> Faul
             never = drain(&mut lines) => match never {},
         }
         if began.elapsed() >= STEADY {
-            patience = Patience::default();
+            short = Patience::default();
             continue;
         }
         tokio::select! {
-            () = sleep(patience.pause()) => {}
+            () = sleep(short.pause()) => {}
             never = drain(&mut lines) => match never {},
         }
     }
@@ -109,7 +111,8 @@ async fn drain<F: Future<Output = ()>>(lines: &mut FuturesUnordered<F>) -> std::
 }
 
 /// Opens a connection and waits for Slack's hello.
-async fn dial(slack: &Slack, token: &Secret, patience: &mut Patience, inbox: &Inbox) -> Result<Line, Fault> {
+async fn dial(slack: &Slack, token: &Secret, inbox: &Inbox) -> Result<Line, Fault> {
+    let mut patience = Patience::default();
     loop {
         let opened = slack.web.call_as::<Opened>(token, "apps.connections.open", &[]).await;
         let line = match opened {

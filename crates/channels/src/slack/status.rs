@@ -12,14 +12,17 @@ use std::{
 use serde_json::Value;
 
 use super::{CHANNEL, web::Web};
-use crate::{Content, Fault, Place, Update};
+use crate::{
+    Content, Fault, Place, Update,
+    split::{Limit, Unit},
+};
 
 /// Slack removes a status after two minutes, and whenever a message appears in its thread.
 pub(super) const REFRESH: Duration = Duration::from_secs(20);
 
 /// Limit of remembered statuses; others expire by themselves.
 const REMEMBERED: usize = 10_000;
-const LENGTH: usize = 100;
+const TEXT: Limit = Limit { length: 100, unit: Unit::Character };
 
 /// Errors that mean that the app or the server cannot show a status at all.
 const NEVER: [&str; 6] = [
@@ -56,7 +59,7 @@ impl Statuses {
         }
         // An empty status would remove the old one.
         let words = if words.trim().is_empty() { "is working…" } else { words };
-        let words: String = words.chars().take(LENGTH).collect();
+        let words = TEXT.shorten(words);
         self.set(web, &place.chat, thread, &words).await
     }
 

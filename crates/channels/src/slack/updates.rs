@@ -6,7 +6,7 @@ use super::{
     CHANNEL, text,
     wire::{Callback, Command, Delivery, Event, File, Interaction},
 };
-use crate::{Attachment, Content, Place, Sender, Update};
+use crate::{Attachment, Content, Place, Sender, Unusable, Update};
 
 /// The app's own user in this workspace.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +28,7 @@ pub(super) fn update(delivery: &Delivery, me: &Identity, now: Millis) -> Option<
 fn event(callback: &Callback, me: &Identity) -> Option<Update> {
     let event = &callback.event;
     match event.kind.as_str() {
+        "message" if event.subtype.as_deref() == Some("message_changed") => edit(callback, me),
         "message" | "app_mention" => message(callback, me),
         "agent_session_stopped" => {
             let ts = event.moment.as_deref().or(event.ts.as_deref())?;
@@ -53,7 +54,7 @@ fn message(callback: &Callback, me: &Identity) -> Option<Update> {
     }
     let (chat, ts) = (event.channel.as_deref()?, event.ts.as_deref()?);
     let words = event.text.as_deref().unwrap_or_default();
-    let is_direct = event.channel_type.as_deref().map_or_else(|| chat.starts_with('D'), |kind| kind == "im");
+    let is_direct = is_direct(event, chat);
     let is_mentioned =
         event.kind == "app_mention" || me.user.as_deref().is_some_and(|me| text::mentions(words, me));
     // In a channel every conversation has a thread. A message outside of threads that does not mention the app
@@ -72,12 +73,42 @@ fn message(callback: &Callback, me: &Identity) -> Option<Update> {
     Some(Update {
         alias: Some(alias),
         quoted: None,
+        replies_to: None,
         album: None,
         is_direct,
         is_addressed: is_direct || is_mentioned,
         message: Some(ts.to_owned()),
         ..something(id, place(chat, thread), person(event)?, ts, content)
     })
+}
+
+/// Converts a changed message. In a channel it only concerns the app if its thread has a session, which the worker
+/// checks.
+fn edit(callback: &Callback, me: &Identity) -> Option<Update> {
+    let event = &callback.event;
+    let (new, old) = (event.message.as_ref()?, event.previous_message.as_ref()?);
+    let is_by_person = new.bot_id.is_none() && new.user != me.user;
+    if !is_by_person || new.edited.is_none() || new.text == old.text {
+        return None;
+    }
+    let (chat, ts) = (event.channel.as_deref()?, new.ts.as_deref()?);
+    let moment = event.ts.as_deref().or(event.moment.as_deref())?;
+    let user = new.user.clone().filter(|id| !id.is_empty())?;
+    let is_direct = is_direct(event, chat);
+    let thread = new.thread_ts.clone().or_else(|| (!is_direct).then(|| ts.to_owned()));
+    let id = callback.event_id.clone().unwrap_or_else(|| format!("edit:{chat}:{moment}"));
+    let sender = Sender { name: user.clone(), id: user };
+    let content = Content::Unusable { why: Unusable::Edit };
+    Some(Update {
+        is_direct,
+        is_addressed: is_direct,
+        message: Some(ts.to_owned()),
+        ..something(id, place(chat, thread), sender, moment, content)
+    })
+}
+
+fn is_direct(event: &Event, chat: &str) -> bool {
+    event.channel_type.as_deref().map_or_else(|| chat.starts_with('D'), |kind| kind == "im")
 }
 
 /// Converts a tap on a button.
@@ -129,6 +160,7 @@ fn something(id: String, place: Place, sender: Sender, ts: &str, content: Conten
         id,
         alias: None,
         quoted: None,
+        replies_to: None,
         album: None,
         place,
         sender,

@@ -86,6 +86,7 @@ impl Web {
             status if status.is_redirection() => {
                 Err(Fault::Refused("the app may not read the file; give it the scope files:read".to_owned()))
             }
+            StatusCode::NOT_FOUND => Err(Fault::Refused("Slack no longer has it".to_owned())),
             status => {
                 Err(calls::refusal(status, &headers, format!("the download of a file failed with {status}")))
             }

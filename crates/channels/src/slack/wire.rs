@@ -47,6 +47,22 @@ pub(super) struct Event {
     pub moment: Option<String>,
     pub edited: Option<Value>,
     pub files: Vec<File>,
+    /// The new and the old version, in a `message_changed` event.
+    pub message: Option<Version>,
+    pub previous_message: Option<Version>,
+}
+
+/// A version of a changed message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Version {
+    pub user: Option<String>,
+    pub bot_id: Option<String>,
+    pub text: Option<String>,
+    pub ts: Option<String>,
+    pub thread_ts: Option<String>,
+    /// Set if the user changed it. Slack also reports its own changes, such as the preview of a link.
+    pub edited: Option<Value>,
 }
 
 /// A file attached to a message.

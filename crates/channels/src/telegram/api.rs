@@ -120,6 +120,9 @@ impl Api {
         let address = format!("{}/file/bot{}/{path}", self.address, self.token.reveal());
         let answer = self.http.get(address).timeout(TRANSFER_TIMEOUT).send().await.map_err(calls::fault)?;
         let status = answer.status();
+        if status == StatusCode::NOT_FOUND {
+            return Err(Fault::Refused("Telegram no longer has it".to_owned()));
+        }
         if !status.is_success() {
             return Err(calls::refusal(
                 status,

@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 use super::{CHANNEL, Telegram, api::ApiError, read::Bot, wire};
 use crate::{Fault, Inbox, Place, Update};
 
-/// Kinds of updates to receive. Edits are not among them, because the original message has already been acted upon.
-pub(super) const KINDS: [&str; 2] = ["message", "callback_query"];
+/// Kinds of updates to receive. An edit changes nothing, but its author is told so.
+pub(super) const KINDS: [&str; 3] = ["message", "edited_message", "callback_query"];
 
 /// Maximum number of updates of one poll.
 const BATCH: u32 = 100;
@@ -64,7 +64,7 @@ impl Pace {
         let growing = self.least.saturating_mul(1 << (*tries).min(10)).min(self.most);
         *tries += 1;
         let pause = pause.unwrap_or(growing);
-        tracing::warn!(%error, ?pause, "cannot receive or store updates of Telegram; retrying");
+        tracing::warn!(%error, pause_s = pause.as_secs_f32(), "cannot receive or store updates of Telegram; retrying");
         Ok(pause)
     }
 }

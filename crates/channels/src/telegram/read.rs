@@ -3,7 +3,7 @@
 use protocol::Millis;
 
 use super::{CHANNEL, wire};
-use crate::{Attachment, Content, Place, Sender, Update};
+use crate::{Attachment, Content, Place, Sender, Unusable, Update};
 
 /// The bot's own user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,15 @@ impl Bot {
         if let Some(query) = update.callback_query {
             return tapped(id, query, now);
         }
-        self.said(id, update.message?)
+        match (update.message, update.edited_message) {
+            (Some(message), _) => self.said(id, message),
+            // A live location is edited whenever its sender moves.
+            (None, Some(edited)) if edited.location.is_none() => {
+                let edited = self.said(id, edited)?;
+                Some(Update { content: Content::Unusable { why: Unusable::Edit }, sent: now, ..edited })
+            }
+            _ => None,
+        }
     }
 
     fn said(&self, id: String, mut message: wire::Message) -> Option<Update> {
@@ -32,13 +40,16 @@ impl Bot {
             Some(command) => (command.text, true),
             None => self.without_mention(&said),
         };
-        if text.is_empty() && files.is_empty() {
-            return None;
-        }
+        let content = if text.is_empty() && files.is_empty() {
+            other_content(&message)?
+        } else {
+            Content::Message { text, files }
+        };
         Some(Update {
             id,
             alias: None,
             quoted: quoted(&message),
+            replies_to: None,
             album: message.media_group_id.clone(),
             place: place(&message),
             sender: sender(&from),
@@ -46,7 +57,7 @@ impl Bot {
             is_addressed: is_direct || is_called || self.is_answered(&message),
             message: Some(message.message_id.to_string()),
             sent: message.date.saturating_mul(1_000),
-            content: Content::Message { text, files },
+            content,
         })
     }
 
@@ -73,6 +84,24 @@ impl Bot {
         }
         (rest.to_owned(), true)
     }
+}
+
+/// The content of a message that has neither text nor files; `None` if no user sent it, as when a group is renamed.
+fn other_content(message: &wire::Message) -> Option<Content> {
+    if let Some(wire::Location { latitude, longitude }) = message.location {
+        let names = message.venue.as_ref().map(|it| [it.title.as_deref(), it.address.as_deref()]);
+        return Some(Content::location(names.unwrap_or_default(), latitude, longitude));
+    }
+    if let Some(contact) = &message.contact {
+        let name = format!("{} {}", contact.first_name, contact.last_name.as_deref().unwrap_or_default());
+        return Some(Content::text(Content::contact(
+            name.trim(),
+            contact.phone_number.as_deref().into_iter(),
+        )));
+    }
+    let wire::Message { sticker, poll, dice, game, story, .. } = message;
+    let is_known = [sticker, poll, dice, game, story].into_iter().any(Option::is_some);
+    is_known.then_some(Content::Unusable { why: Unusable::Kind })
 }
 
 /// The text that a message replies to: the part that the user selected, or the whole message.
@@ -136,6 +165,7 @@ fn tapped(id: String, query: wire::CallbackQuery, now: Millis) -> Option<Update>
         id,
         alias: None,
         quoted: None,
+        replies_to: None,
         album: None,
         place: place(&message),
         sender: sender(&query.from),
@@ -259,11 +289,41 @@ mod tests {
         for nothing in [
             json!({"text": "hello", "from": {"id": 2, "is_bot": true}}),
             json!({"text": "hello", "from": null}),
-            json!({"sticker": {"file_id": "s"}}),
             json!({"new_chat_members": []}),
+            json!({"new_chat_title": "a"}),
         ] {
             assert_eq!(read(nothing.clone()), None, "{nothing}");
         }
+    }
+
+    #[test]
+    fn locations_and_contacts_become_text_and_stickers_are_unusable() {
+        let content = |fields: Value| read(fields).map(|update| update.content);
+        let text = |words: &str| Some(Content::text(words.to_owned()));
+        let here = json!({"latitude": 52.5, "longitude": 13.4});
+        assert_eq!(content(json!({"location": here})), text("📍 52.5, 13.4"));
+        let venue = json!({"location": here, "venue": {"title": "Office", "address": "Street 1"}});
+        assert_eq!(content(venue), text("📍 Office, Street 1, 52.5, 13.4"));
+        let bob = json!({"contact": {"first_name": "Bob", "phone_number": "+1 2"}});
+        assert_eq!(content(bob), text("👤 Bob, +1 2"));
+        for kind in ["sticker", "poll", "dice"] {
+            assert_eq!(content(json!({kind: {}})), Some(Content::Unusable { why: Unusable::Kind }), "{kind}");
+        }
+    }
+
+    #[test]
+    fn an_edit_is_unusable_unless_it_moves_a_live_location() {
+        let edited = |fields: Value| {
+            let mut message = json!({"message_id": 3, "date": 5, "chat": {"id": 1, "type": "private"},
+                "from": {"id": 1, "first_name": "Ada"}});
+            message.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            let update = json!({"update_id": 9, "edited_message": message});
+            Bot { id: 42, username: "baton_bot".to_owned() }.read(serde_json::from_value(update).unwrap(), 77)
+        };
+        let update = edited(json!({"text": "hello, world"})).unwrap();
+        assert_eq!(update.content, Content::Unusable { why: Unusable::Edit });
+        assert_eq!((update.sent, update.message.as_deref()), (77, Some("3")));
+        assert_eq!(edited(json!({"location": {"latitude": 1.0, "longitude": 2.0}})), None);
     }
 
     #[test]

@@ -16,12 +16,12 @@ pub(super) const TEXT: Limit = Limit { length: 4_096, unit: Unit::Utf16 };
 const CAPTION: Limit = Limit { length: 1_024, unit: Unit::Utf16 };
 
 /// Maximum length of the text that confirms a tap.
-const TOAST: usize = 200;
+const TOAST: Limit = Limit { length: 200, unit: Unit::Character };
 
 /// Maximum number of buttons in a row and of their characters in total, so that they are readable on a phone.
 const ROW: usize = 3;
 const ROW_WIDTH: usize = 30;
-const LABEL: usize = 60;
+const LABEL: Limit = Limit { length: 60, unit: Unit::Character };
 
 /// The format of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,7 @@ pub(super) fn removal(place: &Place, sent: &Sent) -> Value {
 pub(super) fn receipt(receipt: &str, words: Option<&str>) -> Value {
     let mut body = json!({"callback_query_id": receipt});
     if let (Some(words), Some(body)) = (words, body.as_object_mut()) {
-        body.insert("text".to_owned(), shorten(words, TOAST).into());
+        body.insert("text".to_owned(), TOAST.shorten(words).into());
     }
     body
 }
@@ -165,7 +165,7 @@ fn keyboard(buttons: &[Button]) -> Option<(String, Value)> {
     let mut rows: Vec<Vec<Value>> = Vec::new();
     let mut width = 0;
     for button in buttons {
-        let label = shorten(&button.label, LABEL);
+        let label = LABEL.shorten(&button.label);
         width += label.chars().count();
         let shown = json!({"text": label, "callback_data": button.token});
         match rows.last_mut() {
@@ -177,13 +177,6 @@ fn keyboard(buttons: &[Button]) -> Option<(String, Value)> {
         }
     }
     (!rows.is_empty()).then(|| ("reply_markup".to_owned(), json!({"inline_keyboard": rows})))
-}
-
-fn shorten(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub(super) struct Update {
     #[serde(default)]
     pub message: Option<Message>,
     #[serde(default)]
+    pub edited_message: Option<Message>,
+    #[serde(default)]
     pub callback_query: Option<CallbackQuery>,
 }
 
@@ -77,6 +79,37 @@ pub(super) struct Message {
     pub audio: Option<File>,
     pub video: Option<File>,
     pub video_note: Option<File>,
+    pub location: Option<Location>,
+    /// A location with a name; `location` is set as well.
+    pub venue: Option<Venue>,
+    pub contact: Option<Contact>,
+    pub sticker: Option<Value>,
+    pub poll: Option<Value>,
+    pub dice: Option<Value>,
+    pub game: Option<Value>,
+    pub story: Option<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Location {
+    pub latitude: f64,
+    pub longitude: f64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Venue {
+    pub title: Option<String>,
+    pub address: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Contact {
+    pub first_name: String,
+    pub last_name: Option<String>,
+    pub phone_number: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

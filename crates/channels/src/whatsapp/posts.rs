@@ -8,7 +8,11 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::TEXT;
-use crate::{Button, Post, markup::mrkdwn};
+use crate::{
+    Button, Post,
+    markup::mrkdwn,
+    split::{Limit, Unit},
+};
 
 /// Limits of a message with buttons: their number, the length of a title, and the length of the text.
 const MAX_BUTTONS: usize = 3;
@@ -112,21 +116,9 @@ fn length(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// The beginning of a text that is too long.
+/// The text, or its beginning if it is too long.
 fn shorten(text: &str, most: usize) -> String {
-    if length(text) <= most {
-        return text.to_owned();
-    }
-    let mut room = most.saturating_sub(1);
-    let fits = |character: &char| {
-        let rest = room.checked_sub(character.len_utf16());
-        room = rest.unwrap_or_default();
-        rest.is_some()
-    };
-    let mut short: String = text.chars().take_while(fits).collect();
-    short.truncate(short.trim_end().len());
-    short.push('…');
-    short
+    Limit { length: most, unit: Unit::Utf16 }.shorten(text)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Converts users' messages to updates.
 
 use crate::{
-    Attachment, Content, Place, Sender, Update,
+    Attachment, Content, Place, Sender, Unusable, Update,
     whatsapp::{
         CHANNEL,
         wire::{Card, Contact, Delivery, Interactive, Location, Media, Message, Quick, Text},
@@ -40,6 +40,7 @@ fn update(message: &Message, contacts: &[Contact]) -> Option<Update> {
         id: message.id.clone(),
         alias: None,
         quoted: None,
+        replies_to: message.replies_to(),
         album: None,
         place: place(person),
         sender: Sender { id: person.clone(), name: name(person, contacts) },
@@ -61,21 +62,19 @@ fn name(person: &str, contacts: &[Contact]) -> String {
 
 fn content(message: &Message) -> Option<Content> {
     match message.kind.as_str() {
-        "text" => Some(said(message.content::<Text>()?.body)),
+        "text" => Some(Content::text(message.content::<Text>()?.body)),
         "image" | "video" | "audio" | "document" | "sticker" => file(message),
         "interactive" => {
             let chosen: Interactive = message.content()?;
             Some(tapped(chosen.button_reply.or(chosen.list_reply)?.id))
         }
         "button" => Some(tapped(message.content::<Quick>()?.payload)),
-        "location" => Some(said(location(&message.content()?))),
-        "contacts" => Some(said(cards(&message.content::<Vec<Card>>()?))),
+        "location" => Some(location(&message.content()?)),
+        "contacts" => Some(cards(&message.content::<Vec<Card>>()?)),
+        "edit" => Some(Content::Unusable { why: Unusable::Edit }),
+        "order" | "unsupported" => Some(Content::Unusable { why: Unusable::Kind }),
         _ => None,
     }
-}
-
-fn said(text: String) -> Content {
-    Content::Message { text, files: Vec::new() }
 }
 
 fn tapped(token: String) -> Content {
@@ -109,19 +108,19 @@ fn extension(mime: &str) -> &str {
     }
 }
 
-fn location(location: &Location) -> String {
-    let (latitude, longitude) = (location.latitude.to_string(), location.longitude.to_string());
-    let words = [location.name.clone(), location.address.clone(), Some(latitude), Some(longitude)];
-    format!("📍 {}", words.into_iter().flatten().collect::<Vec<_>>().join(", "))
+fn location(location: &Location) -> Content {
+    let names = [location.name.as_deref(), location.address.as_deref()];
+    Content::location(names, location.latitude, location.longitude)
 }
 
-fn cards(cards: &[Card]) -> String {
+fn cards(cards: &[Card]) -> Content {
     let line = |card: &Card| {
-        let phones = card.phones.iter().map(|phone| phone.phone.as_str());
-        let words: Vec<&str> = std::iter::once(card.name.formatted_name.as_str()).chain(phones).collect();
-        format!("👤 {}", words.join(", "))
+        Content::contact(&card.name.formatted_name, card.phones.iter().map(|phone| phone.phone.as_str()))
     };
-    cards.iter().map(line).collect::<Vec<_>>().join("\n")
+    Content::text(cards.iter().map(line).collect::<Vec<_>>().join(
+        "
+",
+    ))
 }
 
 #[cfg(test)]
@@ -155,6 +154,22 @@ mod tests {
         assert_eq!(words("location", &office), "📍 Office, Street 1, 52.5, 13.4");
         let bob = json!([{ "name": { "formatted_name": "Bob" }, "phones": [{ "phone": "+1 2" }, {}] }]);
         assert_eq!(words("contacts", &bob), "👤 Bob, +1 2");
+    }
+
+    #[test]
+    fn edits_and_unsupported_kinds_are_unusable_and_reactions_are_ignored() {
+        let unusable = |why| Some(Content::Unusable { why });
+        assert_eq!(content_of("edit", &json!({})), unusable(Unusable::Edit));
+        assert_eq!(content_of("unsupported", &json!({})), unusable(Unusable::Kind));
+        assert_eq!(content_of("reaction", &json!({ "emoji": "👍" })), None);
+    }
+
+    #[test]
+    fn a_reply_names_the_message_that_it_answers() {
+        let message = json!({ "id": "m", "from": "1", "type": "text", "text": { "body": "what about this?" },
+            "context": { "from": "9", "id": "wamid.1" } });
+        let update = delivered(&[message]).pop().unwrap();
+        assert_eq!((update.replies_to.as_deref(), update.quoted), (Some("wamid.1"), None));
     }
 
     #[test]

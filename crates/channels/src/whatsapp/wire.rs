@@ -169,6 +169,11 @@ impl Body {
 }
 
 impl Message {
+    /// The id of the message that it replies to.
+    pub(super) fn replies_to(&self) -> Option<String> {
+        self.fields.get("context")?.get("id")?.as_str().map(str::to_owned)
+    }
+
     /// The content, if it matches the message's kind.
     pub(super) fn content<T: DeserializeOwned>(&self) -> Option<T> {
         T::deserialize(self.fields.get(&self.kind)?).ok()

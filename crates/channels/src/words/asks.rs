@@ -2,7 +2,7 @@
 
 use protocol::request::{PermissionReply, PermissionRequest, Question, QuestionOption, QuestionRequest};
 
-use super::{code, excerpt};
+use super::{clip, code, excerpt};
 
 /// Maximum length of a permission's target, in characters.
 const TARGET: usize = 600;
@@ -58,7 +58,7 @@ fn headline(permission: &str) -> String {
         "read" => "The agent wants to read a file:".to_owned(),
         "webfetch" => "The agent wants to fetch a page:".to_owned(),
         "external_directory" => "The agent wants to leave the project's directory:".to_owned(),
-        "doom_loop" => "The agent repeats the same call. Let it go on?".to_owned(),
+        "doom_loop" => "The agent makes the same call again and again. Let it go on?".to_owned(),
         permission => format!("The agent asks for permission: {permission}"),
     }
 }
@@ -157,13 +157,4 @@ pub(crate) fn question_outcome(request: &QuestionRequest, index: usize, decision
         Decision::Elsewhere => format!("❓ {question}\nNo longer needs an answer."),
         Decision::Expired => format!("❓ {question}\nDismissed, because no answer came in time."),
     }
-}
-
-/// The beginning of a text, with its line breaks.
-fn clip(text: &str, most: usize) -> String {
-    let mut clipped: String = text.trim().chars().take(most).collect();
-    if clipped.len() < text.trim().len() {
-        clipped.push('…');
-    }
-    clipped
 }

@@ -34,7 +34,7 @@ fn note(outcome: &Outcome, timeout: Duration) -> Option<String> {
         Ending::Ended(EndReason::Error) => "Something went wrong; the server did not say what.".to_owned(),
         Ending::Failed(error) => failed(error),
         Ending::TimedOut => {
-            format!("Stopped, because it took longer than {}.", lasting(timeout))
+            format!("Stopped, because nothing happened for {}.", lasting(timeout))
         }
         Ending::Lost(_) => {
             "I lost the connection to the server before the answer was complete. The agent may still work; \

@@ -9,6 +9,9 @@ use super::{code, excerpt, lasting};
 /// Maximum number of lines of a list.
 pub(crate) const SHOWN: usize = 20;
 
+/// Beginning of the title that servers give a session before it has a subject; the rest is a time.
+const UNTITLED: &str = "New session - ";
+
 /// Data for the text of `/status`.
 #[derive(Debug, Default)]
 pub(crate) struct Situation<'a> {
@@ -51,7 +54,7 @@ pub(crate) fn status(situation: &Situation<'_>) -> String {
     lines.extend(counted(situation.waiting, "message is queued", "messages are queued"));
     lines.extend(counted(situation.asks, "request waits for an answer", "requests wait for an answer"));
     lines.push(match (situation.session, situation.problem) {
-        (Some(it), _) => format!("Session: {} ({})", excerpt(&it.title, 60), code(it.id.as_str())),
+        (Some(it), _) => format!("Session: {} ({})", title(it), code(it.id.as_str())),
         (None, Some(problem)) => problem.to_owned(),
         (None, None) => "Session: none yet; the first message begins one".to_owned(),
     });
@@ -64,6 +67,10 @@ pub(crate) fn status(situation: &Situation<'_>) -> String {
     let used = situation.session.and_then(|session| session.tokens.as_ref());
     lines.extend(used.filter(|used| used.input + used.output > 0).map(tokens));
     lines.join("\n")
+}
+
+fn title(session: &Session) -> String {
+    if session.title.starts_with(UNTITLED) { "untitled".to_owned() } else { excerpt(&session.title, 60) }
 }
 
 /// Says that a model call failed and is retried.
@@ -98,7 +105,7 @@ pub(crate) fn sessions(sessions: &[Session], current: Option<&SessionId>, now: M
         let mark = if current == Some(&session.id) { " ← here" } else { "" };
         let age = u64::try_from(now - session.time.updated).unwrap_or_default();
         let age = lasting(Duration::from_millis(age));
-        format!("{number}. {} ({age} ago){mark}", excerpt(&session.title, 60))
+        format!("{number}. {} ({age} ago){mark}", title(session))
     });
     format!("{}\n\n/use and a number continues one of them.", lines.collect::<Vec<_>>().join("\n"))
 }
@@ -108,7 +115,8 @@ pub(crate) fn matching_models(models: &[ModelRef], word: &str) -> Option<String>
     let names = models.iter().map(|it| format!("{}/{}", it.provider_id, it.model_id));
     let word = word.to_lowercase();
     let names: Vec<String> = names.filter(|name| name.to_lowercase().contains(&word)).collect();
-    let text = format!("Several models match:\n\n{}\n\n/model and a whole name selects one.", list(&names));
+    let head = if names.len() == 1 { "One model matches:" } else { "Several models match:" };
+    let text = format!("{head}\n\n{}\n\n/model and a whole name selects one.", list(&names));
     (!names.is_empty()).then_some(text)
 }
 

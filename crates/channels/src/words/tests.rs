@@ -127,7 +127,7 @@ fn every_ending_has_its_words() {
     The conversation no longer fits into the model. /new begins a new one.
     The provider demo does not accept the server's key. No key.
     Something went wrong; the server did not say what.
-    Stopped, because it took longer than 5 min.
+    Stopped, because nothing happened for 5 min.
     I lost the connection to the server before the answer was complete. The agent may still work; /last shows the answer when it is there.
     ");
     let half = ended("Half.", Ending::Ended(EndReason::Aborted));

@@ -11,6 +11,7 @@ use axum::{
 };
 use channels::{
     Adapter as _, Button, Content, Inbox, Post,
+    settings::{self, Secret},
     slack::Slack,
     webhook::{Call, MAX_BODY, Reply},
 };
@@ -170,14 +171,23 @@ async fn with_socket_mode_the_webhook_is_absent() {
 
 #[test]
 fn settings_that_cannot_work_are_refused() {
+    let with = |app: Option<&str>, signing: Option<&str>, api: &str| settings::Slack {
+        bot_token: Secret::new("xoxb-fake"),
+        app_token: app.map(Secret::new),
+        signing_secret: signing.map(Secret::new),
+        api: api.to_owned(),
+        allow: Vec::new(),
+    };
+    let slack = "https://slack.com/api";
+    let no_bot = settings::Slack { bot_token: Secret::new(""), ..with(Some("xapp-fake"), None, slack) };
     for (settings, word) in [
-        (json!({"botToken": "xoxb-fake"}), "needs an appToken"),
-        (json!({"botToken": "", "appToken": "xapp-fake"}), "`botToken` is empty"),
-        (json!({"botToken": "xoxb-fake", "signingSecret": " "}), "`signingSecret` is empty"),
-        (json!({"botToken": "xoxb-fake", "appToken": "", "signingSecret": SECRET}), "`appToken` is empty"),
-        (json!({"botToken": "xoxb-fake", "appToken": "xapp-fake", "api": "ftp://slack.com"}), "http://"),
+        (with(None, None, slack), "needs an appToken"),
+        (no_bot, "`botToken` is empty"),
+        (with(None, Some(" "), slack), "`signingSecret` is empty"),
+        (with(Some(""), Some(SECRET), slack), "`appToken` is empty"),
+        (with(Some("xapp-fake"), None, "ftp://slack.com"), "http://"),
     ] {
-        let fault = Slack::new(&serde_json::from_value(settings).unwrap()).unwrap_err();
+        let fault = Slack::new(&settings).unwrap_err();
         assert!(fault.to_string().contains(word), "{fault}");
     }
 }

@@ -1,18 +1,19 @@
 //! `baton channels`: the chat gateway for a running server, and the management of its users.
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
 use channels::{
     Fault, Settings,
     gateway::{self, Gateway, ledger_path},
-    ledger::{CODE_LIFE, Clock, Ledger, Roles},
+    health,
+    ledger::{CODE_LIFE, Ledger, Roles},
 };
 use client::{Client, Password};
-use store::files::{self, Environment, Places};
+use store::files::{self, Environment, Loaded, Places};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    args::{Channels, ChannelsAction, Pair, Unpair},
+    args::{Channels, ChannelsAction, ChannelsStatus, Pair, Unpair},
     environment,
     exit::{Exit, Failure},
     logging,
@@ -20,11 +21,15 @@ use crate::{
     terminal, wiring,
 };
 
+/// Hint to errors about the settings.
+const SETUP: &str = "`baton channels --help` shows an example";
+
 /// Runs the gateway or one of the management commands.
 pub(crate) async fn channels(options: Channels) -> Result<Exit, Failure> {
     let places = wiring::places_in(options.data_dir.as_deref())?;
     match &options.action {
         None => run(&options, &places).await,
+        Some(ChannelsAction::Status(status)) => self::status(&places, *status).await,
         Some(ChannelsAction::Pair(pair)) => self::pair(&places, pair).await,
         Some(ChannelsAction::People) => people(&places).await,
         Some(ChannelsAction::Unpair(unpair)) => self::unpair(&places, unpair).await,
@@ -35,15 +40,17 @@ pub(crate) async fn channels(options: Channels) -> Result<Exit, Failure> {
 async fn run(options: &Channels, places: &Places) -> Result<Exit, Failure> {
     let mut signals = Signals::catch();
     logging::start(&logging::Target::Terminal, options.log_level);
-    let settings = settings()?.ok_or_else(nothing)?;
-    let address =
-        options.attach.clone().or_else(|| settings.server.clone()).or_else(|| wiring::address(places));
-    let address = address.ok_or_else(|| {
+    let configured = configured()?;
+    for warning in &configured.loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    let named = options.attach.as_deref().or(configured.server());
+    let address = named.map(str::to_owned).or_else(|| wiring::address(places)).ok_or_else(|| {
         Failure::usage("there is no server to talk to")
             .hint("start one with `baton serve`, or both in one process with `baton serve --channels`")
             .hint("or name a server with --attach URL or `channels.server` in the configuration")
     })?;
-    let gateway = open(&settings, &address, places).await?;
+    let gateway = open(&configured, &address, places, named.is_none()).await?;
     tell(&gateway, &address);
     let stop = CancellationToken::new();
     let stopping = stop.clone();
@@ -59,30 +66,40 @@ async fn run(options: &Channels, places: &Places) -> Result<Exit, Failure> {
 fn unusable(error: gateway::Error) -> Failure {
     match error {
         gateway::Error::Channel { fault: Fault::Refused(_), .. } => {
-            Failure::usage(error.to_string()).hint("docs/channels.md explains the setup")
+            Failure::usage(error.to_string()).hint(SETUP)
         }
         error => Failure::error(error.to_string()),
     }
 }
 
-/// Opens a gateway for the server at `address`.
-pub(crate) async fn open(settings: &Settings, address: &str, places: &Places) -> Result<Gateway, Failure> {
+/// Opens a gateway for the server at `address`. If the server is on this machine, the directory must exist.
+pub(crate) async fn open(
+    configured: &Configured,
+    address: &str,
+    places: &Places,
+    is_local: bool,
+) -> Result<Gateway, Failure> {
+    let settings = &configured.settings;
+    if let Some(directory) = settings.directory.as_deref().filter(|directory| !directory.is_dir()) {
+        let message = format!("there is no directory {} on this machine", directory.display());
+        let failure = configured.refuse("/directory", &message);
+        if is_local {
+            return Err(failure);
+        }
+        tracing::warn!("{failure}");
+    }
     let client = client(settings, address)?;
-    let gateway = Gateway::open(settings, client, &places.data, clock()).await;
-    let gateway = gateway
-        .map_err(|error| Failure::usage(error.to_string()).hint("docs/channels.md explains the setup"))?;
+    let gateway = Gateway::open(settings, client, &places.data, wiring::clock()).await;
+    let gateway = gateway.map_err(|error| match error {
+        gateway::Error::Settings { channel, reason } => configured.refuse(&format!("/{channel}"), &reason),
+        error => Failure::usage(error.to_string()).hint(SETUP),
+    })?;
     if let Some(code) = gateway.first_code().await.map_err(|error| Failure::error(error.to_string()))? {
         terminal::note(&format!(
             "No chat user is paired yet. To pair yourself, send `/pair {code}` to the bot within the hour."
         ));
     }
     Ok(gateway)
-}
-
-/// Error for a configuration without channels.
-pub(crate) fn nothing() -> Failure {
-    Failure::usage("no channel is configured")
-        .hint("add one under `channels` in baton.json; docs/channels.md explains the setup")
 }
 
 /// Runs a gateway beside the server. Its failure is logged and does not end the server.
@@ -103,16 +120,44 @@ pub(crate) fn tell(gateway: &Gateway, address: &str) {
     }
 }
 
-/// The channel settings of the user's own configuration. Those of a project are ignored, because a project is
-/// not trusted to open chats.
-pub(crate) fn settings() -> Result<Option<Settings>, Failure> {
-    let loaded =
-        files::load_user(&Environment::capture()).map_err(|invalid| Failure::usage(invalid.to_string()))?;
-    let Some(channels) = loaded.config.channels else { return Ok(None) };
-    let settings = serde_json::from_value(channels.into_iter().collect());
-    let settings = settings
-        .map_err(|error| Failure::usage(format!("invalid `channels` in the configuration: {error}")))?;
-    Ok(Some(settings))
+/// The channel settings of the user, and the files that they come from.
+pub(crate) struct Configured {
+    settings: Settings,
+    environment: Environment,
+    loaded: Loaded,
+}
+
+impl Configured {
+    /// Address of the configured server.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.settings.server.as_deref()
+    }
+
+    /// Refuses a setting. `pointer` is a JSON pointer below `channels`.
+    fn refuse(&self, pointer: &str, message: &str) -> Failure {
+        refuse(&self.environment, &self.loaded, pointer, message)
+    }
+}
+
+fn refuse(environment: &Environment, loaded: &Loaded, pointer: &str, message: &str) -> Failure {
+    let problem = files::locate(environment, loaded, &format!("/channels{pointer}"), message);
+    Failure::usage(problem.to_string()).hint(SETUP)
+}
+
+/// Reads the channel settings of the user's own configuration. Those of a project are ignored, because a project is not
+/// trusted to open chats.
+pub(crate) fn configured() -> Result<Configured, Failure> {
+    let environment = Environment::capture();
+    let loaded = files::load_user(&environment).map_err(|invalid| Failure::usage(invalid.to_string()))?;
+    let Some(channels) = &loaded.config.channels else {
+        return Err(Failure::usage("no channel is configured")
+            .hint("add one under `channels` in the user's own baton.json")
+            .hint(SETUP));
+    };
+    let channels = channels.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let settings = Settings::parse(&channels)
+        .map_err(|mistake| refuse(&environment, &loaded, &mistake.pointer, &mistake.message))?;
+    Ok(Configured { settings, environment, loaded })
 }
 
 fn client(settings: &Settings, address: &str) -> Result<Client, Failure> {
@@ -133,16 +178,11 @@ fn client(settings: &Settings, address: &str) -> Result<Client, Failure> {
     Ok(client.in_directory(shown))
 }
 
-fn clock() -> Clock {
-    let clock = engine::ports::SystemClock;
-    Arc::new(move || engine::ports::Clock::now(&clock))
-}
-
 fn visit(data: &Path) -> Result<Ledger, Failure> {
     let path = ledger_path(data);
     std::fs::create_dir_all(data)
         .map_err(|error| Failure::usage(format!("cannot use {}: {error}", data.display())))?;
-    Ledger::visit(&path, clock()).map_err(|error| broken(&error))
+    Ledger::visit(&path, wiring::clock()).map_err(|error| broken(&error))
 }
 
 fn broken(error: &channels::ledger::Error) -> Failure {
@@ -151,6 +191,25 @@ fn broken(error: &channels::ledger::Error) -> Failure {
 
 fn say(text: &str) -> Result<Exit, Failure> {
     terminal::line(text).map_err(|error| Failure::error(error.to_string()))?;
+    Ok(Exit::Completed)
+}
+
+async fn status(places: &Places, options: ChannelsStatus) -> Result<Exit, Failure> {
+    let channels = gateway::channels(&places.data, wiring::clock()).await;
+    let channels = channels.map_err(|error| Failure::error(error.to_string()))?;
+    if channels.is_empty() {
+        terminal::note(
+            "No gateway has run with this data directory yet. `baton channels` or `baton serve --channels` starts one.",
+        );
+    }
+    let now = wiring::clock()();
+    for channel in &channels {
+        if options.json {
+            say(&serde_json::json!(channel).to_string())?;
+        } else {
+            say(&format!("{}\t{}", channel.name, health::describe(channel, now)))?;
+        }
+    }
     Ok(Exit::Completed)
 }
 

@@ -83,8 +83,9 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
 
 /// Opens the chat gateway for this server.
 async fn gateway(address: &str, places: &Places) -> Result<Gateway, Failure> {
-    let settings = channels::settings()?.ok_or_else(channels::nothing)?;
-    channels::open(&settings, settings.server.as_deref().unwrap_or(address), places).await
+    let configured = channels::configured()?;
+    let address = configured.server().unwrap_or(address).to_owned();
+    channels::open(&configured, &address, places, configured.server().is_none()).await
 }
 
 /// The listener and its access rules.
@@ -144,7 +145,8 @@ async fn run(
 
 /// Builds the router of an engine with the access policy, and the registry of terminals that clients open.
 pub(super) fn edge(engine: &Engine, policy: Policy) -> (Router, Terminals) {
-    let app = App::new(engine.sessions.clone(), engine.facts.clone(), engine.instances.clone());
+    let app = App::new(engine.sessions.clone(), engine.facts.clone(), engine.instances.clone())
+        .with_channels(engine.channels());
     let terminals = app.terminals.clone();
     let policy = policy.with_tickets(terminals.tickets());
     (security::layer(metrics::with_store(router(app), engine.counted()), policy), terminals)

@@ -1,5 +1,6 @@
 //! `baton channels`: its errors at start, and its management commands.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -38,6 +39,75 @@ async fn a_missing_or_invalid_channel_is_an_error_with_a_hint() {
         "{ended:?}"
     );
     assert!(!ended.stderr.contains("hush"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_wrong_setting_is_reported_with_file_line_key_and_advice() {
+    let world = World::new();
+    let telegram = |key: &str, value: &Value| {
+        let mut bot = bot();
+        bot["telegram"][key] = value.clone();
+        bot
+    };
+    let mut elsewhere = bot();
+    elsewhere["directory"] = json!("/nowhere/at/all");
+    for (channels, key, advice) in [
+        (telegram("allow", &json!([1])), "channels.telegram.allow[0]", "write the id in quotes"),
+        (telegram("allow", &json!(["@ada"])), "channels.telegram.allow", "use the numeric id"),
+        (
+            telegram("token", &json!("{env:NO_TOKEN}")),
+            "channels.telegram.token",
+            "the variable NO_TOKEN is not set",
+        ),
+        (elsewhere, "channels.directory", "there is no directory /nowhere/at/all"),
+        (json!({ "router": { "timeoutMs": 0 } }), "channels.router.timeoutMs", "use at least 1000"),
+        (
+            json!({ "router": { "progress": { "heartbeatMs": 5 } } }),
+            "channels.router.progress.heartbeatMs",
+            "use at least 10000",
+        ),
+        (json!({ "listen": "localhost" }), "channels.listen", "127.0.0.1:4097"),
+    ] {
+        configure(&world, &channels);
+        // Only a server on the same machine needs the directory there.
+        let is_server = key == "channels.directory";
+        let args = if is_server { &["serve", "--port", "0", "--channels"][..] } else { &["channels"] };
+        let ended = world.run_with_data(args).await;
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        for part in ["/opencode/baton.json:1:", &format!("`{key}`"), advice, "baton channels --help"] {
+            assert!(ended.stderr.contains(part), "{part}: {ended:?}");
+        }
+        assert!(!ended.stderr.contains("hush") && !ended.stderr.contains("docs/"), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_states_of_channels_are_shown_and_go_stale_with_their_gateway() {
+    let world = World::new();
+    let status = async |args: &[&str]| {
+        let ended = world.run_with_data(&[&["channels", "status"], args].concat()).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.stdout
+    };
+    assert_eq!(status(&[]).await, "", "no gateway has run yet");
+    configure(&world, &bot());
+    let mut command = world.with_data(&["serve", "--port", "0", "--channels"]);
+    command.env("NO_COLOR", "1");
+    let server = crate::world::Server::start(command).await;
+    let states = server.calls.get("/channel").await.unwrap();
+    assert_eq!(states[0]["name"], "telegram", "{states}");
+    let state = states[0]["state"].as_str().unwrap();
+    assert!(["connecting", "reconnecting"].contains(&state), "its service does not answer: {states}");
+    assert!(status(&[]).await.starts_with("telegram\t"));
+    server.signal(Signal::KILL);
+    server.ended().await;
+    assert_eq!(status(&[]).await, "telegram\tstopped: the gateway ended unexpectedly\n");
+    let server = world.serve().await;
+    let states = server.calls.get("/channel").await.unwrap();
+    assert_eq!(states[0]["state"], "stopped", "another process reads the same: {states}");
+    server.stop().await;
+    let lines = status(&["--json"]).await;
+    assert_eq!(serde_json::from_str::<Value>(&lines).unwrap()["state"], "stopped");
 }
 
 #[tokio::test]

@@ -125,7 +125,7 @@ fn retry_goes_on_and_says_what_it_waits_for() {
     let mut view = streaming();
     assert_eq!(view.apply(&retry(1)), Some(Change::Retry));
     assert!(view.is_streaming());
-    let waiting = Activity::Retrying { attempt: 1, message: "overloaded".into(), next: 1_000 };
+    let waiting = Activity::Retrying { attempt: 1, message: "overloaded".into(), next: 1_000, action: None };
     assert_eq!(*view.activity(), waiting);
     assert_eq!(view.badge(), Badge::Retrying);
     assert_eq!(view.apply(&retry(1)), None, "nothing new");
@@ -133,6 +133,16 @@ fn retry_goes_on_and_says_what_it_waits_for() {
     assert_eq!(view.apply(&busy(PARENT)), Some(Change::Retry));
     assert_eq!(*view.activity(), Activity::Working);
     assert_eq!(view.apply(&idle(PARENT)), Some(Change::Finished { reason: None }));
+}
+
+#[test]
+fn a_retry_keeps_the_action_that_the_server_offers() {
+    let mut view = streaming();
+    let action = json!({ "label": "Log in", "url": "https://example.org" });
+    let offer = json!({ "type": "retry", "attempt": 1, "message": "x", "next": 1, "action": action });
+    assert_eq!(view.apply(&status(PARENT, &offer)), Some(Change::Retry));
+    let Activity::Retrying { action: Some(kept), .. } = view.activity() else { panic!("{view:?}") };
+    assert_eq!(json!(kept), action);
 }
 
 #[test]

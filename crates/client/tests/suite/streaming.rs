@@ -360,7 +360,7 @@ async fn a_turn_that_a_killed_server_left_behind_is_interrupted() {
 }
 
 #[tokio::test]
-async fn a_turn_that_takes_too_long_is_aborted() {
+async fn a_turn_that_is_silent_for_too_long_is_aborted() {
     let mut scene = Scene::new(Pace { timeout: Duration::from_millis(20), ..Pace::default() }).await;
     scene.busy();
     scene.step("msg_6");
@@ -368,6 +368,46 @@ async fn a_turn_that_takes_too_long_is_aborted() {
     let outcome = scene.outcome().await;
     assert_eq!((outcome.text.as_str(), outcome.ending), ("So far", Ending::TimedOut));
     assert!(scene.facts.was_asked("POST /session/ses_1/abort"));
+}
+
+#[tokio::test]
+async fn a_long_turn_goes_on_as_long_as_something_happens() {
+    let pace =
+        Pace { timeout: Duration::from_secs(10), heartbeat: Duration::from_hours(1), ..Pace::default() };
+    let mut scene = Scene::new(pace).await;
+    tokio::time::pause();
+    scene.busy();
+    scene.step("msg_6");
+    let begun = tokio::time::Instant::now();
+    let mut said = String::new();
+    for number in 0..10 {
+        tokio::time::advance(Duration::from_secs(9)).await;
+        said = format!("{said} {number}");
+        scene.part(&text("prt_2", "msg_6", &said));
+        assert_eq!(scene.next().await, Progress::Text(said.trim().into()));
+    }
+    assert!(begun.elapsed() > Duration::from_secs(80), "{:?}", begun.elapsed());
+    tokio::time::resume();
+    scene.status(&json!({ "type": "idle", "reason": "completed" }));
+    assert_eq!(scene.outcome().await.ending, Ending::Complete);
+}
+
+#[tokio::test]
+async fn waiting_for_a_retry_is_not_silence() {
+    let pace =
+        Pace { timeout: Duration::from_secs(10), heartbeat: Duration::from_hours(1), ..Pace::default() };
+    let mut scene = Scene::new(pace).await;
+    tokio::time::pause();
+    scene.busy();
+    scene.status(&json!({ "type": "retry", "attempt": 1, "message": "overloaded", "next": 1 }));
+    assert!(matches!(scene.next().await, Progress::Activity(Activity::Retrying { .. })));
+    let waited = tokio::time::timeout(Duration::from_mins(5), scene.next()).await;
+    assert!(waited.is_err(), "{waited:?}");
+    scene.busy();
+    assert_eq!(scene.next().await, Progress::Activity(Activity::Working));
+    tokio::time::resume();
+    scene.status(&json!({ "type": "idle", "reason": "completed" }));
+    assert_eq!(scene.outcome().await.ending, Ending::Complete);
 }
 
 #[tokio::test]
@@ -408,7 +448,7 @@ async fn a_retry_is_reported_and_ends_nothing() {
     let mut scene = Scene::new(Pace::default()).await;
     scene.busy();
     scene.status(&json!({ "type": "retry", "attempt": 1, "message": "overloaded", "next": 5 }));
-    let waiting = Activity::Retrying { attempt: 1, message: "overloaded".into(), next: 5 };
+    let waiting = Activity::Retrying { attempt: 1, message: "overloaded".into(), next: 5, action: None };
     assert_eq!(scene.next().await, Progress::Activity(waiting));
     scene.busy();
     assert_eq!(scene.next().await, Progress::Activity(Activity::Working));

@@ -41,6 +41,11 @@ async fn a_client_gets_everything_it_needs_at_start() {
 }
 
 #[tokio::test]
+async fn a_server_without_a_chat_gateway_has_no_channels() {
+    assert_eq!(World::new().get("/channel").await, json!([]));
+}
+
+#[tokio::test]
 async fn the_list_of_providers_is_compressed_and_sent_only_if_changed() {
     let world = World::new();
     let ask = async |headers: &[(&str, &str)]| {

@@ -130,6 +130,13 @@ pub fn load_user(environment: &Environment) -> Result<Loaded, Invalid> {
     load_user_with(environment, None)
 }
 
+/// The paths of the user's own files, in order.
+pub(super) fn user_files(environment: &Environment) -> Vec<PathBuf> {
+    let Some(directory) = environment.config_dir() else { return Vec::new() };
+    let names = std::iter::once("config.json").chain(NAMES);
+    names.map(|name| directory.join(name)).collect()
+}
+
 /// Returns true if the files of projects are disabled.
 pub(super) fn ignores_projects(environment: &Environment) -> bool {
     environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG")
@@ -204,9 +211,8 @@ impl<'a> Loader<'a> {
     }
 
     fn user(&mut self) {
-        if let Some(user) = self.environment.config_dir() {
-            self.file(&user.join("config.json"));
-            self.directory(&user);
+        for file in user_files(self.environment) {
+            self.file(&file);
         }
     }
 

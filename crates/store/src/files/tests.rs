@@ -6,6 +6,7 @@ mod entries;
 mod errors;
 mod instructions;
 mod layers;
+mod locate;
 mod skills;
 mod trust;
 

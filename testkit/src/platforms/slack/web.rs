@@ -101,7 +101,11 @@ impl Slack {
                 self.lock().tickets.insert(ticket.clone());
                 let address = match &self.front {
                     Some(front) => format!("wss://{}", front.address),
-                    None => self.url.replacen("http", "ws", 1),
+                    // The caller may reach the fake through a proxy; so does its connection then.
+                    None => match headers.get(header::HOST).and_then(|host| host.to_str().ok()) {
+                        Some(host) => format!("ws://{host}"),
+                        None => self.url.replacen("http", "ws", 1),
+                    },
                 };
                 Ok(json!({"url": format!("{address}/link?ticket={ticket}")}))
             }

@@ -13,6 +13,7 @@ async fn a_message_is_tried_again_when_the_server_was_away() {
     world.server.fail("/session", 503, 2);
     world.say("hi").await;
     world.server.called("POST /session").await;
+    world.heard(words::AWAY).await;
     for seconds in [1, 2] {
         world.retried().await;
         world.pass(Duration::from_secs(seconds)).await;
@@ -66,7 +67,7 @@ async fn a_refused_prompt_is_reported_at_once() {
 }
 
 #[tokio::test]
-async fn an_answer_that_takes_too_long_is_stopped_and_reported() {
+async fn a_turn_that_is_silent_for_too_long_is_stopped_and_reported() {
     let settings = settings::Router { timeout_ms: 30_000, ..settings::Router::default() };
     let mut world = World::with(Setup { settings, ..Setup::default() }).await;
     let prompt = world.prompt("count to infinity").await;
@@ -74,7 +75,7 @@ async fn an_answer_that_takes_too_long_is_stopped_and_reported() {
     world.settled().await;
     world.pass(Duration::from_secs(30)).await;
     world.server.called("POST /session/ses_1/abort").await;
-    world.heard("Stopped, because it took longer than 30 s.").await;
+    world.heard("Stopped, because nothing happened for 30 s.").await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::{Setup, World, place, thread};
-use crate::{Accepted, Attachment, Content, Place, Update};
+use crate::{Accepted, Attachment, Content, Place, Unusable, Update, words};
 
 #[tokio::test]
 async fn an_answer_is_what_the_agent_said_and_nothing_else() {
@@ -284,4 +284,40 @@ async fn an_album_is_one_prompt_even_after_a_crash() {
     world.heard("all the same").await;
     world.rest().await;
     assert_eq!((world.server.prompts().len(), world.texts()), (1, vec!["all the same".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_reply_without_its_text_is_quoted_from_the_ledger() {
+    let mut world = World::new().await;
+    let prompt = world.prompt("first").await;
+    world.server.answer(&prompt, "An old answer.");
+    world.heard("An old answer.").await;
+    world.rest().await;
+    // The chat numbers the posts from 0, and the updates from 1.
+    for (id, quoted) in
+        [("1", "In reply to:\n> first\n\n"), ("0", "In reply to:\n> An old answer.\n\n"), ("?", "")]
+    {
+        let number = world.server.prompts().len();
+        let content = Content::Message { text: "what about this?".into(), files: Vec::new() };
+        let update = Update { replies_to: Some(id.to_owned()), ..world.update(content) };
+        world.bring(update).await;
+        let prompt = world.server.prompt(number).await;
+        assert_eq!(prompt.text(), format!("{quoted}what about this?"));
+        world.server.answer(&prompt, "Done.");
+        world.rest().await;
+    }
+}
+
+#[tokio::test]
+async fn an_edit_and_a_sticker_get_a_reply_and_run_nothing() {
+    let mut world = World::new().await;
+    for why in [Unusable::Edit, Unusable::Kind] {
+        let update = world.update(Content::Unusable { why });
+        let message = update.message.clone();
+        world.bring(update).await;
+        let post = world.heard(words::unusable(why)).await;
+        assert_eq!(post.reply_to, message);
+    }
+    world.rest().await;
+    assert!(world.server.prompts().is_empty());
 }

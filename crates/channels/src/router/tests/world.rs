@@ -171,6 +171,7 @@ impl World {
             id: self.updates.to_string(),
             alias: None,
             quoted: None,
+            replies_to: None,
             album: None,
             place: place(),
             sender: ada(),

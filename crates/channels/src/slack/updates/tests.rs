@@ -153,3 +153,20 @@ fn times_are_read_exactly() {
     assert_eq!(millis("soon"), None);
     assert_eq!(millis("1.😀😀"), None);
 }
+
+#[test]
+fn an_edit_by_a_user_is_unusable_and_slacks_own_changes_are_ignored() {
+    let changed = |new: Value| {
+        event(&json!({"type": "message", "subtype": "message_changed", "channel": "D1", "channel_type": "im",
+            "ts": "1700000009.1", "message": new, "previous_message": {"user": "U1", "text": "one", "ts": "6.1"}}))
+    };
+    let edit = json!({"user": "U1", "text": "two", "ts": "6.1", "edited": {"user": "U1", "ts": "9.0"}});
+    let update = changed(edit.clone()).unwrap();
+    assert_eq!(update.content, Content::Unusable { why: Unusable::Edit });
+    assert_eq!((update.place.to_string().as_str(), update.message.as_deref()), ("slack/D1", Some("6.1")));
+    for (field, value) in [("edited", Value::Null), ("text", json!("one")), ("user", json!("UBOT"))] {
+        let mut other = edit.clone();
+        other[field] = value;
+        assert_eq!(changed(other), None, "{field}");
+    }
+}

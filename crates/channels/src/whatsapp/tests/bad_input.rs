@@ -130,7 +130,7 @@ async fn a_signed_call_without_sense_does_no_harm() {
         body(world.number(), &[json!({}), json!(null), json!({ "id": "wamid.3", "type": "text" })]),
         body(world.number(), &[json!({ "id": "wamid.4", "from": ADA, "type": "text", "text": 7 })]),
         body(world.number(), &[json!({ "id": "wamid.5", "from": ADA, "type": "reaction", "reaction": {} })]),
-        body(world.number(), &[json!({ "id": "wamid.6", "from": ADA, "type": "unsupported" })]),
+        body(world.number(), &[json!({ "id": "wamid.6", "from": ADA, "type": "system" })]),
     ];
     for body in odd {
         assert_eq!(world.status(genuine(&world, &body)).await, 200, "{body}");
