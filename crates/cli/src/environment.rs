@@ -33,6 +33,15 @@ Environment:
   ANTHROPIC_API_KEY, OPENAI_API_KEY, ...    keys of providers
   NO_COLOR                                  no colours";
 
+/// Section of `--help` about files.
+pub(crate) const PLACES: &str = "\
+Files:
+  ~/.config/opencode/opencode.json, baton.json  the user's configuration; a project has its own
+  ~/.local/share/baton/                         sessions (baton.db), trusted directories
+  ~/.local/share/opencode/auth.json             keys and logins
+  ~/.local/state/baton/log/baton.log            the log, as JSON lines (--print-logs: on the terminal)
+  XDG_CONFIG_HOME, XDG_DATA_HOME and XDG_STATE_HOME move them; --data-dir DIR holds all data";
+
 /// Reads a variable from the environment or from the secrets that `handover` removed from it.
 pub(crate) fn read(name: &str) -> Option<String> {
     Environment::capture().text(name).map(str::to_owned)
@@ -70,6 +79,15 @@ pub(crate) fn client(address: &str) -> Result<Client, Failure> {
 /// The user's shell.
 pub(crate) fn shell() -> Option<String> {
     read("SHELL")
+}
+
+/// The current directory.
+pub(crate) fn here() -> Result<String, Failure> {
+    let here = std::env::current_dir().and_then(|here| here.canonicalize());
+    let here = here.map_err(|error| Failure::usage(format!("cannot use the current directory: {error}")))?;
+    here.into_os_string()
+        .into_string()
+        .map_err(|_| Failure::usage("the current directory's name is not UTF-8"))
 }
 
 /// The user's home directory.

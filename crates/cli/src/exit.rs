@@ -3,6 +3,7 @@
 use std::{fmt, process::ExitCode};
 
 pub(crate) use net::chain;
+use engine::ports::Unresolved;
 use protocol::EndReason;
 
 /// Outcome of a command.
@@ -107,6 +108,9 @@ impl fmt::Display for Failure {
 impl From<engine::Error> for Failure {
     fn from(error: engine::Error) -> Self {
         match &error {
+            engine::Error::Unresolved(Unresolved::Model { .. }) => {
+                Self::usage(error.to_string()).hint("`baton models` lists the models that can be used")
+            }
             engine::Error::NotFound { .. } | engine::Error::Unresolved(_) | engine::Error::Invalid(_) => {
                 Self::usage(error.to_string())
             }

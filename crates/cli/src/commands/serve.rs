@@ -30,7 +30,7 @@ use crate::{
     logging,
     signals::Signals,
     terminal,
-    wiring::{self, Engine},
+    wiring::{self, Engine, Purpose},
 };
 
 /// OpenCode's port, which clients try first.
@@ -62,7 +62,7 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     let (socket, host) = bind(&options, &policy).await?;
     let here = std::env::current_dir()
         .map_err(|error| Failure::usage(format!("cannot use the current directory: {error}")))?;
-    let engine = wiring::engine(&options.engine, &here).await?;
+    let engine = wiring::engine(&options.engine, &here, Purpose::Run).await?;
     let ready = async {
         let (listener, address) = listen(socket, &host)?;
         let gateway = if options.channels { Some(gateway(&address, &places).await?) } else { None };
