@@ -55,9 +55,11 @@ pub(crate) enum Command {
     #[command(about = "Print the OpenAPI document")]
     Openapi,
     /// Print a script that completes commands and options in a shell
-    #[command(after_help = "bash: baton completions bash > ~/.local/share/bash-completion/completions/baton\n\
+    #[command(
+        after_help = "bash: baton completions bash > ~/.local/share/bash-completion/completions/baton\n\
         zsh:  baton completions zsh > a directory of $fpath, as _baton\n\
-        fish: baton completions fish > ~/.config/fish/completions/baton.fish")]
+        fish: baton completions fish > ~/.config/fish/completions/baton.fish"
+    )]
     Completions(Completions),
 }
 

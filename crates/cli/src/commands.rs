@@ -4,7 +4,7 @@ pub(crate) mod agents;
 pub(crate) mod channels;
 pub(crate) mod check;
 pub(crate) mod completions;
-pub(crate) mod host;
+mod host;
 pub(crate) mod models;
 pub(crate) mod openapi;
 pub(crate) mod run;

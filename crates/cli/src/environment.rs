@@ -36,11 +36,10 @@ Environment:
 /// Section of `--help` about files.
 pub(crate) const PLACES: &str = "\
 Files:
-  ~/.config/opencode/opencode.json, baton.json  the user's configuration; a project has its own
-  ~/.local/share/baton/                         sessions (baton.db), trusted directories
-  ~/.local/share/opencode/auth.json             keys and logins
-  ~/.local/state/baton/log/baton.log            the log, as JSON lines (--print-logs: on the terminal)
-  XDG_CONFIG_HOME, XDG_DATA_HOME and XDG_STATE_HOME move them; --data-dir DIR holds all data";
+  ~/.config/opencode/opencode.json    the user's configuration; also baton.json
+  ~/.local/share/baton/               sessions, keys and trusted projects
+  ~/.local/state/baton/log/baton.log  the log, as JSON lines
+  XDG_CONFIG_HOME, XDG_DATA_HOME and XDG_STATE_HOME move them; --data-dir holds data and log";
 
 /// Reads a variable from the environment or from the secrets that `handover` removed from it.
 pub(crate) fn read(name: &str) -> Option<String> {
@@ -58,6 +57,11 @@ pub(crate) fn adopt(variables: BTreeMap<String, OsString>, mark: &str) {
 
 fn password() -> Option<String> {
     PASSWORDS.into_iter().find_map(read)
+}
+
+/// The variable that holds the password, if one is set.
+pub(crate) fn password_variable() -> Option<&'static str> {
+    PASSWORDS.into_iter().find(|name| read(name).is_some())
 }
 
 /// Credentials that clients of this server must send; `None` without a password.

@@ -10,7 +10,6 @@ mod handover;
 mod logging;
 mod signals;
 mod terminal;
-mod warnings;
 mod wiring;
 
 use std::{process::ExitCode, time::Duration};

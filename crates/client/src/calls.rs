@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    MessageId, MessageWithParts, Millis, PermissionId, QuestionId, Rest, Session, SessionId, SessionStatus, Todo,
+    MessageId, MessageWithParts, Millis, PermissionId, QuestionId, Rest, Session, SessionId, SessionStatus,
+    Todo,
     config::Health,
     continuation::{ContinuationAction, ContinuationInput},
     prompt::{CommandInput, ForkInput, PromptInput, SessionInput},
@@ -33,11 +34,7 @@ impl Client {
 
     /// Sessions of the client's directory, or of all directories if it has none, most recently updated first: at most
     /// `limit` that were updated before a time, archived ones included, children left out.
-    pub async fn sessions_before(
-        &self,
-        before: Option<Millis>,
-        limit: usize,
-    ) -> Result<Vec<Session>, Error> {
+    pub async fn sessions_before(&self, before: Option<Millis>, limit: usize) -> Result<Vec<Session>, Error> {
         let limit = limit.to_string();
         let mut query = vec![("roots", "true".to_owned()), ("archived", "true".to_owned()), ("limit", limit)];
         query.extend(before.map(|before| ("cursor", before.to_string())));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    Extra, SessionId, agent::Agent, message::ModelRef, project::FileDiff,
-    provider::ProviderSource, trust::Trust,
+    Extra, SessionId, agent::Agent, message::ModelRef, project::FileDiff, provider::ProviderSource,
+    trust::Trust,
 };
 use reqwest::Method;
 use serde::{Deserialize, de::IgnoredAny};
@@ -27,6 +27,27 @@ struct Listed {
     #[expect(clippy::zero_sized_map_values, reason = "only the names are read")]
     #[serde(default)]
     models: BTreeMap<String, IgnoredAny>,
+}
+
+/// A warning about the configuration, as far as it is read.
+#[derive(Deserialize)]
+struct Diagnostic {
+    message: String,
+    #[serde(default)]
+    source: Option<String>,
+    #[serde(default)]
+    line: Option<u32>,
+    #[serde(default)]
+    column: Option<u32>,
+}
+
+impl Diagnostic {
+    /// One line: `FILE:LINE:COLUMN: message`.
+    fn shown(self) -> String {
+        let numbers = [self.line, self.column].into_iter().flatten().map(|number| number.to_string());
+        let place: Vec<String> = self.source.into_iter().chain(numbers).collect();
+        if place.is_empty() { self.message } else { format!("{}: {}", place.join(":"), self.message) }
+    }
 }
 
 /// A provider that can be called.
@@ -55,6 +76,12 @@ impl Client {
     /// Revokes the trust in the directory. Baton only.
     pub async fn revoke_trust(&self) -> Result<Trust, Error> {
         answer(self.request(Method::DELETE, &["trust"]).timeout(CALL_TIMEOUT)).await
+    }
+
+    /// Warnings about the directory's configuration, one line each. Baton only.
+    pub async fn diagnostics(&self) -> Result<Vec<String>, Error> {
+        let found: Vec<Diagnostic> = self.get(&["config", "diagnostics"]).await?;
+        Ok(found.into_iter().map(Diagnostic::shown).collect())
     }
 
     /// The available models.

@@ -51,12 +51,17 @@ pub(super) enum Reply {
 
 /// The executor of calls: an engine in this process or a server.
 #[derive(Debug, Clone)]
-pub(crate) enum Host {
+pub(super) enum Host {
     Local { sessions: Sessions, directories: Arc<Directories> },
     Remote(Client),
 }
 
 impl Host {
+    /// An engine in this process.
+    pub(super) fn local(engine: &Engine) -> Self {
+        Self::Local { sessions: engine.sessions.clone(), directories: Arc::clone(&engine.instances) }
+    }
+
     /// The server at `address`, an engine in this process, or the server that owns the data directory.
     pub(super) async fn open(
         options: &args::Engine,
@@ -68,17 +73,11 @@ impl Host {
             return Ok((Self::Remote(environment::client(address)?), None));
         }
         let places = wiring::places(options)?;
-        let target = if options.print_logs {
-            logging::Target::Terminal
-        } else {
-            logging::Target::File(&places.log)
-        };
+        let target =
+            if options.print_logs { logging::Target::Terminal } else { logging::Target::File(&places.log) };
         logging::start(&target, options.log_level);
         match wiring::engine(options, here, purpose).await {
-            Ok(engine) => {
-                let (sessions, directories) = (engine.sessions.clone(), Arc::clone(&engine.instances));
-                Ok((Self::Local { sessions, directories }, Some(engine)))
-            }
+            Ok(engine) => Ok((Self::local(&engine), Some(engine))),
             Err(Unavailable::Owned { address: Some(address), .. }) => {
                 if terminal::is_watched() && purpose == Purpose::Run {
                     terminal::note(&format!("using the server at {address}"));
@@ -119,14 +118,14 @@ impl Host {
     }
 
     /// Warnings about a directory's configuration, one line each.
-    pub(crate) async fn diagnostics(&self, directory: &str) -> Result<Vec<String>, Failure> {
+    pub(super) async fn diagnostics(&self, directory: &str) -> Result<Vec<String>, Failure> {
         match self {
             Self::Local { directories, .. } => {
                 let settings = directories.settings(directory).await;
                 let settings = settings.map_err(|invalid| Failure::usage(invalid.message))?;
                 Ok(settings.loaded.warnings.iter().map(ToString::to_string).collect())
             }
-            Self::Remote(_) => Ok(Vec::new()),
+            Self::Remote(client) => Ok(client.clone().in_directory(directory).diagnostics().await?),
         }
     }
 
@@ -230,7 +229,9 @@ impl Host {
 
     pub(super) async fn submit(&self, id: &SessionId, prompt: PromptInput) -> Result<(), Failure> {
         match self {
-            Self::Local { sessions, .. } => sessions.submit(id, prompt).await.map(drop).map_err(Failure::from),
+            Self::Local { sessions, .. } => {
+                sessions.submit(id, prompt).await.map(drop).map_err(Failure::from)
+            }
             Self::Remote(client) => client.prompt_async(id, &prompt).await.map_err(Failure::from),
         }
     }
@@ -238,7 +239,9 @@ impl Host {
     /// Runs a slash command and waits for its answer.
     pub(super) async fn command(&self, id: &SessionId, command: CommandInput) -> Result<(), Failure> {
         match self {
-            Self::Local { sessions, .. } => sessions.command(id, command).await.map(drop).map_err(Failure::from),
+            Self::Local { sessions, .. } => {
+                sessions.command(id, command).await.map(drop).map_err(Failure::from)
+            }
             Self::Remote(client) => client.command(id, &command).await.map(drop).map_err(Failure::from),
         }
     }

@@ -1,5 +1,7 @@
 //! `baton models`: lists the models that can be used in this directory.
 
+use client::Provider;
+
 use super::host::Host;
 use crate::{
     args::{Models, Target},
@@ -16,17 +18,22 @@ pub(crate) async fn models(options: Models) -> Result<Exit, Failure> {
     let providers = host.providers(&here).await;
     close(engine).await;
     let word = options.word.unwrap_or_default().to_lowercase();
-    let names = providers?.into_iter().flat_map(|provider| {
-        let id = provider.id;
-        provider.models.into_iter().map(move |model| format!("{id}/{model}"))
-    });
-    let lines: String = names.filter(|name| name.to_lowercase().contains(&word)).map(|it| it + "\n").collect();
+    let names = names(providers?).into_iter().filter(|name| name.to_lowercase().contains(&word));
+    let lines: String = names.map(|name| name + "\n").collect();
     if lines.is_empty() {
         return Err(Failure::usage(format!("no model has \"{word}\" in its name"))
             .hint("`baton models` lists all of them"));
     }
     terminal::write(&lines).map_err(|error| Failure::error(format!("cannot print the list: {error}")))?;
     Ok(Exit::Completed)
+}
+
+/// The names of all models, as `provider/model`.
+pub(super) fn names(providers: Vec<Provider>) -> Vec<String> {
+    let names = providers
+        .into_iter()
+        .flat_map(|Provider { id, models, .. }| models.into_iter().map(move |model| format!("{id}/{model}")));
+    names.collect()
 }
 
 /// The host of a command that only looks at something.

@@ -25,14 +25,18 @@ use futures::{
 };
 use owo_colors::OwoColorize;
 use protocol::{Event, EventBody, MessageError, MessageId, Session};
+use store::files::spelling::closest;
 use tokio::time::{Instant, sleep_until};
 
-use super::host::{Choice, Events, Host};
+use super::{
+    host::{Choice, Events, Host},
+    models,
+};
 use crate::{
     args::{Format, Run},
     exit::{Exit, Failure},
     signals::{Asked, Signals},
-    terminal, warnings,
+    terminal,
     wiring::Purpose,
 };
 use answers::Answers;
@@ -54,17 +58,13 @@ pub(crate) async fn run(options: Run) -> Result<Exit, Failure> {
     let here = here(&options)?;
     let message = Mint::new(Arc::new(SystemClock), Arc::new(SystemRandom)).id::<MessageId>();
     let input = Input::read(&options, &message).await?;
-    let (host, engine) =
-        Host::open(&options.engine, options.attach.as_deref(), &here, Purpose::Run).await?;
+    let (host, engine) = Host::open(&options.engine, options.attach.as_deref(), &here, Purpose::Run).await?;
     // Plugins run their shutdown hooks when the engine closes and may call the server then.
     let mut door = None;
     let ended = Box::pin(async {
         let place = Place::find(&options, &host, &here).await?;
         if let Some(engine) = &engine {
             door = Door::open(engine, &place.directory).await;
-        }
-        if options.format == Format::Text {
-            warnings::print(&warnings::of(&host, &place.directory).await);
         }
         take_turn(&options, host, place, input, message, signals).await
     });
@@ -123,6 +123,7 @@ async fn take_turn(
     let command: BoxFuture<'static, Result<(), Failure>> = match input {
         Input::Prompt(prompt) => {
             if let Err(refused) = host.submit(&session.id, *prompt).await {
+                let refused = suggest(options, &host, &directory, refused).await;
                 return Err(withdraw(&host, &session, is_new, refused).await);
             }
             pending().boxed()
@@ -157,6 +158,23 @@ async fn withdraw(host: &Host, session: &Session, is_new: bool, refused: Failure
         let _ = host.delete(&session.id).await;
     }
     refused
+}
+
+/// Adds the model that the user probably meant, if the prompt was refused because of its model.
+async fn suggest(options: &Run, host: &Host, directory: &str, refused: Failure) -> Failure {
+    let named = options.model.as_deref().filter(|_| refused.exit == Exit::Usage);
+    let Some(name) = refused.unknown_model().or(named).map(str::to_owned) else { return refused };
+    // Without the list there is only the refusal.
+    let Ok(providers) = host.providers(directory).await else { return refused };
+    let models = models::names(providers);
+    if models.contains(&name) {
+        return refused;
+    }
+    let refused = match closest(&name, &models) {
+        Some(meant) => refused.hint(format!("did you mean {meant}?")),
+        None => refused,
+    };
+    refused.hint("`baton models` lists the models that can be used")
 }
 
 /// Error message about the directory instead of a session, such as a plugin that was skipped or failed.
@@ -205,6 +223,7 @@ impl Turn {
         events: &mut Events,
         mut command: BoxFuture<'static, Result<(), Failure>>,
     ) -> Result<Exit, Refused> {
+        self.warn().await;
         self.screen.wait();
         loop {
             let patience = self.last_words.unwrap_or_else(Instant::now);
@@ -272,7 +291,18 @@ impl Turn {
         if self.follower.is_idle() {
             self.last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
         }
-        Ok(ended.map(|reason| self.end(reason.into())))
+        let Some(reason) = ended else { return Ok(None) };
+        // MCP servers and plugins start with the turn, so some warnings are only known now.
+        self.warn().await;
+        Ok(Some(self.end(reason.into())))
+    }
+
+    /// Prints the warnings about the directory's configuration that are not on the screen yet.
+    async fn warn(&mut self) {
+        // A server that does not report warnings has none to show.
+        for warning in self.host.diagnostics(&self.directory).await.unwrap_or_default() {
+            self.screen.warn(&warning);
+        }
     }
 
     /// Prints the error of the turn. An abort is no error.

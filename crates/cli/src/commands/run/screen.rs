@@ -18,8 +18,7 @@ use std::{
 use engine::ports::{Clock as _, SystemClock};
 use owo_colors::OwoColorize;
 use protocol::{
-    Event, EventBody, Message, MessageId, Millis, Part, PartBody, PartId, SessionId,
-    SessionStatus,
+    Event, EventBody, Message, MessageId, Millis, Part, PartBody, PartId, SessionId, SessionStatus,
     message::AssistantMessage,
     part::{TextPart, ToolPart},
 };
@@ -56,6 +55,8 @@ pub(super) struct Screen {
     mid_line: bool,
     /// Tool calls and reasoning that are already shown.
     done: HashSet<PartId>,
+    /// Warnings that are already shown.
+    warned: HashSet<String>,
 }
 
 /// Streams that a user reads live on a terminal.
@@ -86,6 +87,7 @@ impl Screen {
             markdown: None,
             mid_line: false,
             done: HashSet::new(),
+            warned: HashSet::new(),
         }
     }
 
@@ -215,22 +217,25 @@ impl Screen {
     fn show_status(&mut self, status: &SessionStatus) {
         match status {
             SessionStatus::Busy { .. } => self.wait(),
-            SessionStatus::Retry { attempt, message, next, .. } => self.show_retry(*attempt, message, *next),
+            SessionStatus::Retry { attempt, limit, message, next, .. } => {
+                // A rate limit is retried for a time, not for a number of times.
+                let limit = limit.filter(|limit| attempt <= limit);
+                let count =
+                    limit.map_or_else(|| format!("retry {attempt}"), |it| format!("{attempt} of {it}"));
+                self.show_retry(message, *next, &count);
+            }
             SessionStatus::Idle { .. } => self.spinner.hide(),
         }
     }
 
     /// Says that the model call failed and counts down to the next try. A log gets the line, too: minutes without a
     /// word look like a hang.
-    fn show_retry(&mut self, attempt: u32, message: &str, next: Millis) {
-        if self.format == Format::Json {
-            return;
-        }
+    fn show_retry(&mut self, message: &str, next: Millis, count: &str) {
         let left = u64::try_from(next.saturating_sub(SystemClock.now())).unwrap_or_default();
         let left = Duration::from_millis(left);
         self.end();
         terminal::note(&terminal::wrapped(&format!(
-            "{} {message}; next try in {} (retry {attempt})",
+            "{} {message}; next try in {} ({count})",
             "retry:".yellow(),
             seconds(left)
         )));
@@ -282,8 +287,9 @@ impl Screen {
             return Ok(());
         }
         if !self.person.sees_words {
-            // Only final texts come here; a space at the end of a line is of no use in a file.
-            return print(&format!("{}\n", words.trim_end()));
+            // Only final texts come here. A space at their end is of no use in a file.
+            let words = words.trim_end();
+            return if words.is_empty() { Ok(()) } else { print(&format!("{words}\n")) };
         }
         let markdown = self.markdown.get_or_insert_with(|| Markdown::new(terminal::width()));
         let ready = markdown.push(words);
@@ -314,9 +320,9 @@ impl Screen {
         }
     }
 
-    /// Prints a warning about a problem that does not stop the turn.
+    /// Prints a warning about a problem that does not stop the turn, once.
     pub(super) fn warn(&mut self, sentence: &str) {
-        if self.format == Format::Text {
+        if self.format == Format::Text && self.warned.insert(sentence.to_owned()) {
             self.end();
             terminal::warn(sentence);
         }

@@ -31,7 +31,8 @@ pub(super) fn key_refused(
 ) -> Failure {
     let asked = model.map(|model| format!(" ({model})")).unwrap_or_default();
     let message = error.message().trim();
-    let failure = Failure::error(format!("the provider {provider} does not accept the key{asked}: {message}"));
+    let failure =
+        Failure::error(format!("the provider {provider} does not accept the key{asked}: {message}"));
     let known = known.iter().find(|it| it.id == provider);
     match known.and_then(|known| Some((known.source?, known.variables.join(" or ")))) {
         Some((ProviderSource::Env, variables)) => {

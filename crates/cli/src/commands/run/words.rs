@@ -23,7 +23,7 @@ pub(super) fn headline(request: &PermissionRequest, child: Option<&str>) -> Stri
         "read" => "wants to read a file",
         "webfetch" => "wants to fetch a page",
         "external_directory" => "wants to leave the project's directory",
-        "doom_loop" => "repeats the same call",
+        "doom_loop" => "repeats a call of the tool",
         "task" => "wants to start a subagent",
         other => return format!("{who} asks for the permission {other}:"),
     };
@@ -51,6 +51,7 @@ pub(super) fn brief(request: &Request) -> String {
             match request.permission.as_str() {
                 _ if subject.is_empty() => format!("permission for {}", request.permission),
                 "bash" => format!("permission for `{subject}`"),
+                "doom_loop" => format!("permission to repeat `{subject}`"),
                 permission => format!("permission for {permission} of `{subject}`"),
             }
         }
@@ -78,6 +79,7 @@ pub(super) fn always(request: &PermissionRequest) -> Option<String> {
     match request.always.as_slice() {
         [] => None,
         [all] if all == "*" => Some(format!("every {permission} in this directory")),
+        tools if permission == "doom_loop" => Some(format!("repeated calls of {}", tools.join(", "))),
         patterns => {
             let patterns: Vec<String> =
                 patterns.iter().map(|pattern| format!("`{}`", one_line(pattern, MAX_QUOTED))).collect();
@@ -118,7 +120,12 @@ pub(super) fn one_line(text: &str, max: usize) -> String {
 mod tests {
     use super::*;
 
-    fn permission(permission: &str, patterns: &[&str], always: &[&str], metadata: Value) -> PermissionRequest {
+    fn permission(
+        permission: &str,
+        patterns: &[&str],
+        always: &[&str],
+        metadata: Value,
+    ) -> PermissionRequest {
         let request = json!({
             "id": "per_1", "sessionID": "ses_1", "permission": permission, "patterns": patterns,
             "always": always, "metadata": metadata,
@@ -129,8 +136,12 @@ mod tests {
     #[test]
     fn a_command_is_shown_as_it_will_run() {
         let line = "touch x && echo approved\nrm \u{1b}[2Jy";
-        let request =
-            permission("bash", &["touch x", "echo approved"], &["touch *", "echo *"], json!({ "command": line }));
+        let request = permission(
+            "bash",
+            &["touch x", "echo approved"],
+            &["touch *", "echo *"],
+            json!({ "command": line }),
+        );
         assert_eq!(subject(&request), ["touch x && echo approved", "rm \u{fffd}[2Jy"]);
         assert_eq!(headline(&request, None), "The agent wants to run a command:");
         assert_eq!(

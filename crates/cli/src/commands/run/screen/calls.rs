@@ -25,10 +25,10 @@ pub(super) fn line(tool: &ToolPart, indent: &str, width: usize) -> Option<String
     let mark = if trouble.is_some() { "✗".red().to_string() } else { "✓".green().to_string() };
     let name = name(tool);
     // The mark, the spaces and a failure share the line with the description.
-    let taken = indent.len() + name.chars().count() + 3;
+    let taken = indent.len() + name.chars().count() + 5;
     let room = width.saturating_sub(taken);
     let rest = room.saturating_sub(trouble.as_ref().map_or(0, |it| it.chars().count() + 2));
-    let label = one_line(&label(tool), rest.max(MIN_LABEL));
+    let label = one_line(&label(tool), rest.clamp(MIN_LABEL, MAX_LABEL));
     let mut line = format!("{indent}{mark} {}", name.bold());
     if !label.is_empty() {
         line += &format!(" {}", label.dimmed());
@@ -104,7 +104,10 @@ mod tests {
     }
 
     fn failed(tool: &str, input: Value, error: &str) -> String {
-        shown(tool, json!({ "status": "error", "input": input, "error": error, "time": { "start": 1, "end": 2 } }))
+        shown(
+            tool,
+            json!({ "status": "error", "input": input, "error": error, "time": { "start": 1, "end": 2 } }),
+        )
     }
 
     #[test]
@@ -123,7 +126,8 @@ mod tests {
 
     #[test]
     fn errors_are_shown_without_markup() {
-        let error = "<task id=\"ses_1\" state=\"error\">\n<task_error>\nThe model is gone.\n</task_error>\n</task>";
+        let error =
+            "<task id=\"ses_1\" state=\"error\">\n<task_error>\nThe model is gone.\n</task_error>\n</task>";
         let input = json!({ "description": "Mock subtask" });
         assert_eq!(failed("task", input, error), "  ✗ task Mock subtask: The model is gone.");
         assert_eq!(failed("read", json!({}), "<x>"), "  ✗ read: failed");

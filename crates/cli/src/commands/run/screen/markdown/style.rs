@@ -15,8 +15,13 @@ impl Style {
     pub(super) const HEADING: Self = Self(Self::BOLD.0 | Self::UNDERLINED.0);
 
     /// The attributes with the parameters of their escape sequences.
-    const CODES: [(Self, &'static str); 5] =
-        [(Self::BOLD, "1"), (Self::DIM, "2"), (Self::ITALIC, "3"), (Self::UNDERLINED, "4"), (Self::CODE, "36")];
+    const CODES: [(Self, &'static str); 5] = [
+        (Self::BOLD, "1"),
+        (Self::DIM, "2"),
+        (Self::ITALIC, "3"),
+        (Self::UNDERLINED, "4"),
+        (Self::CODE, "36"),
+    ];
 
     /// Both looks together.
     pub(super) fn with(self, other: Self) -> Self {
