@@ -102,6 +102,7 @@ pub(crate) struct Engine {
 }
 
 #[derive(Debug, Group)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Run {
     /// The prompt, with or without quotes; piped input follows it, and is the whole prompt if this is `-` or left out
     #[arg(value_name = "PROMPT")]

@@ -49,6 +49,11 @@ pub(crate) fn harmless(letter: char) -> char {
     }
 }
 
+/// Replaces the control characters of a text, except line breaks.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().map(|letter| if letter == '\n' { letter } else { harmless(letter) }).collect()
+}
+
 /// Writes data unchanged. A closed pipe is no error: the reader does not want the rest.
 pub(crate) fn write(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();

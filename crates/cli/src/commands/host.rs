@@ -150,7 +150,7 @@ impl Host {
             }
             Self::Remote(client) => {
                 let client = client.clone();
-                let client = directory.into_iter().fold(client, |client, it| client.in_directory(it));
+                let client = directory.into_iter().fold(client, Client::in_directory);
                 client.sessions_before(before, limit).await?
             }
         })

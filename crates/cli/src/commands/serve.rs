@@ -115,7 +115,9 @@ async fn run(
     // `begin` has read the configuration, so it can be read here.
     let known = Host::local(&engine).diagnostics(&engine.facts.directory).await.unwrap_or_default();
     let warnings: BTreeSet<String> = known.into_iter().chain(warning).collect();
-    warnings.iter().for_each(|warning| terminal::warn(warning));
+    for warning in &warnings {
+        terminal::warn(warning);
+    }
     let chats = CancellationToken::new();
     let chatting = gateway.map(|gateway| {
         channels::tell(&gateway, address);

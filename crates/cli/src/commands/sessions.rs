@@ -94,7 +94,9 @@ fn show(sessions: &[Session], with_directory: bool) -> Result<(), Failure> {
         let cost = session.cost.map_or(0.0, |cost| cost.0);
         let title: String = session.title.chars().map(terminal::harmless).collect();
         let place = if with_directory { format!("{}  ", session.directory) } else { String::new() };
-        format!("{}  {age:>4}  ${cost:<7.4}  {place}{title}\n", session.id)
+        let line = format!("{}  {age:>4}  ${cost:<7.4}  {place}{title}", session.id);
+        let room = if terminal::is_read_live() { terminal::width() } else { usize::MAX };
+        line.chars().take(room).chain(['\n']).collect::<String>()
     };
     print(&sessions.iter().map(line).collect::<String>())
 }

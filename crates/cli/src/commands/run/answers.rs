@@ -257,12 +257,14 @@ fn permission(request: &PermissionRequest, child: Option<&str>) -> String {
 }
 
 fn options(question: &Question) -> String {
-    let mut text = format!("{}\n", terminal::wrapped(&question.question).bold());
+    let asked = terminal::wrapped(&terminal::clean(&question.question));
+    let mut text = format!("{}\n", asked.bold());
     for (index, option) in question.options.iter().enumerate() {
-        let (number, about) = (index + 1, option.description.dimmed().to_string());
-        let line = format!("  {number}. {}  {about}", option.label);
+        let about = terminal::clean(&option.description);
+        let gap = if about.is_empty() { "" } else { "  " };
+        let label = terminal::clean(&option.label);
         // Writing into memory cannot fail.
-        let _ = writeln!(text, "{}", line.trim_end());
+        let _ = writeln!(text, "  {}. {label}{gap}{}", index + 1, about.dimmed());
     }
     format!("{text}{}", words::how_to_answer(question))
 }

@@ -40,7 +40,7 @@ pub(super) struct Screen {
     /// The user wants to see the model's reasoning.
     shows_reasoning: bool,
     session: SessionId,
-    person: Person,
+    viewer: Viewer,
     spinner: Spinner,
     /// A question is on the screen and the user types on the current line.
     held: bool,
@@ -59,9 +59,9 @@ pub(super) struct Screen {
     warned: HashSet<String>,
 }
 
-/// Streams that a user reads live on a terminal.
+/// The streams that a user reads live on a terminal.
 #[derive(Debug, Clone, Copy)]
-struct Person {
+struct Viewer {
     /// Standard error: notes about the turn.
     sees_notes: bool,
     /// Standard output: the agent's text appears as it arrives instead of when it is final.
@@ -75,7 +75,7 @@ impl Screen {
             format,
             shows_reasoning: options.thinking,
             session: session.clone(),
-            person: Person {
+            viewer: Viewer {
                 sees_notes: format == Format::Text && terminal::is_watched(),
                 sees_words: terminal::is_read_live(),
             },
@@ -117,7 +117,7 @@ impl Screen {
                     self.meet(message);
                 }
             }
-            EventBody::PartDelta(it) if self.person.sees_words => {
+            EventBody::PartDelta(it) if self.viewer.sees_words => {
                 if let Some(shown) = self.shown.get_mut(&it.part_id) {
                     shown.push_str(&it.delta);
                     self.say(&it.delta)?;
@@ -151,7 +151,7 @@ impl Screen {
         match &part.body {
             PartBody::Text(text) if is_answer && !is_hidden(text) => {
                 self.last_step.note_text(&part.message_id, &text.text);
-                if self.person.sees_words || !part.is_open() {
+                if self.viewer.sees_words || !part.is_open() {
                     self.show_text(&part.id, &text.text)?;
                 }
                 if !part.is_open() {
@@ -235,11 +235,12 @@ impl Screen {
         let left = Duration::from_millis(left);
         self.end();
         terminal::note(&terminal::wrapped(&format!(
-            "{} {message}; next try in {} ({count})",
+            "{} {}; next try in {} ({count})",
             "retry:".yellow(),
+            terminal::clean(message),
             seconds(left)
         )));
-        if self.person.sees_notes && !self.held {
+        if self.viewer.sees_notes && !self.held {
             self.spinner.count_down("next try in", Instant::now() + left);
         }
     }
@@ -250,7 +251,7 @@ impl Screen {
     }
 
     fn spin(&mut self, label: &str) {
-        if self.person.sees_notes && !self.mid_line && !self.held {
+        if self.viewer.sees_notes && !self.mid_line && !self.held {
             self.spinner.show(label);
         }
     }
@@ -286,7 +287,7 @@ impl Screen {
         if words.is_empty() {
             return Ok(());
         }
-        if !self.person.sees_words {
+        if !self.viewer.sees_words {
             // Only final texts come here. A space at their end is of no use in a file.
             let words = words.trim_end();
             return if words.is_empty() { Ok(()) } else { print(&format!("{words}\n")) };
@@ -314,7 +315,7 @@ impl Screen {
 
     /// Prints a line about the turn, if a user watches.
     fn note(&mut self, line: &str) {
-        if self.person.sees_notes {
+        if self.viewer.sees_notes {
             self.end();
             terminal::note(line);
         }
@@ -324,7 +325,7 @@ impl Screen {
     pub(super) fn warn(&mut self, sentence: &str) {
         if self.format == Format::Text && self.warned.insert(sentence.to_owned()) {
             self.end();
-            terminal::warn(sentence);
+            terminal::warn(&terminal::clean(sentence));
         }
     }
 
@@ -332,7 +333,9 @@ impl Screen {
     pub(super) fn report(&mut self, lines: &[String]) {
         if self.format == Format::Text {
             self.end();
-            lines.iter().for_each(|line| terminal::note(&terminal::wrapped(line)));
+            for line in lines {
+                terminal::note(&terminal::wrapped(line));
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use client::Provider;
 use protocol::{MessageError, provider::ProviderSource};
 
-use crate::exit::Failure;
+use crate::{exit::Failure, terminal};
 
 /// The id of the provider that refused its key; `None` for every other error. `model` is the one that was answering,
 /// as `provider/model`.
@@ -19,7 +19,7 @@ pub(super) fn refused_key<'a>(error: &'a MessageError, model: Option<&'a str>) -
 
 /// The error of a turn.
 pub(super) fn of_turn(error: &MessageError) -> Failure {
-    Failure::error(error.message().trim())
+    Failure::error(terminal::clean(error.message().trim()))
 }
 
 /// The error of a turn whose provider refused its key.
@@ -30,7 +30,7 @@ pub(super) fn key_refused(
     known: &[Provider],
 ) -> Failure {
     let asked = model.map(|model| format!(" ({model})")).unwrap_or_default();
-    let message = error.message().trim();
+    let message = terminal::clean(error.message().trim());
     let failure =
         Failure::error(format!("the provider {provider} does not accept the key{asked}: {message}"));
     let known = known.iter().find(|it| it.id == provider);

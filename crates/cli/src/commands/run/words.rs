@@ -10,7 +10,7 @@ const MAX_LINES: usize = 60;
 /// Longest text inside a sentence, in characters.
 const MAX_QUOTED: usize = 120;
 
-/// What the agent, or a subagent with this title, asks for.
+/// The line that says who asks for what: the agent, or the subagent with the title `child`.
 pub(super) fn headline(request: &PermissionRequest, child: Option<&str>) -> String {
     let who = match child {
         Some("") => "A subagent".to_owned(),
@@ -88,7 +88,7 @@ pub(super) fn always(request: &PermissionRequest) -> Option<String> {
     }
 }
 
-/// The line that asks a question's answer.
+/// The line below a question that says which answers are possible.
 pub(super) fn how_to_answer(question: &Question) -> String {
     let how = if question.multiple == Some(true) { "numbers separated by commas" } else { "a number" };
     let own = if question.custom == Some(false) { "" } else { " or your own answer" };
@@ -124,7 +124,7 @@ mod tests {
         permission: &str,
         patterns: &[&str],
         always: &[&str],
-        metadata: Value,
+        metadata: &Value,
     ) -> PermissionRequest {
         let request = json!({
             "id": "per_1", "sessionID": "ses_1", "permission": permission, "patterns": patterns,
@@ -140,7 +140,7 @@ mod tests {
             "bash",
             &["touch x", "echo approved"],
             &["touch *", "echo *"],
-            json!({ "command": line }),
+            &json!({ "command": line }),
         );
         assert_eq!(subject(&request), ["touch x && echo approved", "rm \u{fffd}[2Jy"]);
         assert_eq!(headline(&request, None), "The agent wants to run a command:");
@@ -157,18 +157,18 @@ mod tests {
 
     #[test]
     fn a_permission_without_a_command_shows_its_patterns() {
-        let request = permission("edit", &["src/a.rs"], &["*"], json!({}));
+        let request = permission("edit", &["src/a.rs"], &["*"], &json!({}));
         assert_eq!(subject(&request), ["src/a.rs"]);
         assert_eq!(always(&request).unwrap(), "every edit in this directory");
         assert_eq!(rule(&request).unwrap(), r#""permission": { "edit": "allow" }"#);
         assert_eq!(brief(&Request::Permission(request)), "permission for edit of `src/a.rs`");
-        let guarded = permission("edit", &[".git/config"], &[], json!({}));
+        let guarded = permission("edit", &[".git/config"], &[], &json!({}));
         assert_eq!((always(&guarded), rule(&guarded)), (None, None));
     }
 
     #[test]
     fn hidden_lines_are_counted() {
-        let request = permission("bash", &[], &[], json!({ "command": "x\n".repeat(100) }));
+        let request = permission("bash", &[], &[], &json!({ "command": "x\n".repeat(100) }));
         assert_eq!(subject(&request).last().unwrap(), "… 40 more lines");
     }
 }

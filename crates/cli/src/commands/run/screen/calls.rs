@@ -29,14 +29,10 @@ pub(super) fn line(tool: &ToolPart, indent: &str, width: usize) -> Option<String
     let room = width.saturating_sub(taken);
     let rest = room.saturating_sub(trouble.as_ref().map_or(0, |it| it.chars().count() + 2));
     let label = one_line(&label(tool), rest.clamp(MIN_LABEL, MAX_LABEL));
-    let mut line = format!("{indent}{mark} {}", name.bold());
-    if !label.is_empty() {
-        line += &format!(" {}", label.dimmed());
-    }
-    if let Some(trouble) = trouble {
-        line += &format!("{}", format!(": {}", one_line(&trouble, room.max(MIN_LABEL))).red());
-    }
-    Some(line)
+    let gap = if label.is_empty() { "" } else { " " };
+    let trouble = trouble.map(|trouble| format!(": {}", one_line(&trouble, room.max(MIN_LABEL))));
+    let trouble = trouble.unwrap_or_default();
+    Some(format!("{indent}{mark} {}{gap}{}{}", name.bold(), label.dimmed(), trouble.red()))
 }
 
 /// The description of a call that runs.
@@ -87,41 +83,41 @@ mod tests {
 
     use super::*;
 
-    fn shown(tool: &str, state: Value) -> String {
+    fn shown(tool: &str, state: &Value) -> String {
         let part = json!({ "callID": "1", "tool": tool, "state": state });
         let line = line(&serde_json::from_value(part).unwrap(), "  ", 80).unwrap();
         anstream::adapter::strip_str(&line).to_string()
     }
 
-    fn completed(tool: &str, title: &str, input: Value, metadata: Value) -> String {
+    fn completed(tool: &str, title: &str, input: &Value, metadata: &Value) -> String {
         shown(
             tool,
-            json!({
+            &json!({
                 "status": "completed", "input": input, "output": "", "title": title, "metadata": metadata,
                 "time": { "start": 1, "end": 2 },
             }),
         )
     }
 
-    fn failed(tool: &str, input: Value, error: &str) -> String {
+    fn failed(tool: &str, input: &Value, error: &str) -> String {
         shown(
             tool,
-            json!({ "status": "error", "input": input, "error": error, "time": { "start": 1, "end": 2 } }),
+            &json!({ "status": "error", "input": input, "error": error, "time": { "start": 1, "end": 2 } }),
         )
     }
 
     #[test]
     fn a_command_that_failed_is_marked_as_failed() {
-        let line = |exit: Value| completed("bash", "npm test", json!({}), json!({ "exit": exit }));
-        assert_eq!(line(json!(0)), "  ✓ bash npm test");
-        assert_eq!(line(json!(254)), "  ✗ bash npm test: exit code 254");
-        assert_eq!(line(Value::Null), "  ✓ bash npm test");
+        let line = |exit: &Value| completed("bash", "npm test", &json!({}), &json!({ "exit": exit }));
+        assert_eq!(line(&json!(0)), "  ✓ bash npm test");
+        assert_eq!(line(&json!(254)), "  ✗ bash npm test: exit code 254");
+        assert_eq!(line(&Value::Null), "  ✓ bash npm test");
     }
 
     #[test]
     fn a_call_made_wrongly_is_shown_with_the_tool_that_the_model_meant() {
         let input = json!({ "tool": "read", "error": "filePath is missing\nmore" });
-        assert_eq!(completed("invalid", "Invalid Tool", input, json!({})), "  ✗ read: filePath is missing");
+        assert_eq!(completed("invalid", "Invalid Tool", &input, &json!({})), "  ✗ read: filePath is missing");
     }
 
     #[test]
@@ -129,7 +125,7 @@ mod tests {
         let error =
             "<task id=\"ses_1\" state=\"error\">\n<task_error>\nThe model is gone.\n</task_error>\n</task>";
         let input = json!({ "description": "Mock subtask" });
-        assert_eq!(failed("task", input, error), "  ✗ task Mock subtask: The model is gone.");
-        assert_eq!(failed("read", json!({}), "<x>"), "  ✗ read: failed");
+        assert_eq!(failed("task", &input, error), "  ✗ task Mock subtask: The model is gone.");
+        assert_eq!(failed("read", &json!({}), "<x>"), "  ✗ read: failed");
     }
 }

@@ -38,7 +38,9 @@ pub(super) struct Markdown {
     word: Word,
     /// Column of the cursor.
     column: usize,
-    /// Column at which a wrapped line continues.
+    /// Text in front of a wrapped line: the bar of a quote, or spaces.
+    margin: String,
+    /// Width of `margin` in columns.
     indent: usize,
     /// A blank line is due before the next output. Trailing ones are dropped.
     blank: bool,
@@ -67,6 +69,7 @@ impl Markdown {
             before: ' ',
             word: Word::default(),
             column: 0,
+            margin: String::new(),
             indent: 0,
             blank: false,
             begun: false,
@@ -162,6 +165,7 @@ impl Markdown {
         self.out.push_str(mark);
         self.column = indent + width_of(mark);
         self.indent = self.column;
+        self.margin = if block == Block::Quote { mark.to_owned() } else { " ".repeat(self.indent) };
         self.block = Some(block);
         self.word = Word::default();
         self.before = ' ';
@@ -252,7 +256,7 @@ impl Markdown {
         let gap = usize::from(word.spaced && self.column > self.indent);
         if self.column > self.indent && self.column + gap + word.width > self.width {
             self.out.push('\n');
-            self.out.push_str(&" ".repeat(self.indent));
+            self.out.push_str(&self.margin);
             self.column = self.indent;
         } else if gap > 0 {
             self.out.push(' ');
@@ -358,7 +362,7 @@ mod tests {
         1. numbers as well,
            they say
         │ quotes have a bar
-          in front of them
+        │ in front of them
         ");
     }
 

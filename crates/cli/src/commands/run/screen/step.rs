@@ -57,11 +57,11 @@ impl LastStep {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
-    fn message(id: &str, finish: Value) -> AssistantMessage {
+    fn message(id: &str, finish: &str) -> AssistantMessage {
         serde_json::from_value(json!({
             "id": id, "sessionID": "ses_1", "parentID": "msg_0", "time": { "created": 1 }, "modelID": "m",
             "providerID": "p", "mode": "b", "agent": "b", "path": { "cwd": "/", "root": "/" }, "cost": 0,
@@ -75,16 +75,16 @@ mod tests {
         let (first, second): (MessageId, MessageId) = ("msg_1".parse().unwrap(), "msg_2".parse().unwrap());
         let mut last = LastStep::default();
         assert_eq!(last.shortfall(), None);
-        last.update(&message("msg_1", json!("tool-calls")));
+        last.update(&message("msg_1", "tool-calls"));
         last.note_call(&first);
         assert_eq!(last.shortfall(), None);
-        last.update(&message("msg_2", json!("stop")));
+        last.update(&message("msg_2", "stop"));
         last.note_text(&first, "late");
         last.note_text(&second, " \n");
         assert_eq!(last.shortfall(), Some("the model gave an empty answer"));
         last.note_text(&second, "words");
         assert_eq!(last.shortfall(), None);
-        last.update(&message("msg_2", json!("length")));
+        last.update(&message("msg_2", "length"));
         assert!(last.shortfall().unwrap().contains("cut off"));
         assert_eq!(last.model(), Some("p/m"));
     }

@@ -64,18 +64,17 @@ pub(super) fn of_line(line: &str, is_whole: bool) -> Option<Begin> {
             _ => Begin::Fence(text.get(..run).unwrap_or_default().to_owned()),
         }),
         '|' => is_whole.then_some(Begin::Verbatim),
-        '`' | '~' | '#' | '-' | '+' | '*' | '_' if is_open => None,
+        '`' | '~' | '#' | '-' | '+' | '*' | '_' | '>' if is_open => None,
         '#' if run <= 6 && after.is_none_or(|next| next == ' ') => {
             words(Block::Heading, 0, "", run + usize::from(after.is_some()))
         }
         '-' | '*' | '_' if run >= 3 && after.is_none_or(|next| next == ' ') => {
             let is_rule = text.chars().all(|letter| letter == first || letter == ' ');
-            if !is_rule { paragraph() } else { is_whole.then_some(Begin::Rule) }
+            if is_rule { is_whole.then_some(Begin::Rule) } else { paragraph() }
         }
         '-' | '*' | '+' if run == 1 && after.is_none_or(|next| next == ' ') => {
             words(Block::Item, blanks.min(MAX_INDENT), "• ", run + usize::from(after.is_some()))
         }
-        '>' if is_open => None,
         '>' => words(Block::Quote, 0, "│ ", run + usize::from(after == Some(' '))),
         '0'..='9' => {
             let digits = text.chars().take_while(char::is_ascii_digit).count();
