@@ -1,10 +1,10 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 
-use crate::{environment, exit, logging::Level};
+use crate::{age, environment, exit, logging::Level};
 
 /// One server for coding agents that always knows when a turn is really over.
 #[derive(Debug, Parser)]
@@ -12,7 +12,7 @@ use crate::{environment, exit, logging::Level};
     name = "baton",
     version,
     max_term_width = 100,
-    after_help = format!("{}\n\n{}", exit::CODES, environment::VARIABLES)
+    after_help = format!("{}\n\n{}\n\n{}", exit::CODES, environment::VARIABLES, environment::PLACES)
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -26,6 +26,10 @@ pub(crate) enum Command {
     /// Run one turn in the current directory
     #[command(after_help = exit::CODES)]
     Run(Run),
+    /// List the models that can be used, as provider/model
+    Models(Models),
+    /// List sessions, or delete old ones
+    Sessions(Sessions),
     /// Watch a stream of events and report where it would mislead a client
     #[command(after_help = "Works with every OpenCode-compatible server, and with recordings of one. \
         Exits with 1 if it finds a violation; warnings alone do not fail the check.")]
@@ -53,6 +57,13 @@ pub(crate) enum Command {
     Trust(Trust),
     #[command(about = "Print the OpenAPI document")]
     Openapi,
+    /// Print a script that completes commands and options in a shell
+    #[command(
+        after_help = "bash: baton completions bash > ~/.local/share/bash-completion/completions/baton\n\
+        zsh:  baton completions zsh > a directory of $fpath, as _baton\n\
+        fish: baton completions fish > ~/.config/fish/completions/baton.fish"
+    )]
+    Completions(Completions),
 }
 
 #[derive(Debug, Group)]
@@ -94,22 +105,44 @@ pub(crate) struct Engine {
 }
 
 #[derive(Debug, Group)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Run {
-    /// The prompt; piped input follows it, and is the whole prompt if this is `-` or left out
+    /// The prompt, with or without quotes; piped input follows it, and is the whole prompt if this is `-` or left out
     #[arg(value_name = "PROMPT")]
-    pub(crate) prompt: Option<String>,
+    pub(crate) prompt: Vec<String>,
+    /// Run this slash command; the prompt is its arguments
+    #[arg(long, value_name = "NAME")]
+    pub(crate) command: Option<String>,
+    /// Attach this file; repeatable
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) file: Vec<PathBuf>,
     /// Model to use, as provider/model
     #[arg(long, short, value_name = "MODEL")]
     pub(crate) model: Option<String>,
+    /// Variant of the model, such as a reasoning effort
+    #[arg(long, value_name = "NAME")]
+    pub(crate) variant: Option<String>,
     /// Agent to use
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
+    /// Work in this directory instead of the current one
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
     /// Continue this session
     #[arg(long, short, value_name = "ID", conflicts_with = "resume")]
     pub(crate) session: Option<String>,
     /// Continue the latest session of this directory
     #[arg(long = "continue", short = 'c')]
     pub(crate) resume: bool,
+    /// Continue in a copy and leave the session itself as it is; with --session or --continue
+    #[arg(long)]
+    pub(crate) fork: bool,
+    /// Title of the new session [default: the model writes one]
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["session", "resume"])]
+    pub(crate) title: Option<String>,
+    /// Show the model's reasoning, on standard error
+    #[arg(long)]
+    pub(crate) thinking: bool,
     /// Output format: text for reading, or JSON with one event per line
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
@@ -124,6 +157,65 @@ pub(crate) struct Run {
     pub(crate) deny: bool,
     #[command(flatten)]
     pub(crate) engine: Engine,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Models {
+    /// List only models whose name contains this
+    #[arg(value_name = "WORD")]
+    pub(crate) word: Option<String>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// The server or data directory that a command looks at.
+#[derive(Debug, Group)]
+pub(crate) struct Target {
+    /// Server to ask [default: the server of this data directory, if it runs]
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) attach: Option<String>,
+    /// Directory for the database and all other data [default: the XDG directories]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Sessions {
+    #[command(subcommand)]
+    pub(crate) action: Option<SessionsAction>,
+    /// Include the sessions of all directories
+    #[arg(long, global = true)]
+    pub(crate) all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// List at most this many
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsAction {
+    /// Delete the sessions of this directory (with --all: of all) that were not used for a while
+    Prune(Prune),
+}
+
+#[derive(Debug, Clone, Copy, Group)]
+pub(crate) struct Prune {
+    /// Age since the last use, such as 30d, 12h or 2w
+    #[arg(long, value_name = "AGE", value_parser = age::parse)]
+    pub(crate) older_than: Duration,
+    /// List the sessions that would be deleted, and delete none
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Clone, Copy, Group)]
+pub(crate) struct Completions {
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Group)]

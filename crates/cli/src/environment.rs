@@ -33,6 +33,14 @@ Environment:
   ANTHROPIC_API_KEY, OPENAI_API_KEY, ...    keys of providers
   NO_COLOR                                  no colours";
 
+/// Section of `--help` about files.
+pub(crate) const PLACES: &str = "\
+Files:
+  ~/.config/opencode/opencode.json    the user's configuration; also baton.json
+  ~/.local/share/baton/               sessions, keys and trusted projects
+  ~/.local/state/baton/log/baton.log  the log, as JSON lines
+  XDG_CONFIG_HOME, XDG_DATA_HOME and XDG_STATE_HOME move them; --data-dir holds data and log";
+
 /// Reads a variable from the environment or from the secrets that `handover` removed from it.
 pub(crate) fn read(name: &str) -> Option<String> {
     Environment::capture().text(name).map(str::to_owned)
@@ -49,6 +57,11 @@ pub(crate) fn adopt(variables: BTreeMap<String, OsString>, mark: &str) {
 
 fn password() -> Option<String> {
     PASSWORDS.into_iter().find_map(read)
+}
+
+/// The variable that holds the password, if one is set.
+pub(crate) fn password_variable() -> Option<&'static str> {
+    PASSWORDS.into_iter().find(|name| read(name).is_some())
 }
 
 /// Credentials that clients of this server must send; `None` without a password.
@@ -70,6 +83,15 @@ pub(crate) fn client(address: &str) -> Result<Client, Failure> {
 /// The user's shell.
 pub(crate) fn shell() -> Option<String> {
     read("SHELL")
+}
+
+/// The current directory.
+pub(crate) fn here() -> Result<String, Failure> {
+    let here = std::env::current_dir().and_then(|here| here.canonicalize());
+    let here = here.map_err(|error| Failure::usage(format!("cannot use the current directory: {error}")))?;
+    here.into_os_string()
+        .into_string()
+        .map_err(|_| Failure::usage("the current directory's name is not UTF-8"))
 }
 
 /// The user's home directory.

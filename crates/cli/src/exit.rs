@@ -2,8 +2,11 @@
 
 use std::{fmt, process::ExitCode};
 
+use engine::ports::Unresolved;
 pub(crate) use net::chain;
 use protocol::EndReason;
+
+use crate::environment;
 
 /// Outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,12 +77,14 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     sentence: String,
     hints: Vec<String>,
+    /// The model that cannot be used, if that is the error.
+    unknown_model: Option<String>,
 }
 
 impl Failure {
     /// The command failed while it ran.
     pub(crate) fn error(sentence: impl Into<String>) -> Self {
-        Self { exit: Exit::Error, sentence: sentence.into(), hints: Vec::new() }
+        Self { exit: Exit::Error, sentence: sentence.into(), hints: Vec::new(), unknown_model: None }
     }
 
     /// The user's input (command line, configuration or data directory) is unusable.
@@ -96,6 +101,11 @@ impl Failure {
     pub(crate) fn hints(&self) -> &[String] {
         &self.hints
     }
+
+    /// The model that cannot be used, if that is the error.
+    pub(crate) fn unknown_model(&self) -> Option<&str> {
+        self.unknown_model.as_deref()
+    }
 }
 
 impl fmt::Display for Failure {
@@ -107,6 +117,9 @@ impl fmt::Display for Failure {
 impl From<engine::Error> for Failure {
     fn from(error: engine::Error) -> Self {
         match &error {
+            engine::Error::Unresolved(Unresolved::Model { name, .. }) => {
+                Self { unknown_model: Some(name.clone()), ..Self::usage(error.to_string()) }
+            }
             engine::Error::NotFound { .. } | engine::Error::Unresolved(_) | engine::Error::Invalid(_) => {
                 Self::usage(error.to_string())
             }
@@ -119,7 +132,10 @@ impl From<client::Error> for Failure {
     fn from(error: client::Error) -> Self {
         let text = chain(&error);
         match error.status() {
-            Some(401) => Self::usage(text).hint("set BATON_PASSWORD to the server's password"),
+            Some(401) => Self::usage(text).hint(match environment::password_variable() {
+                Some(name) => format!("the server does not accept the password in {name}"),
+                None => "set BATON_PASSWORD to the server's password".to_owned(),
+            }),
             Some(400..=499) => Self::usage(text),
             Some(_) => Self::error(text),
             None => Self::error(text).hint("check that the server is running and that the address is right"),

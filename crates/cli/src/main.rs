@@ -1,5 +1,6 @@
 //! The program `baton`: its commands, and the composition of the engine.
 
+mod age;
 mod args;
 mod commands;
 mod environment;
@@ -39,7 +40,13 @@ fn main() -> ExitCode {
 fn secure(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Serve(_) | Command::Run(_) | Command::Channels(_) => handover::secure(),
-        Command::Check(_) | Command::Agents(_) | Command::Trust(_) | Command::Openapi => Ok(()),
+        Command::Check(_)
+        | Command::Agents(_)
+        | Command::Models(_)
+        | Command::Sessions(_)
+        | Command::Trust(_)
+        | Command::Completions(_)
+        | Command::Openapi => Ok(()),
     }
 }
 
@@ -60,6 +67,9 @@ fn run(args: Args) -> Result<Exit, Failure> {
             Command::Channels(options) => Box::pin(commands::channels::channels(options)).await,
             Command::Agents(options) => commands::agents::agents(options).await,
             Command::Trust(options) => commands::trust::trust(&options).await,
+            Command::Models(options) => Box::pin(commands::models::models(options)).await,
+            Command::Sessions(options) => Box::pin(commands::sessions::sessions(options)).await,
+            Command::Completions(options) => commands::completions::completions(options),
             Command::Openapi => commands::openapi::openapi(),
         }
     });

@@ -87,9 +87,22 @@ pub(crate) fn address(places: &Places) -> Option<String> {
     std::fs::read_to_string(places.data.join(ADDRESS)).ok()
 }
 
-/// Opens the store, builds the engine on it and repairs the sessions that the last server left unfinished. Prompts that
-/// were waiting in the queue start to run.
-pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine, Unavailable> {
+/// The use of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Runs turns. Sessions that the last server left unfinished are repaired, and prompts that were waiting in the
+    /// queue start to run.
+    Run,
+    /// Only lists and deletes.
+    Manage,
+}
+
+/// Opens the store and builds the engine on it.
+pub(crate) async fn engine(
+    options: &Options,
+    directory: &Path,
+    purpose: Purpose,
+) -> Result<Engine, Unavailable> {
     let places = places(options)?;
     let directory = text(directory)?;
     let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) = (Arc::new(SystemClock), Arc::new(SystemRandom));
@@ -130,7 +143,9 @@ pub(crate) async fn engine(options: &Options, directory: &Path) -> Result<Engine
         version: facts.version.clone(),
     });
     wakes.open(sessions.clone());
-    recover(&sessions).await?;
+    if purpose == Purpose::Run {
+        recover(&sessions).await?;
+    }
     let webhooks = Mutex::new(Some(Webhooks::start(receivers, &watch, ports, Patience::default())));
     Ok(Engine { sessions, facts, instances: directories, store, places, wakes, webhooks })
 }

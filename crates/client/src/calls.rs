@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    MessageId, MessageWithParts, PermissionId, QuestionId, Rest, Session, SessionId, SessionStatus, Todo,
+    MessageId, MessageWithParts, Millis, PermissionId, QuestionId, Rest, Session, SessionId, SessionStatus,
+    Todo,
     config::Health,
     continuation::{ContinuationAction, ContinuationInput},
-    prompt::{ForkInput, PromptInput, SessionInput},
+    prompt::{CommandInput, ForkInput, PromptInput, SessionInput},
     request::{
         Answers, PermissionReply, PermissionReplyInput, PermissionRequest, QuestionReplyInput,
         QuestionRequest,
@@ -29,6 +30,16 @@ impl Client {
     /// Sessions of the directory's project, most recently changed first.
     pub async fn sessions(&self) -> Result<Vec<Session>, Error> {
         self.get(&["session"]).await
+    }
+
+    /// Sessions of the client's directory, or of all directories if it has none, most recently updated first: at most
+    /// `limit` that were updated before a time, archived ones included, children left out.
+    pub async fn sessions_before(&self, before: Option<Millis>, limit: usize) -> Result<Vec<Session>, Error> {
+        let limit = limit.to_string();
+        let mut query = vec![("roots", "true".to_owned()), ("archived", "true".to_owned()), ("limit", limit)];
+        query.extend(before.map(|before| ("cursor", before.to_string())));
+        let request = self.request_with(Method::GET, &["experimental", "session"], &query);
+        answer(request.timeout(CALL_TIMEOUT)).await
     }
 
     /// Creates a session.
@@ -97,6 +108,12 @@ impl Client {
     pub async fn prompt_async(&self, id: &SessionId, prompt: &PromptInput) -> Result<(), Error> {
         let request = self.request(Method::POST, &["session", id.as_str(), "prompt_async"]);
         done(request.json(prompt).timeout(CALL_TIMEOUT)).await
+    }
+
+    /// Runs a slash command and waits until its turn is over, without a timeout. Returns the last message of the
+    /// answer.
+    pub async fn command(&self, id: &SessionId, command: &CommandInput) -> Result<MessageWithParts, Error> {
+        answer(self.request(Method::POST, &["session", id.as_str(), "command"]).json(command)).await
     }
 
     /// Aborts the running turn.

@@ -3,25 +3,63 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    Extra, SessionId, agent::Agent, channel::Channel, message::ModelRef, project::FileDiff, trust::Trust,
+    Extra, SessionId, agent::Agent, channel::Channel, message::ModelRef, project::FileDiff,
+    provider::ProviderSource, trust::Trust,
 };
 use reqwest::Method;
 use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{CALL_TIMEOUT, Client, Error, connection::answer};
 
-/// The part of the provider list that is read: names only, because servers differ in the rest.
+/// The part of the provider list that is read, because servers differ in the rest.
 #[derive(Deserialize)]
 struct Providers {
-    providers: Vec<Provider>,
+    providers: Vec<Listed>,
 }
 
 #[derive(Deserialize)]
-struct Provider {
+struct Listed {
     id: String,
+    #[serde(default)]
+    source: Option<ProviderSource>,
+    #[serde(default)]
+    env: Vec<String>,
     #[expect(clippy::zero_sized_map_values, reason = "only the names are read")]
     #[serde(default)]
     models: BTreeMap<String, IgnoredAny>,
+}
+
+/// A warning about the configuration, as far as it is read.
+#[derive(Deserialize)]
+struct Diagnostic {
+    message: String,
+    #[serde(default)]
+    source: Option<String>,
+    #[serde(default)]
+    line: Option<u32>,
+    #[serde(default)]
+    column: Option<u32>,
+}
+
+impl Diagnostic {
+    /// One line: `FILE:LINE:COLUMN: message`.
+    fn shown(self) -> String {
+        let numbers = [self.line, self.column].into_iter().flatten().map(|number| number.to_string());
+        let place: Vec<String> = self.source.into_iter().chain(numbers).collect();
+        if place.is_empty() { self.message } else { format!("{}: {}", place.join(":"), self.message) }
+    }
+}
+
+/// A provider that can be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    pub id: String,
+    /// Source of its key, if the server reports it.
+    pub source: Option<ProviderSource>,
+    /// Names of the variables that may hold its key.
+    pub variables: Vec<String>,
+    /// Ids of its models.
+    pub models: Vec<String>,
 }
 
 impl Client {
@@ -45,13 +83,31 @@ impl Client {
         self.get(&["channel"]).await
     }
 
+    /// Warnings about the directory's configuration, one line each. Baton only.
+    pub async fn diagnostics(&self) -> Result<Vec<String>, Error> {
+        let found: Vec<Diagnostic> = self.get(&["config", "diagnostics"]).await?;
+        Ok(found.into_iter().map(Diagnostic::shown).collect())
+    }
+
     /// The available models.
     pub async fn models(&self) -> Result<Vec<ModelRef>, Error> {
-        let list: Providers = self.get(&["config", "providers"]).await?;
-        let models = list.providers.iter().flat_map(|provider| {
-            provider.models.keys().map(|model| ModelRef::new(provider.id.as_str(), model.as_str()))
+        let providers = self.providers().await?;
+        let models = providers.iter().flat_map(|provider| {
+            provider.models.iter().map(|model| ModelRef::new(provider.id.as_str(), model.as_str()))
         });
         Ok(models.collect())
+    }
+
+    /// The providers that can be called, with their models.
+    pub async fn providers(&self) -> Result<Vec<Provider>, Error> {
+        let list: Providers = self.get(&["config", "providers"]).await?;
+        let read = |listed: Listed| Provider {
+            id: listed.id,
+            source: listed.source,
+            variables: listed.env,
+            models: listed.models.into_keys().collect(),
+        };
+        Ok(list.providers.into_iter().map(read).collect())
     }
 
     /// All agents, including hidden ones and subagents.

@@ -69,9 +69,22 @@ impl Client {
 
     /// A request to the path of these segments.
     pub(crate) fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
+        self.request_with(method, path, &[])
+    }
+
+    /// A request to the path of these segments with a query.
+    pub(crate) fn request_with(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, String)],
+    ) -> RequestBuilder {
         let mut url = Url::clone(&self.base);
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
         }
         let mut request = self.http.request(method, url);
         if let Some(directory) = &self.directory {

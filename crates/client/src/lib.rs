@@ -38,6 +38,7 @@ pub mod streaming;
 pub mod title;
 pub mod view;
 
+pub use choices::Provider;
 pub use connection::{CALL_TIMEOUT, Client, MAX_BODY};
 pub use error::Error;
 pub use events::{EventStream, Received, Scope};

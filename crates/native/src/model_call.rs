@@ -68,7 +68,8 @@ pub(super) async fn call_model(
         if emitted {
             turn.emit(AgentEvent::AttemptWithdrawn).await;
         }
-        turn.emit(AgentEvent::Retrying { attempt: retries, message: error.to_string(), next }).await;
+        let limit = Some(inner.options.retries);
+        turn.emit(AgentEvent::Retrying { attempt: retries, limit, message: error.to_string(), next }).await;
         tokio::time::sleep(wait).await;
         turn.emit(AgentEvent::Resumed).await;
     }

@@ -122,6 +122,8 @@ pub enum AgentEvent {
     Retrying {
         /// Number of the next retry, starting at 1.
         attempt: u32,
+        /// Number of retries after which the runner gives up, if it is known.
+        limit: Option<u32>,
         /// Reason for the retry, for users.
         message: String,
         /// Start of the next attempt.

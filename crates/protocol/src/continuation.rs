@@ -94,27 +94,27 @@ impl StopReason {
         matches!(self, Self::Abort | Self::Stop | Self::Prompt)
     }
 
-    /// Returns a sentence for users: todos are left, and the reason.
+    /// Returns a sentence for users: todos are open, and the reason why the turn stopped.
     pub fn describe(self) -> String {
-        format!("todos are left: {}", self.because())
+        format!("stopped with todos open: {}", self.because())
     }
 
     fn because(self) -> &'static str {
         match self {
-            Self::Abort => "it was aborted",
-            Self::Stop => "a client stopped it",
-            Self::Prompt => "there is a new prompt",
+            Self::Abort => "the turn was aborted",
+            Self::Stop => "a client stopped the continuation",
+            Self::Prompt => "a new prompt arrived",
             Self::Blocked => "a todo waits for you",
             Self::Waiting => "a request waits for you",
-            Self::Refused => "a request was refused",
-            Self::Error => "it failed",
+            Self::Refused => "a request was denied",
+            Self::Error => "the turn failed",
             Self::Budget => "the budget is used up",
-            Self::Rounds => "it went on as often as it may",
-            Self::Stagnant => "it made no progress",
-            Self::Tokens => "it used as many tokens as it may",
-            Self::Minutes => "it took as long as it may",
-            Self::Silent => "it had nothing to say",
-            Self::Unfinished => "its answer was cut short",
+            Self::Rounds => "the limit of rounds is reached",
+            Self::Stagnant => "no progress in the last rounds",
+            Self::Tokens => "the token limit is reached",
+            Self::Minutes => "the time limit is reached",
+            Self::Silent => "the last round produced no output",
+            Self::Unfinished => "the last answer was cut short",
             Self::Unknown => "unknown reason",
         }
     }

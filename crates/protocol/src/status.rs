@@ -62,6 +62,9 @@ pub enum SessionStatus {
     Retry {
         /// Number of the next retry, starting at 1.
         attempt: u32,
+        /// Number of retries after which the turn fails, if it is known (Baton's addition).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u32>,
         /// Reason why the last attempt failed.
         message: String,
         /// Start of the next attempt.
@@ -83,9 +86,9 @@ impl SessionStatus {
         Self::Idle { reason: Some(reason), extra: Rest::NONE }
     }
 
-    /// Creates a retry status.
+    /// Creates a retry status without a known limit.
     pub fn retry(attempt: u32, message: impl Into<String>, next: Millis) -> Self {
-        Self::Retry { attempt, message: message.into(), next, action: None, extra: Rest::NONE }
+        Self::Retry { attempt, limit: None, message: message.into(), next, action: None, extra: Rest::NONE }
     }
 
     /// Returns true if no turn is running. A retry is part of a turn.

@@ -154,6 +154,9 @@ enum Admitted {
     Preflight(HeaderValue),
 }
 
+/// Longest host name in DNS, in characters.
+const MAX_HOST: usize = 253;
+
 enum Refusal {
     Host,
     Origin,
@@ -228,10 +231,7 @@ impl Refusal {
         let tagged = |status, error| (status, WireError::Tagged(error));
         let wait = if let Self::Guessing(wait) = &self { Some(*wait) } else { None };
         let (status, error) = match self {
-            Self::Host => tagged(
-                StatusCode::FORBIDDEN,
-                forbidden("unknown Host; start the server with --allow-host NAME to accept a name"),
-            ),
+            Self::Host => tagged(StatusCode::FORBIDDEN, forbidden(&unknown_host(call))),
             Self::Origin => tagged(
                 StatusCode::FORBIDDEN,
                 forbidden(
@@ -275,6 +275,17 @@ fn too_many_guesses(wait: Duration) -> WireError {
 /// Rounds a wait up to seconds, so that a client does not retry too early.
 fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}
+
+/// Names the host that the call asked for, so that its user knows what to allow.
+fn unknown_host(call: &Parts) -> String {
+    let given = call.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = given.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name)).unwrap_or_default();
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
+    if host.is_empty() || host.len() > MAX_HOST || !host.chars().all(is_name) {
+        return "unknown Host; start the server with --allow-host NAME to accept a name".to_owned();
+    }
+    format!("unknown Host \"{host}\"; start the server with --allow-host {host} to accept it")
 }
 
 fn forbidden(message: &str) -> TaggedError {

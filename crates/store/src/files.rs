@@ -36,7 +36,7 @@ mod redact;
 mod replace;
 mod schema;
 pub mod skills;
-mod spelling;
+pub mod spelling;
 mod substitute;
 mod tighten;
 mod trace;

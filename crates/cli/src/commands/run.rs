@@ -1,55 +1,64 @@
-//! `baton run`: runs one turn in the current directory and watches it from its prompt to its idle.
+//! `baton run`: runs one turn and watches it from its prompt to its idle.
 
 mod answers;
 mod diff;
 mod door;
 mod follow;
-mod host;
+mod input;
 mod screen;
+mod trouble;
+mod words;
 
-use std::{path::Path, pin::pin, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use engine::{
     mint::Mint,
     ports::{SystemClock, SystemRandom},
 };
-use futures::StreamExt;
-use protocol::{Event, EventBody, MessageError, MessageId, Session, message::ModelRef, prompt::PromptInput};
-use tokio::{
-    io::AsyncReadExt,
-    time::{Instant, sleep_until, timeout},
+use futures::{
+    StreamExt,
+    future::{BoxFuture, FutureExt, pending},
 };
+use owo_colors::OwoColorize;
+use protocol::{Event, EventBody, MessageError, MessageId, Session};
+use store::files::spelling::closest;
+use tokio::time::{Instant, sleep_until};
 
+use super::{
+    host::{Choice, Events, Host},
+    models,
+};
 use crate::{
-    args::Run,
-    environment,
+    args::{Format, Run},
     exit::{Exit, Failure},
-    logging,
     signals::{Asked, Signals},
     terminal,
-    wiring::{self, Engine, Unavailable},
+    wiring::Purpose,
 };
 use answers::Answers;
 use door::Door;
 use follow::Follower;
-use host::{Choice, Events, Host};
+use input::Input;
 use screen::Screen;
 
 /// Timeout for the last events of a turn after its session is known to be idle: the second event of the idle
 /// pair, or both from a server that does not replay missed events.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Time without an end of standard input after which the user is told that the program waits for it.
-const INPUT_NOTICE: Duration = Duration::from_secs(3);
-
 /// Runs one turn. The exit code tells how it ended.
 pub(crate) async fn run(options: Run) -> Result<Exit, Failure> {
     let signals = Signals::catch();
-    let here = std::env::current_dir().and_then(|here| here.canonicalize());
-    let here = here.map_err(|error| Failure::usage(format!("cannot use the current directory: {error}")))?;
+    if options.fork && options.session.is_none() && !options.resume {
+        return Err(Failure::usage("--fork needs a session to copy").hint("add --continue or --session ID"));
+    }
+    let here = here(&options)?;
     let message = Mint::new(Arc::new(SystemClock), Arc::new(SystemRandom)).id::<MessageId>();
-    let prompt = PromptInput { message_id: Some(message.clone()), ..prompt(&options).await? };
-    let (host, engine) = host(&options, &here).await?;
+    let input = Input::read(&options, &message).await?;
+    let (host, engine) = Host::open(&options.engine, options.attach.as_deref(), &here, Purpose::Run).await?;
     // Plugins run their shutdown hooks when the engine closes and may call the server then.
     let mut door = None;
     let ended = Box::pin(async {
@@ -57,7 +66,7 @@ pub(crate) async fn run(options: Run) -> Result<Exit, Failure> {
         if let Some(engine) = &engine {
             door = Door::open(engine, &place.directory).await;
         }
-        take_turn(&options, host, place, prompt, message, signals).await
+        take_turn(&options, host, place, input, message, signals).await
     });
     let ended = ended.await;
     if let Some(engine) = engine {
@@ -65,6 +74,17 @@ pub(crate) async fn run(options: Run) -> Result<Exit, Failure> {
     }
     drop(door);
     ended
+}
+
+/// The directory to work in. With `--attach` it may be one of another machine.
+fn here(options: &Run) -> Result<PathBuf, Failure> {
+    let wanted = options.dir.as_deref().unwrap_or(Path::new("."));
+    match wanted.canonicalize() {
+        Ok(here) if here.is_dir() => Ok(here),
+        Ok(_) => Err(Failure::usage(format!("{} is not a directory", wanted.display()))),
+        Err(_) if options.attach.is_some() && wanted.is_absolute() => Ok(wanted.to_owned()),
+        Err(error) => Err(Failure::usage(format!("cannot use the directory {}: {error}", wanted.display()))),
+    }
 }
 
 /// Session and directory of the turn; without a session it gets a new one.
@@ -75,81 +95,13 @@ struct Place {
 
 impl Place {
     async fn find(options: &Run, host: &Host, here: &Path) -> Result<Self, Failure> {
-        let here =
-            here.to_str().ok_or_else(|| Failure::usage("the current directory's name is not UTF-8"))?;
-        let session = host.find(&Choice::of(options), here).await?;
+        let here = here.to_str().ok_or_else(|| Failure::usage("the directory's name is not UTF-8"))?;
+        let mut session = host.find(&Choice::of(options), here).await?;
+        if let Some(original) = session.as_ref().filter(|_| options.fork) {
+            session = Some(host.clone().at(&original.directory).fork(&original.id).await?);
+        }
         let directory = session.as_ref().map_or(here, |session| session.directory.as_str()).to_owned();
         Ok(Self { session, directory })
-    }
-}
-
-/// The server named by `--attach`, an engine in this process, or the server that owns the data directory.
-async fn host(options: &Run, here: &Path) -> Result<(Host, Option<Engine>), Failure> {
-    if let Some(address) = &options.attach {
-        return Ok((Host::Remote(environment::client(address)?), None));
-    }
-    let places = wiring::places(&options.engine)?;
-    let target = if options.engine.print_logs {
-        logging::Target::Terminal
-    } else {
-        logging::Target::File(&places.log)
-    };
-    logging::start(&target, options.engine.log_level);
-    match wiring::engine(&options.engine, here).await {
-        Ok(engine) => Ok((Host::Local(engine.sessions.clone()), Some(engine))),
-        Err(Unavailable::Owned { address: Some(address), .. }) => {
-            if terminal::is_watched() {
-                terminal::note(&format!("using the server at {address}"));
-            }
-            Ok((Host::Remote(environment::client(&address)?), None))
-        }
-        Err(unavailable) => {
-            Err(Failure::from(unavailable).hint("use --attach URL to connect to a running server"))
-        }
-    }
-}
-
-/// The prompt of the command line, followed by standard input if that is a pipe or a file.
-async fn prompt(options: &Run) -> Result<PromptInput, Failure> {
-    let written = options.prompt.as_deref().filter(|text| *text != "-");
-    if options.prompt.is_none() && !terminal::is_fed() {
-        return Err(Failure::usage("there is no prompt").hint("baton run \"what is in this directory?\""));
-    }
-    let piped = if written.is_none() || terminal::is_fed() { piped().await? } else { String::new() };
-    let text = match written {
-        Some(written) if piped.trim().is_empty() => written.to_owned(),
-        Some(written) => format!("{written}\n\n{piped}"),
-        None => piped,
-    };
-    if text.trim().is_empty() {
-        return Err(Failure::usage("the prompt is empty"));
-    }
-    let model = options.model.as_deref().map(model).transpose()?;
-    Ok(PromptInput { model, agent: options.agent.clone(), ..PromptInput::text(text) })
-}
-
-/// Reads standard input to its end. Says so if that takes long: the writer may have forgotten to close it.
-async fn piped() -> Result<String, Failure> {
-    let mut text = String::new();
-    let mut input = tokio::io::stdin();
-    let mut read = pin!(input.read_to_string(&mut text));
-    let read = if let Ok(read) = timeout(INPUT_NOTICE, &mut read).await {
-        read
-    } else {
-        terminal::note("reading standard input to its end; `< /dev/null` gives none");
-        read.await
-    };
-    read.map_err(|error| Failure::usage(format!("cannot read standard input: {error}")))?;
-    Ok(text)
-}
-
-fn model(name: &str) -> Result<ModelRef, Failure> {
-    match name.split_once('/') {
-        Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
-            Ok(ModelRef::new(provider, model))
-        }
-        _ => Err(Failure::usage(format!("\"{name}\" is not a model"))
-            .hint("name a model with its provider, such as demo/baton")),
     }
 }
 
@@ -157,7 +109,7 @@ async fn take_turn(
     options: &Run,
     host: Host,
     Place { session, directory }: Place,
-    prompt: PromptInput,
+    input: Input,
     message: MessageId,
     signals: Signals,
 ) -> Result<Exit, Failure> {
@@ -165,26 +117,64 @@ async fn take_turn(
     // Subscribes before the session exists, so that the stream includes its creation.
     let mut events = host.events(&directory).await?;
     let (session, is_new) = match session {
-        Some(session) => (session, false),
-        None => (host.create(&directory).await?, true),
+        Some(session) => (session, options.fork),
+        None => (host.create(&directory, options.title.clone()).await?, true),
     };
-    if let Err(refused) = host.submit(&session.id, prompt).await {
-        // `--continue` would pick the empty session. If it cannot be deleted, the refusal is still the news.
-        if is_new {
-            let _ = host.delete(&session.id).await;
+    let command: BoxFuture<'static, Result<(), Failure>> = match input {
+        Input::Prompt(prompt) => {
+            if let Err(refused) = host.submit(&session.id, *prompt).await {
+                let refused = suggest(options, &host, &directory, refused).await;
+                return Err(withdraw(&host, &session, is_new, refused).await);
+            }
+            pending().boxed()
         }
-        return Err(refused);
-    }
+        Input::Command(command) => {
+            let (host, id) = (host.clone(), session.id.clone());
+            async move { host.command(&id, *command).await }.boxed()
+        }
+    };
     let turn = Turn {
-        screen: Screen::new(options.format, &session.id),
+        screen: Screen::new(options, &session.id),
         follower: Follower::new(session.id.clone(), message),
         answers: Answers::new(options),
-        host,
+        format: options.format,
+        host: host.clone(),
+        directory,
         signals,
         stopping: false,
         last_words: None,
     };
-    Box::pin(turn.watch(&mut events)).await
+    match Box::pin(turn.watch(&mut events, command)).await {
+        Err(Refused::Command(refused)) => Err(withdraw(&host, &session, is_new, refused).await),
+        Err(Refused::Failed(failure)) => Err(failure),
+        Ok(exit) => Ok(exit),
+    }
+}
+
+/// Deletes a new session whose prompt was refused, because `--continue` would pick the empty session. If it cannot be
+/// deleted, the refusal is still the news.
+async fn withdraw(host: &Host, session: &Session, is_new: bool, refused: Failure) -> Failure {
+    if is_new {
+        let _ = host.delete(&session.id).await;
+    }
+    refused
+}
+
+/// Adds the model that the user probably meant, if the prompt was refused because of its model.
+async fn suggest(options: &Run, host: &Host, directory: &str, refused: Failure) -> Failure {
+    let named = options.model.as_deref().filter(|_| refused.exit == Exit::Usage);
+    let Some(name) = refused.unknown_model().or(named).map(str::to_owned) else { return refused };
+    // Without the list there is only the refusal.
+    let Ok(providers) = host.providers(directory).await else { return refused };
+    let models = models::names(providers);
+    if models.contains(&name) {
+        return refused;
+    }
+    let refused = match closest(&name, &models) {
+        Some(meant) => refused.hint(format!("did you mean {meant}?")),
+        None => refused,
+    };
+    refused.hint("`baton models` lists the models that can be used")
 }
 
 /// Error message about the directory instead of a session, such as a plugin that was skipped or failed.
@@ -197,12 +187,28 @@ fn about_plugins(event: &Event) -> Option<&str> {
     }
 }
 
+/// A turn that did not run to its end.
+enum Refused {
+    /// The slash command was refused, so nothing was stored.
+    Command(Failure),
+    /// A call or an output failed.
+    Failed(Failure),
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 /// State of the turn that is being watched.
 struct Turn {
     host: Host,
+    directory: String,
     follower: Follower,
     screen: Screen,
     answers: Answers,
+    format: Format,
     signals: Signals,
     /// The user or the system asked to stop.
     stopping: bool,
@@ -211,7 +217,13 @@ struct Turn {
 }
 
 impl Turn {
-    async fn watch(mut self, events: &mut Events) -> Result<Exit, Failure> {
+    /// Watches the turn, and runs the slash command that starts it, if it is one.
+    async fn watch(
+        mut self,
+        events: &mut Events,
+        mut command: BoxFuture<'static, Result<(), Failure>>,
+    ) -> Result<Exit, Refused> {
+        self.warn().await;
         self.screen.wait();
         loop {
             let patience = self.last_words.unwrap_or_else(Instant::now);
@@ -224,6 +236,16 @@ impl Turn {
                     }
                     None => return Ok(self.end(Exit::Interrupted)),
                 },
+                ran = &mut command => {
+                    command = pending().boxed();
+                    match ran {
+                        Err(refused) if !self.follower.is_accepted() => return Err(Refused::Command(refused)),
+                        // A command such as `/stop` changes the session without a turn.
+                        Ok(()) if !self.follower.is_accepted() => return Ok(self.end(Exit::Completed)),
+                        // The session's idle follows.
+                        Ok(()) | Err(_) => {}
+                    }
+                }
                 line = self.answers.line() => {
                     if let Some(reply) = self.answers.take(line) {
                         self.host.reply(reply).await?;
@@ -256,8 +278,10 @@ impl Turn {
         }
         if self.follower.concerns(event) {
             self.screen.show(event)?;
+            self.complain(event).await;
             let was_asking = self.answers.is_asking();
-            if let Some(reply) = self.answers.see(event, &mut self.screen) {
+            let child = self.follower.child(event);
+            if let Some(reply) = self.answers.see(event, child, &mut self.screen) {
                 self.host.reply(reply).await?;
             }
             if was_asking {
@@ -267,7 +291,40 @@ impl Turn {
         if self.follower.is_idle() {
             self.last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
         }
-        Ok(ended.map(|reason| self.end(reason.into())))
+        let Some(reason) = ended else { return Ok(None) };
+        // MCP servers and plugins start with the turn, so some warnings are only known now.
+        self.warn().await;
+        Ok(Some(self.end(reason.into())))
+    }
+
+    /// Prints the warnings about the directory's configuration that are not on the screen yet.
+    async fn warn(&mut self) {
+        // A server that does not report warnings has none to show.
+        for warning in self.host.diagnostics(&self.directory).await.unwrap_or_default() {
+            self.screen.warn(&warning);
+        }
+    }
+
+    /// Prints the error of the turn. An abort is no error.
+    async fn complain(&mut self, event: &Event) {
+        let EventBody::SessionError(it) = &event.body else { return };
+        let Some(error) = it.error.as_ref().filter(|it| !matches!(it, MessageError::Aborted { .. })) else {
+            return;
+        };
+        if self.format == Format::Json || it.session_id.as_ref() != Some(self.follower.session()) {
+            return;
+        }
+        self.screen.end();
+        let model = self.screen.model();
+        let failure = match trouble::refused_key(error, model) {
+            None => trouble::of_turn(error),
+            Some(provider) => {
+                // Without the list of providers the error only lacks the source of the key.
+                let known = self.host.providers(&self.directory).await.unwrap_or_default();
+                trouble::key_refused(error, provider, model, &known)
+            }
+        };
+        terminal::complain(&failure);
     }
 
     /// Aborts the turn. Returns true on the second signal: the user does not want to wait.
@@ -289,19 +346,22 @@ impl Turn {
         false
     }
 
+    /// Says how the turn ended, if the answer does not show it, and which session it belongs to.
     fn end(&mut self, exit: Exit) -> Exit {
         self.screen.end();
-        let said = match exit {
-            Exit::Blocked => "blocked: a permission was denied or a question was skipped",
-            Exit::Aborted => "aborted",
-            Exit::Interrupted => "interrupted: the server was stopped",
-            Exit::Budget => "stopped: the turn reached a budget limit",
-            Exit::Completed | Exit::Error | Exit::Usage => return exit,
-        };
-        terminal::note(said);
-        if exit == Exit::Blocked && self.answers.refuses_by_default() {
-            terminal::note("hint: pass --yes to approve everything, or run in a terminal to be asked");
+        if self.format == Format::Json {
+            return exit;
         }
+        let said = match exit {
+            Exit::Blocked => Some(self.answers.blocked()),
+            Exit::Aborted => Some("aborted".to_owned()),
+            Exit::Interrupted => Some("interrupted: the server was stopped".to_owned()),
+            Exit::Budget => Some("stopped: the turn reached a budget limit".to_owned()),
+            Exit::Completed => self.screen.shortfall().map(|why| format!("{} {why}", "warning:".yellow())),
+            Exit::Error | Exit::Usage => None,
+        };
+        let session = format!("session {}", self.follower.session()).dimmed().to_string();
+        self.screen.report(&said.into_iter().chain([session]).collect::<Vec<_>>());
         exit
     }
 }

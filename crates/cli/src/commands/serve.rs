@@ -1,6 +1,7 @@
 //! `baton serve`: runs the server from start to shutdown.
 
 use std::{
+    collections::BTreeSet,
     io,
     net::{IpAddr, SocketAddr},
     path::Path,
@@ -8,7 +9,6 @@ use std::{
 };
 
 use ::channels::gateway::Gateway;
-use owo_colors::OwoColorize;
 use server::{
     App, Router, metrics, router,
     security::{self, Policy},
@@ -22,7 +22,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::channels;
+use super::{channels, host::Host};
 use crate::{
     args::Serve,
     environment,
@@ -30,7 +30,7 @@ use crate::{
     logging,
     signals::Signals,
     terminal,
-    wiring::{self, Engine},
+    wiring::{self, Engine, Purpose},
 };
 
 /// OpenCode's port, which clients try first.
@@ -62,7 +62,7 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     let (socket, host) = bind(&options, &policy).await?;
     let here = std::env::current_dir()
         .map_err(|error| Failure::usage(format!("cannot use the current directory: {error}")))?;
-    let engine = wiring::engine(&options.engine, &here).await?;
+    let engine = wiring::engine(&options.engine, &here, Purpose::Run).await?;
     let ready = async {
         let (listener, address) = listen(socket, &host)?;
         let gateway = if options.channels { Some(gateway(&address, &places).await?) } else { None };
@@ -110,9 +110,14 @@ async fn run(
     if let Err(error) = terminal::line(&format!("{} listening on {address}", name())) {
         tracing::warn!(%error, "cannot print the address of the server");
     }
-    if let Some(warning) = warning {
+    if let Some(warning) = &warning {
         tracing::warn!("{warning}");
-        terminal::note(&format!("{} {warning}", "warning:".yellow().bold()));
+    }
+    // `begin` has read the configuration, so it can be read here.
+    let known = Host::local(&engine).diagnostics(&engine.facts.directory).await.unwrap_or_default();
+    let warnings: BTreeSet<String> = known.into_iter().chain(warning).collect();
+    for warning in &warnings {
+        terminal::warn(warning);
     }
     let chats = CancellationToken::new();
     let chatting = gateway.map(|gateway| {

@@ -12,6 +12,7 @@ async fn help_is_as_written() {
         &["--help"][..],
         &["serve", "--help"],
         &["run", "--help"],
+        &["sessions", "--help"],
         &["check", "--help"],
         &["channels", "--help"],
     ] {

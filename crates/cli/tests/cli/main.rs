@@ -20,6 +20,7 @@ mod mcp;
 mod provider;
 mod run;
 mod serve;
+mod sessions;
 mod trust;
 mod webhooks;
 mod world;

@@ -20,14 +20,209 @@ fn session_of(lines: &str) -> String {
 async fn a_pipe_gets_the_answer_and_nothing_else() {
     let world = World::new();
     let ended = world.run_with_data(&["run", "hi", "--model", "demo/simple"]).await;
-    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), HELLO, ""));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), HELLO));
+    assert!(is_session_line(&ended.stderr), "{ended:?}");
     let tools = world.run_with_data(&["run", "hi", "--model", "demo/read_edit"]).await;
     insta::assert_snapshot!(tools.stdout, @r"
     I'll read the README first.
     Now I'll add a line at the end.
     Done! I added one line to README.md.
     ");
-    assert_eq!((tools.code, tools.stderr.as_str()), (Some(0), ""));
+    assert_eq!(tools.code, Some(0));
+    assert!(is_session_line(&tools.stderr), "{tools:?}");
+}
+
+/// Returns true if the text is the line that names the session and nothing else.
+fn is_session_line(text: &str) -> bool {
+    let id = text.strip_prefix("session ses_").and_then(|rest| rest.strip_suffix('\n'));
+    id.is_some_and(|id| id.chars().all(char::is_alphanumeric))
+}
+
+#[tokio::test]
+async fn a_prompt_needs_no_quotes_and_a_session_can_have_a_title() {
+    let world = World::new();
+    let args = ["run", "what", "is", "this", "--title", "My title", "--format", "json", "-m", "demo/simple"];
+    let ended = world.run_with_data(&args).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains(r#""text":"what is this""#), "{}", ended.stdout);
+    let listed = world.run_with_data(&["sessions"]).await;
+    let session = session_of(&ended.stdout);
+    assert!(listed.stdout.starts_with(&session) && listed.stdout.ends_with("My title\n"), "{listed:?}");
+}
+
+#[tokio::test]
+async fn a_slash_command_runs_with_its_arguments() {
+    let world = World::new();
+    let commands = world.project().join(".opencode/command");
+    std::fs::create_dir_all(&commands).unwrap();
+    std::fs::write(commands.join("greet.md"), "Say hello to $ARGUMENTS.").unwrap();
+    let run = ["run", "--command", "greet", "Ada", "Lovelace", "--format", "json", "-m", "demo/simple"];
+    let local = world.run_with_data(&run).await;
+    assert_eq!(local.code, Some(0), "{local:?}");
+    assert!(local.stdout.contains("Say hello to Ada Lovelace."), "{}", local.stdout);
+
+    let unknown = world.run_with_data(&["run", "--command", "nosuch", "-m", "demo/simple"]).await;
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
+    assert!(unknown.stderr.contains("greet"), "the known commands: {}", unknown.stderr);
+    assert_eq!(
+        world.run_with_data(&["sessions"]).await.stdout.lines().count(),
+        1,
+        "no empty session is left"
+    );
+
+    let server = world.serve().await;
+    let attached = [&run[..], &["--attach", &server.url]].concat();
+    let remote = world.run(&attached).await;
+    assert_eq!(remote.code, Some(0), "{remote:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn files_are_attached() {
+    let world = World::new();
+    std::fs::write(world.path("notes.txt"), "remember the milk").unwrap();
+    let notes = world.path("notes.txt");
+    let notes = notes.to_str().unwrap();
+    let run = ["run", "read this", "--file", notes, "--format", "json", "-m", "demo/simple"];
+    let ended = world.run_with_data(&run).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains("remember the milk"), "the model gets the text: {}", ended.stdout);
+    std::fs::write(world.path("data.bin"), [0xff, 0xfe, 0]).unwrap();
+    for wrong in [world.path("missing"), world.path("data.bin"), world.project()] {
+        let refused = world.run_with_data(&["run", "hi", "--file", wrong.to_str().unwrap()]).await;
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains("cannot attach"), "{}", refused.stderr);
+    }
+}
+
+#[tokio::test]
+async fn another_directory_can_be_chosen() {
+    let world = World::new();
+    let other = world.path("other");
+    std::fs::create_dir(&other).unwrap();
+    let other = other.canonicalize().unwrap();
+    let other = other.to_str().unwrap();
+    let ended =
+        world.run_with_data(&["run", "hi", "--dir", other, "--format", "json", "-m", "demo/simple"]).await;
+    assert!(ended.stdout.contains(&format!(r#""directory":"{other}""#)), "{ended:?}");
+    assert!(
+        world.run_with_data(&["sessions"]).await.stdout.is_empty(),
+        "it is not a session of this directory"
+    );
+    let missing = world.run_with_data(&["run", "hi", "--dir", "no/such"]).await;
+    assert_eq!(missing.code, Some(2), "{missing:?}");
+}
+
+#[tokio::test]
+async fn a_fork_leaves_the_session_as_it_is() {
+    let world = World::new();
+    let run = async |more: &[&str]| {
+        let args = [&["run", "hi", "--format", "json", "-m", "demo/simple"], more].concat();
+        world.run_with_data(&args).await
+    };
+    let first = session_of(&run(&[]).await.stdout);
+    let forked = run(&["--session", &first, "--fork"]).await;
+    assert_eq!(forked.code, Some(0), "{forked:?}");
+    let copy = events(&forked.stdout).last().unwrap().body.session_id().unwrap().to_string();
+    assert_ne!(copy, first);
+    let nothing = world.run_with_data(&["run", "hi", "--fork"]).await;
+    assert_eq!(nothing.code, Some(2), "{nothing:?}");
+}
+
+#[tokio::test]
+async fn reasoning_is_shown_on_request() {
+    let world = World::new();
+    let quiet = world.run_with_data(&["run", "hi", "-m", "demo/reasoning"]).await;
+    let thinking = world.run_with_data(&["run", "hi", "-m", "demo/reasoning", "--thinking"]).await;
+    assert!(is_session_line(&quiet.stderr), "{quiet:?}");
+    assert_eq!(thinking.stdout, quiet.stdout);
+    assert!(thinking.stderr.contains("the answer can be short"), "{}", thinking.stderr);
+}
+
+#[tokio::test]
+async fn a_log_says_what_was_denied_and_what_would_allow_it() {
+    let world = World::new();
+    let ended = world.run_with_data(&["run", "hi", "-m", "demo/permission"]).await;
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    let said: Vec<&str> = ended.stderr.lines().filter(|line| !line.starts_with("session ")).collect();
+    insta::assert_snapshot!(said.join("\n"), @r#"
+    denied: permission for `touch demo-permission.txt && echo approved`, because there is no terminal to ask on
+    hint: --yes approves everything, or "permission": { "bash": { "touch *": "allow", "echo *": "allow" } } in opencode.json allows this
+    blocked: permission for `touch demo-permission.txt && echo approved` was denied
+    "#);
+    let question = world.run_with_data(&["run", "hi", "-m", "demo/question", "--deny"]).await;
+    assert!(
+        question.stderr.contains("blocked: the question \"Which colour do you want?\" was skipped"),
+        "{question:?}"
+    );
+}
+
+#[tokio::test]
+async fn answers_that_are_cut_off_or_empty_are_reported() {
+    let world = World::new();
+    for (model, warning) in [("demo/length", "cut off"), ("demo/empty", "empty answer")] {
+        let ended = world.run_with_data(&["run", "hi", "-m", model]).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(ended.stderr.contains("warning: the ") && ended.stderr.contains(warning), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_summary_is_not_printed_as_the_answer() {
+    let world = World::new();
+    let ended = world.run_with_data(&["run", "hi", "-m", "demo/context_overflow_final"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "That was a long story.\n"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_retry_says_when_the_next_try_is() {
+    let world = World::new();
+    let ended = world.run_with_data(&["run", "hi", "-m", "demo/overloaded_529"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let line = ended.stderr.lines().next().unwrap();
+    assert!(
+        line.starts_with("retry: ") && line.contains("; next try in ") && line.contains("(1 of "),
+        "{line}"
+    );
+}
+
+#[tokio::test]
+async fn a_refused_key_names_provider_and_model() {
+    let world = World::new();
+    let ended = world.run_with_data(&["run", "hi", "-m", "demo/error_401"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let expected = "error: the provider demo does not accept the key (demo/error_401): ";
+    assert!(ended.stderr.starts_with(expected), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn a_misspelt_model_gets_a_suggestion() {
+    let world = World::new();
+    let ended = world.run_with_data(&["run", "hi", "-m", "demo/batn"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("hint: did you mean demo/baton?"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`baton models`"), "{}", ended.stderr);
+    let models = world.run_with_data(&["models", "BATON"]).await;
+    assert_eq!((models.code, models.stdout.as_str()), (Some(0), "demo/baton\n"), "{models:?}");
+    std::fs::write(world.project().join("opencode.json"), r#"{ "model": "demo/bton" }"#).unwrap();
+    let configured = world.run_with_data(&["run", "hi"]).await;
+    assert_eq!(configured.code, Some(2), "{configured:?}");
+    assert!(configured.stderr.contains("did you mean demo/baton?"), "{}", configured.stderr);
+}
+
+#[tokio::test]
+async fn a_warning_about_the_configuration_is_printed() {
+    let world = World::new();
+    world.trust();
+    let config = r#"{ "instructions": ["{env:BATON_TEST_UNSET}"] }"#;
+    std::fs::write(world.project().join("opencode.json"), config).unwrap();
+    let ended = world.run_with_data(&["run", "hi", "-m", "demo/simple"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended.stderr.starts_with("warning: ") && ended.stderr.contains("BATON_TEST_UNSET"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]

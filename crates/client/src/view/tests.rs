@@ -272,8 +272,8 @@ fn a_turn_that_goes_on_by_itself_says_so_and_why_it_stops() {
     let [Change::GoesOnSoon(soon), Change::GoesOn(on), Change::Leaves(StopReason::Stagnant)] = changes else {
         panic!("{changes:?}")
     };
-    assert_eq!(soon.describe(), "1 todo is still open, going on in a moment");
-    assert_eq!(on.describe(), "2 todos are still open, going on (round 1)");
+    assert_eq!(soon.describe(), "1 todo is still open, continuing in a moment");
+    assert_eq!(on.describe(), "2 todos are still open, continuing (round 1)");
     view.apply(&idle(PARENT));
     assert_eq!(view.left(), Some(StopReason::Stagnant), "which is known after the end, too");
     view.apply(&busy(PARENT));

@@ -250,7 +250,12 @@ impl Translation {
         if error.get("willRetry").and_then(Value::as_bool) == Some(true) {
             let attempt = self.retry.unwrap_or_default() + 1;
             self.retry = Some(attempt);
-            events.push(AgentEvent::Retrying { attempt, message: message.to_owned(), next: now });
+            events.push(AgentEvent::Retrying {
+                attempt,
+                limit: None,
+                message: message.to_owned(),
+                next: now,
+            });
         } else {
             self.failure = Some(message.to_owned());
         }

@@ -180,7 +180,7 @@ impl Translator {
                     reason = "a delay that does not fit is as good as endless"
                 )]
                 let next = now.saturating_add(retry_delay_ms.max(0.0) as Millis);
-                out.push(Signal::Say(None, AgentEvent::Retrying { attempt, message, next }));
+                out.push(Signal::Say(None, AgentEvent::Retrying { attempt, limit: None, message, next }));
             }
             System::TaskStarted { task_id, tool_use_id } => {
                 if let Some(call) = tool_use_id {

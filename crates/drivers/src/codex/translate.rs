@@ -362,7 +362,7 @@ impl Translation {
         self.retrying = Some(attempt);
         let message = error.additional_details.clone().unwrap_or_else(|| error.message.clone());
         // Codex does not report the delay.
-        self.events.push(AgentEvent::Retrying { attempt, message, next: now });
+        self.events.push(AgentEvent::Retrying { attempt, limit: None, message, next: now });
     }
 
     /// Opens a step if none is open.

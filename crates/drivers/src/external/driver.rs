@@ -124,7 +124,7 @@ impl<A: Agent> Inner<A> {
         let pause = self.keeper.pause(&turn.session.id)?;
         let next = self.clock.now() + i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
         let message = format!("{} failed in the last turn and is restarted", self.agent.options().about.name);
-        turn.emit(AgentEvent::Retrying { attempt: 1, message, next }).await;
+        turn.emit(AgentEvent::Retrying { attempt: 1, limit: None, message, next }).await;
         tokio::select! {
             biased;
             () = turn.cancelled() => return Some(TurnEnd::Cancelled),

@@ -109,6 +109,6 @@ impl Drive<'_> {
              The turn continues until OpenCode ends it or you abort it."
         );
         let next = self.agent.mint.now();
-        self.turn.emit(AgentEvent::Retrying { attempt: 1, message, next }).await;
+        self.turn.emit(AgentEvent::Retrying { attempt: 1, limit: None, message, next }).await;
     }
 }

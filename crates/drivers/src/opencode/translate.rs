@@ -209,11 +209,11 @@ impl Translator {
                 self.wants_busy &= !self.has_begun();
                 self.resumed()
             }
-            SessionStatus::Retry { attempt, message, next, .. } => {
+            SessionStatus::Retry { attempt, limit, message, next, .. } => {
                 self.wants_busy &= !self.has_begun();
                 let mut said = agent(self.step.as_mut().map(Step::withdraw).unwrap_or_default());
                 self.is_retrying = true;
-                said.push(Said::Agent(AgentEvent::Retrying { attempt, message, next }));
+                said.push(Said::Agent(AgentEvent::Retrying { attempt, limit, message, next }));
                 said
             }
         }

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use protocol::{
-    AgentEvent, EndReason, EventBody, Message, MessageError, MessageId, MessageWithParts, SessionId,
+    AgentEvent, EndReason, EventBody, Message, MessageError, MessageId, MessageWithParts, Rest, SessionId,
     SessionStatus, TurnEnd,
     event::{CommandDone, PromptStarted},
     message::Origin,
@@ -142,8 +142,8 @@ impl Actor {
     }
 
     fn push_retry(&mut self) {
-        if let Some((attempt, message, next)) = self.run.as_ref().and_then(|run| run.retry.clone()) {
-            self.push_status(SessionStatus::retry(attempt, message, next));
+        if let Some(retry) = self.run.as_ref().and_then(|run| run.retry.clone()) {
+            self.push_status(retry);
         }
     }
 
@@ -311,9 +311,16 @@ impl Actor {
 
     async fn report(&mut self, run: Run, event: AgentEvent) {
         match &event {
-            AgentEvent::Retrying { attempt, message, next } => {
+            AgentEvent::Retrying { attempt, limit, message, next } => {
                 if let Some(run) = &mut self.run {
-                    run.retry = Some((*attempt, message.clone(), *next));
+                    run.retry = Some(SessionStatus::Retry {
+                        attempt: *attempt,
+                        limit: *limit,
+                        message: message.clone(),
+                        next: *next,
+                        action: None,
+                        extra: Rest::NONE,
+                    });
                 }
                 return self.step(Input::Retrying { run }).await;
             }

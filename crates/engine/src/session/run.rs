@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use protocol::{MessageError, Millis, Part, TurnEnd};
+use protocol::{MessageError, Part, SessionStatus, TurnEnd};
 use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -16,8 +16,8 @@ pub(super) struct Running {
     pub(super) resolved: Option<Resolved>,
     /// The error of a failed run, for the message it leaves.
     pub(super) error: Option<MessageError>,
-    /// Attempt, reason and next time of the current retry wait.
-    pub(super) retry: Option<(u32, String, Millis)>,
+    /// The status during the current retry wait.
+    pub(super) retry: Option<SessionStatus>,
     /// Notifications from the actor to the runner.
     pub(super) signals: Arc<Signals>,
     calls: mpsc::Receiver<Call>,

@@ -201,7 +201,7 @@ async fn retry_is_shown_and_left_again() {
         turn.emit(TextStarted { key: "a".into() }).await;
         turn.emit(TextDelta { key: "a".into(), delta: "half".into() }).await;
         turn.emit(AttemptWithdrawn).await;
-        turn.emit(Retrying { attempt: 1, message: "rate limit".into(), next: 5 }).await;
+        turn.emit(Retrying { attempt: 1, limit: None, message: "rate limit".into(), next: 5 }).await;
         turn.emit(Resumed).await;
         turn.emit(TextStarted { key: "b".into() }).await;
         turn.emit(TextDelta { key: "b".into(), delta: "whole".into() }).await;

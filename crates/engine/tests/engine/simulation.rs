@@ -83,7 +83,8 @@ async fn anything(turn: Turn, seed: u64) -> TurnEnd {
                 return TurnEnd::Cancelled;
             }
             3 => {
-                turn.emit(AgentEvent::Retrying { attempt: 1, message: "wait".into(), next: 0 }).await;
+                turn.emit(AgentEvent::Retrying { attempt: 1, limit: None, message: "wait".into(), next: 0 })
+                    .await;
                 tokio::time::sleep(Duration::from_millis(dice.roll(2_000))).await;
                 turn.emit(AgentEvent::Resumed).await;
             }

@@ -241,8 +241,8 @@ impl ContinuationStarted {
     /// Returns a sentence for users.
     pub fn describe(&self) -> String {
         match self.source {
-            Source::Todo => format!("{}, going on (round {})", open_todos(self.open), self.n),
-            Source::Hook => format!("going on because a plugin asked for it (round {})", self.n),
+            Source::Todo => format!("{}, continuing (round {})", open_todos(self.open), self.n),
+            Source::Hook => format!("continuing because a plugin asked for it (round {})", self.n),
         }
     }
 }
@@ -250,7 +250,7 @@ impl ContinuationStarted {
 impl ContinuationCountdown {
     /// Returns a sentence for users.
     pub fn describe(&self) -> String {
-        format!("{}, going on in a moment", open_todos(self.open))
+        format!("{}, continuing in a moment", open_todos(self.open))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Suggestions for misspelt names.
 
 /// The known name that the user probably meant. Swapped letters count as one mistake.
-pub(super) fn closest<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
+pub fn closest<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
     let letters = |name: &str| {
         let mut letters: Vec<char> = name.chars().collect();
         letters.sort_unstable();

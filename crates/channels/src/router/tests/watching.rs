@@ -91,7 +91,7 @@ async fn continuations_and_open_todos_are_shown() {
         "sessionID": prompt.session, "messageID": "msg_next", "source": "todo", "episode": prompt.id, "n": 1, "open": 2,
     });
     world.server.publish("continuation.started", &going);
-    world.heard("🔁 2 todos are still open, going on (round 1)").await;
+    world.heard("🔁 2 todos are still open, continuing (round 1)").await;
     world.server.step(&prompt, &[json!({ "type": "text", "text": "Half of it." })]);
     let stopped = json!({ "sessionID": prompt.session, "reason": "stagnant", "rounds": 1 });
     world.server.publish("continuation.stopped", &stopped);

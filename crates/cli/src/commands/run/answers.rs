@@ -9,9 +9,10 @@ use protocol::{
 };
 use tokio::sync::mpsc;
 
-use super::{host::Reply, screen::Screen};
+use super::{diff, screen::Screen, words};
 use crate::{
     args::{Format, Run},
+    commands::host::Reply,
     terminal,
 };
 
@@ -35,12 +36,16 @@ pub(super) struct Answers {
     waiting: VecDeque<Waiting>,
     /// Lines typed by the user, read from the first question on.
     lines: Option<mpsc::Receiver<String>>,
+    /// The last request that was denied or skipped here, in a few words.
+    refused: Option<String>,
 }
 
 /// A request shown to the user, and the answers given so far.
 #[derive(Debug)]
 struct Waiting {
     request: Request,
+    /// Title of the subagent that asks; `None` if the agent itself asks.
+    child: Option<String>,
     given: Given,
 }
 
@@ -53,11 +58,13 @@ impl Answers {
             _ if cannot_ask => (Policy::Refuse, true),
             _ => (Policy::Ask, false),
         };
-        Self { policy, by_default, waiting: VecDeque::new(), lines: None }
+        Self { policy, by_default, waiting: VecDeque::new(), lines: None, refused: None }
     }
 
-    pub(super) fn refuses_by_default(&self) -> bool {
-        self.by_default
+    /// The reason why a turn is blocked, as a sentence.
+    pub(super) fn blocked(&self) -> String {
+        let what = self.refused.as_deref().unwrap_or("a permission was denied or a question was skipped");
+        format!("blocked: {what}")
     }
 
     /// True while a request waits for the user.
@@ -65,8 +72,9 @@ impl Answers {
         !self.waiting.is_empty()
     }
 
-    /// Records new requests and answers given by other clients. Returns the reply if the policy decides it.
-    pub(super) fn see(&mut self, event: &Event, screen: &mut Screen) -> Option<Reply> {
+    /// Records new requests (of the subagent with the title `child`, if one asks) and answers given by other clients.
+    /// Returns the reply if the policy decides it.
+    pub(super) fn see(&mut self, event: &Event, child: Option<&str>, screen: &mut Screen) -> Option<Reply> {
         let request = match &event.body {
             EventBody::PermissionAsked(it) => Request::Permission(it.clone()),
             EventBody::QuestionAsked(it) => Request::Question(it.clone()),
@@ -77,16 +85,55 @@ impl Answers {
         };
         match self.policy {
             Policy::Allow => return Some(allow(&request)),
-            Policy::Refuse => return Some(refuse(&request)),
+            Policy::Refuse => {
+                screen.report(&self.explain(&request));
+                return Some(self.refuse(&request));
+            }
             Policy::Ask => {}
         }
         screen.hold(true);
         self.lines.get_or_insert_with(read_lines);
-        self.waiting.push_back(Waiting { request, given: Given::new() });
+        self.waiting.push_back(Waiting { request, child: child.map(str::to_owned), given: Given::new() });
         if self.waiting.len() == 1 {
             self.ask();
         }
         None
+    }
+
+    /// Says what is denied and how to allow it, because no user sees the request.
+    fn explain(&self, request: &Request) -> Vec<String> {
+        let why = if self.by_default { ", because there is no terminal to ask on" } else { " (--deny)" };
+        let denied = match request {
+            Request::Permission(_) => "denied",
+            Request::Question(_) => "skipped",
+        };
+        let mut lines = vec![format!("{} {}{why}", format!("{denied}:").yellow(), words::brief(request))];
+        if !self.by_default {
+            return lines;
+        }
+        let rule = match request {
+            Request::Permission(request) => words::rule(request),
+            Request::Question(_) => None,
+        };
+        let rule = rule.map(|rule| format!(", or {rule} in opencode.json allows this")).unwrap_or_default();
+        let flag = match request {
+            Request::Permission(_) => "--yes approves everything",
+            Request::Question(_) => "--yes answers with the first choice",
+        };
+        lines.push(format!("{} {flag}{rule}", "hint:".cyan()));
+        lines
+    }
+
+    fn refuse(&mut self, request: &Request) -> Reply {
+        let brief = words::brief(request);
+        let (reply, verb) = match request {
+            Request::Permission(request) => {
+                (Reply::Permission(request.id.clone(), PermissionReply::Reject), "denied")
+            }
+            Request::Question(request) => (Reply::Dismissed(request.id.clone()), "skipped"),
+        };
+        self.refused = Some(format!("{brief} was {verb}"));
+        reply
     }
 
     fn forget(&mut self, id: &str) -> Option<Reply> {
@@ -109,26 +156,30 @@ impl Answers {
 
     /// Parses a line as the answer to the current question; asks again if it is invalid.
     pub(super) fn take(&mut self, line: Option<String>) -> Option<Reply> {
-        let waiting = self.waiting.front_mut()?;
+        let mut waiting = self.waiting.pop_front()?;
         let reply = match line {
             // Input has ended, so no user can approve anything any more.
             None => {
                 self.policy = Policy::Refuse;
-                Some(refuse(&waiting.request))
+                Some(self.refuse(&waiting.request))
             }
             Some(line) => waiting.answer(line.trim()),
         };
-        if reply.is_some() {
-            self.waiting.pop_front();
+        match &reply {
+            None => self.waiting.push_front(waiting),
+            Some(Reply::Permission(_, PermissionReply::Reject) | Reply::Dismissed(_)) => {
+                self.refuse(&waiting.request);
+            }
+            Some(_) => {}
         }
         self.ask();
         reply
     }
 
     fn ask(&self) {
-        let Some(Waiting { request, given }) = self.waiting.front() else { return };
+        let Some(Waiting { request, child, given }) = self.waiting.front() else { return };
         match request {
-            Request::Permission(request) => terminal::hint(&permission(request)),
+            Request::Permission(request) => terminal::hint(&permission(request, child.as_deref())),
             Request::Question(request) => {
                 if let Some(question) = request.questions.get(given.len()) {
                     terminal::hint(&options(question));
@@ -144,7 +195,7 @@ impl Waiting {
             Request::Permission(request) => {
                 let reply = match line.to_ascii_lowercase().as_str() {
                     "y" | "yes" => PermissionReply::Once,
-                    "a" | "always" => PermissionReply::Always,
+                    "a" | "always" if !request.always.is_empty() => PermissionReply::Always,
                     "n" | "no" => PermissionReply::Reject,
                     _ => return None,
                 };
@@ -190,28 +241,32 @@ fn first_choices(request: &QuestionRequest) -> Given {
     request.questions.iter().map(first).collect()
 }
 
-fn refuse(request: &Request) -> Reply {
-    match request {
-        Request::Permission(request) => Reply::Permission(request.id.clone(), PermissionReply::Reject),
-        Request::Question(request) => Reply::Dismissed(request.id.clone()),
+/// The prompt of a permission request: who wants what, exactly, and what `always` would save.
+fn permission(request: &PermissionRequest, child: Option<&str>) -> String {
+    let mut text = format!("{}\n", words::headline(request, child).yellow().bold());
+    let lines = words::subject(request).into_iter().map(|line| format!("  {}", line.bold()));
+    for line in lines.chain(diff::of_metadata(&request.metadata)) {
+        let _ = writeln!(text, "{line}");
     }
-}
-
-fn permission(request: &PermissionRequest) -> String {
-    let what = format!("{} {}", request.permission, request.patterns.join(", "));
-    format!("{} {} [y]es, [a]lways, [n]o: ", "allow".yellow().bold(), what.bold())
+    let always = words::always(request);
+    if let Some(saved) = &always {
+        let _ = writeln!(text, "{}", terminal::wrapped(&format!("Always would allow {saved}.")).dimmed());
+    }
+    let always = if always.is_some() { "[a]lways, " } else { "" };
+    format!("{text}Allow? [y]es, {always}[n]o: ")
 }
 
 fn options(question: &Question) -> String {
-    let mut text = format!("{}\n", question.question.bold());
+    let asked = terminal::wrapped(&terminal::clean(&question.question));
+    let mut text = format!("{}\n", asked.bold());
     for (index, option) in question.options.iter().enumerate() {
-        let (number, about) = (index + 1, option.description.dimmed().to_string());
+        let about = terminal::clean(&option.description);
+        let gap = if about.is_empty() { "" } else { "  " };
+        let label = terminal::clean(&option.label);
         // Writing into memory cannot fail.
-        let _ = writeln!(text, "  {number}. {}  {about}", option.label);
+        let _ = writeln!(text, "  {}. {label}{gap}{}", index + 1, about.dimmed());
     }
-    let how = if question.multiple == Some(true) { "numbers separated by commas" } else { "a number" };
-    let own = if question.custom == Some(false) { "" } else { " or your own answer" };
-    format!("{text}Enter {how}{own} (empty to skip): ")
+    format!("{text}{}", words::how_to_answer(question))
 }
 
 /// Reads lines on a separate thread, which does not delay the end of the program.
@@ -259,12 +314,31 @@ mod tests {
         let mut answers = Answers {
             policy: Policy::Ask,
             by_default: false,
-            waiting: VecDeque::from([Waiting { request, given: Given::new() }]),
+            waiting: VecDeque::from([Waiting { request, child: None, given: Given::new() }]),
             lines: None,
+            refused: None,
         };
         assert!(answers.take(Some("perhaps".into())).is_none());
-        let reply = answers.take(Some(" A ".into())).unwrap();
-        assert!(matches!(reply, Reply::Permission(_, PermissionReply::Always)), "{reply:?}");
+        assert!(answers.take(Some("always".into())).is_none(), "there is nothing to save");
+        let reply = answers.take(Some(" N ".into())).unwrap();
+        assert!(matches!(reply, Reply::Permission(_, PermissionReply::Reject)), "{reply:?}");
         assert!(answers.waiting.is_empty());
+        assert_eq!(answers.blocked(), "blocked: permission for `rm x` was denied");
+    }
+
+    #[test]
+    fn a_permission_request_shows_the_command_and_what_always_would_save() {
+        let request = json!({
+            "id": "per_1", "sessionID": "ses_1", "permission": "bash", "patterns": ["touch x", "echo y"],
+            "always": ["touch *", "echo *"], "metadata": { "command": "touch x && echo y" },
+        });
+        let request: PermissionRequest = serde_json::from_value(request).unwrap();
+        let shown = anstream::adapter::strip_str(&permission(&request, Some("Tidy up"))).to_string();
+        insta::assert_snapshot!(shown, @r#"
+        The subagent "Tidy up" wants to run a command:
+          touch x && echo y
+        Always would allow `touch *`, `echo *` in this directory.
+        Allow? [y]es, [a]lways, [n]o: 
+        "#);
     }
 }

@@ -1,20 +1,27 @@
 //! Formats the diff of an edit for a terminal.
 
 use owo_colors::OwoColorize;
-use protocol::{ToolState, part::ToolPart};
+use protocol::{Extra, ToolState, part::ToolPart};
 use serde_json::Value;
+
+use crate::terminal;
 
 /// Longest diff that is shown, in lines; the rest is counted.
 const MAX_LINES: usize = 40;
 /// Longest line that is shown, in characters.
 const MAX_LINE: usize = 160;
 
-/// Lines of the diff in a tool call's metadata; empty if there is none.
+/// Lines of the diff of a completed tool call; empty if there is none.
 pub(super) fn lines(tool: &ToolPart) -> Vec<String> {
     let ToolState::Completed(state) = &tool.state else { return Vec::new() };
+    of_metadata(&state.metadata)
+}
+
+/// Lines of the diff in the metadata of a tool call or a permission request; empty if there is none.
+pub(super) fn of_metadata(metadata: &Extra) -> Vec<String> {
     let told = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-    let patch = told(state.metadata.get("diff"))
-        .or_else(|| told(state.metadata.get("filediff").and_then(|diff| diff.get("patch"))));
+    let patch = told(metadata.get("diff"))
+        .or_else(|| told(metadata.get("filediff").and_then(|diff| diff.get("patch"))));
     patch.map(|patch| show(&patch)).unwrap_or_default()
 }
 
@@ -58,12 +65,7 @@ fn paint(line: &str) -> String {
 
 /// Cuts a line to its bound and replaces control characters, so that a file's content cannot move the cursor.
 fn clean(line: &str) -> String {
-    let harmless = |letter: char| match letter {
-        '\t' => ' ',
-        letter if letter.is_control() => '\u{fffd}',
-        letter => letter,
-    };
-    let mut clean: String = line.chars().take(MAX_LINE).map(harmless).collect();
+    let mut clean: String = line.chars().take(MAX_LINE).map(terminal::harmless).collect();
     if line.chars().nth(MAX_LINE).is_some() {
         clean.push('…');
     }

@@ -1,6 +1,6 @@
 //! Follows one turn through a stream of events: selects its events and determines its end.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use protocol::{EndReason, Event, EventBody, Message, MessageError, MessageId, SessionId, SessionStatus};
 
@@ -9,8 +9,8 @@ use protocol::{EndReason, Event, EventBody, Message, MessageError, MessageId, Se
 pub(super) struct Follower {
     session: SessionId,
     prompt: MessageId,
-    /// The session and all its descendants.
-    family: HashSet<SessionId>,
+    /// The session and all its descendants, with their titles.
+    family: HashMap<SessionId, String>,
     /// True once the prompt is stored; an earlier idle belongs to another turn.
     accepted: bool,
     /// End of our prompt as reported by the server.
@@ -25,7 +25,7 @@ pub(super) struct Follower {
 
 impl Follower {
     pub(super) fn new(session: SessionId, prompt: MessageId) -> Self {
-        let family = HashSet::from([session.clone()]);
+        let family = HashMap::from([(session.clone(), String::new())]);
         Self { session, prompt, family, accepted: false, ended: None, idle: false, said: None, failed: None }
     }
 
@@ -35,16 +35,27 @@ impl Follower {
 
     /// True if an event concerns the session or one of its descendants.
     pub(super) fn concerns(&self, event: &Event) -> bool {
-        event.body.session_id().is_some_and(|id| self.family.contains(id))
+        event.body.session_id().is_some_and(|id| self.family.contains_key(id))
+    }
+
+    /// Title of the subagent that an event comes from, which may be empty; `None` for the session itself.
+    pub(super) fn child(&self, event: &Event) -> Option<&str> {
+        let id = event.body.session_id().filter(|id| **id != self.session)?;
+        Some(self.family.get(id).map_or("", String::as_str))
+    }
+
+    /// True once the server has stored the prompt.
+    pub(super) fn is_accepted(&self) -> bool {
+        self.accepted
     }
 
     /// Processes the next event. Returns the end of the turn once it has ended.
     pub(super) fn observe(&mut self, event: &Event) -> Option<EndReason> {
         match &event.body {
             EventBody::SessionCreated(it)
-                if it.info.parent_id.as_ref().is_some_and(|parent| self.family.contains(parent)) =>
+                if it.info.parent_id.as_ref().is_some_and(|parent| self.family.contains_key(parent)) =>
             {
-                self.family.insert(it.session_id.clone());
+                self.family.insert(it.session_id.clone(), it.info.title.clone());
             }
             EventBody::MessageUpdated(it) if it.session_id == self.session => self.read(&it.info),
             EventBody::SessionError(it) if it.session_id.as_ref() == Some(&self.session) => {

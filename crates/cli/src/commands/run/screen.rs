@@ -2,54 +2,66 @@
 //! while nothing arrives.
 //!
 //! The agent's text goes to standard output and everything else to standard error, so a pipe receives only the
-//! answer: each text once, when it is final. Text that a plugin rewrites or a broken connection retracts can be
-//! corrected on a terminal, but not in a pipe.
+//! answer: each text once, when it is final, as the model wrote it. Text that a plugin rewrites or a broken
+//! connection retracts can be corrected on a terminal, but not in a pipe. On a terminal, Markdown is rendered.
+
+mod calls;
+mod markdown;
+mod spinner;
+mod step;
 
 use std::{
     collections::{HashMap, HashSet},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
+use engine::ports::{Clock as _, SystemClock};
 use owo_colors::OwoColorize;
 use protocol::{
-    Event, EventBody, Message, MessageError, MessageId, Part, PartBody, PartId, SessionId, SessionStatus,
-    ToolState, part::ToolPart,
+    Event, EventBody, Message, MessageId, Millis, Part, PartBody, PartId, SessionId, SessionStatus,
+    message::AssistantMessage,
+    part::{TextPart, ToolPart},
 };
-use serde_json::Value;
 
 use super::diff;
-use crate::{args::Format, exit::Failure, terminal};
-
-/// Interval between frames of the spinner.
-const TURN: Duration = Duration::from_millis(80);
-/// Longest description of a tool call, in characters.
-const MAX_LABEL: usize = 100;
-/// Input fields that describe a call best, in this order.
-const TELLING: [&str; 6] = ["description", "command", "filePath", "pattern", "path", "url"];
+use crate::{
+    args::{Format, Run},
+    exit::Failure,
+    terminal,
+};
+use markdown::Markdown;
+use spinner::{Spinner, seconds};
+use step::LastStep;
 
 /// State of the output.
 #[derive(Debug)]
 pub(super) struct Screen {
     format: Format,
+    /// The user wants to see the model's reasoning.
+    shows_reasoning: bool,
     session: SessionId,
-    person: Person,
-    spinner: Option<ProgressBar>,
+    viewer: Viewer,
+    spinner: Spinner,
     /// A question is on the screen and the user types on the current line.
     held: bool,
     /// Ids of the agent's messages. Text parts of other messages belong to prompts and are not shown.
     answers: HashSet<MessageId>,
+    last_step: LastStep,
     /// Text already shown, per part.
     shown: HashMap<PartId, String>,
+    /// Renders the text on a terminal.
+    markdown: Option<Markdown>,
     /// The last output does not end with a newline.
     mid_line: bool,
-    /// Tool calls whose line is already shown.
+    /// Tool calls and reasoning that are already shown.
     done: HashSet<PartId>,
+    /// Warnings that are already shown.
+    warned: HashSet<String>,
 }
 
-/// Streams that a user reads live on a terminal.
+/// The streams that a user reads live on a terminal.
 #[derive(Debug, Clone, Copy)]
-struct Person {
+struct Viewer {
     /// Standard error: notes about the turn.
     sees_notes: bool,
     /// Standard output: the agent's text appears as it arrives instead of when it is final.
@@ -57,20 +69,25 @@ struct Person {
 }
 
 impl Screen {
-    pub(super) fn new(format: Format, session: &SessionId) -> Self {
+    pub(super) fn new(options: &Run, session: &SessionId) -> Self {
+        let format = options.format;
         Self {
             format,
+            shows_reasoning: options.thinking,
             session: session.clone(),
-            person: Person {
+            viewer: Viewer {
                 sees_notes: format == Format::Text && terminal::is_watched(),
                 sees_words: terminal::is_read_live(),
             },
-            spinner: None,
+            spinner: Spinner::default(),
             held: false,
             answers: HashSet::new(),
+            last_step: LastStep::default(),
             shown: HashMap::new(),
+            markdown: None,
             mid_line: false,
             done: HashSet::new(),
+            warned: HashSet::new(),
         }
     }
 
@@ -82,48 +99,59 @@ impl Screen {
         }
         let is_ours = event.body.session_id() == Some(&self.session);
         match &event.body {
-            EventBody::MessageUpdated(it) if is_ours => {
+            EventBody::PartUpdated(it) => self.show_part(&it.part, is_ours),
+            EventBody::PartRemoved(it) if self.shown.remove(&it.part_id).is_some() => {
+                self.note("the connection to the model broke; discarding the text above");
+                Ok(())
+            }
+            body if is_ours => self.show_own(body),
+            _ => Ok(()),
+        }
+    }
+
+    /// Shows an event of the session itself.
+    fn show_own(&mut self, body: &EventBody) -> Result<(), Failure> {
+        match body {
+            EventBody::MessageUpdated(it) => {
                 if let Message::Assistant(message) = &it.info {
-                    self.answers.insert(message.id.clone());
+                    self.meet(message);
                 }
             }
-            EventBody::PartDelta(it) if is_ours && self.person.sees_words => {
+            EventBody::PartDelta(it) if self.viewer.sees_words => {
                 if let Some(shown) = self.shown.get_mut(&it.part_id) {
                     shown.push_str(&it.delta);
                     self.say(&it.delta)?;
                 }
             }
-            EventBody::PartUpdated(it) => self.show_part(&it.part, is_ours)?,
-            EventBody::PartRemoved(it) if self.shown.remove(&it.part_id).is_some() => {
-                self.note("the connection to the model broke; discarding the text above");
-            }
-            EventBody::SessionStatus(it) if is_ours => self.show_status(&it.status),
-            EventBody::ContinuationStarted(it) if is_ours => {
+            EventBody::SessionStatus(it) => self.show_status(&it.status),
+            EventBody::ContinuationStarted(it) => {
                 self.note(&it.describe().dimmed().to_string());
                 self.wait();
             }
-            EventBody::ContinuationCountdown(it) if is_ours => {
-                self.note(&it.describe().dimmed().to_string());
-            }
-            EventBody::ContinuationStopped(it) if is_ours => {
-                self.note(&it.reason.describe().yellow().to_string());
-            }
-            EventBody::SessionError(it) if is_ours => {
-                if let Some(error) =
-                    it.error.as_ref().filter(|it| !matches!(it, MessageError::Aborted { .. }))
-                {
-                    self.complain(error.message());
-                }
-            }
+            EventBody::ContinuationCountdown(it) => self.note(&it.describe().dimmed().to_string()),
+            EventBody::ContinuationStopped(it) => self.note(&it.reason.describe().yellow().to_string()),
             _ => {}
         }
         Ok(())
     }
 
+    /// Remembers a step of the answer. The summary of a compaction is for the model, not an answer.
+    fn meet(&mut self, message: &AssistantMessage) {
+        if message.summary != Some(true) {
+            self.last_step.update(message);
+            self.answers.insert(message.id.clone());
+        } else if self.last_step.summarised(&message.id) {
+            self.note(&"summarising the conversation".dimmed().to_string());
+            self.spin("summarising");
+        }
+    }
+
     fn show_part(&mut self, part: &Part, is_ours: bool) -> Result<(), Failure> {
+        let is_answer = is_ours && self.answers.contains(&part.message_id);
         match &part.body {
-            PartBody::Text(text) if is_ours && self.answers.contains(&part.message_id) => {
-                if self.person.sees_words || !part.is_open() {
+            PartBody::Text(text) if is_answer && !is_hidden(text) => {
+                self.last_step.note_text(&part.message_id, &text.text);
+                if self.viewer.sees_words || !part.is_open() {
                     self.show_text(&part.id, &text.text)?;
                 }
                 if !part.is_open() {
@@ -131,8 +159,14 @@ impl Screen {
                     self.wait();
                 }
             }
-            PartBody::Reasoning(_) if is_ours && part.is_open() => self.spin("thinking"),
-            PartBody::Tool(tool) => self.show_tool(&part.id, tool, is_ours),
+            PartBody::Reasoning(_) if is_answer && part.is_open() => self.spin("thinking"),
+            PartBody::Reasoning(reasoning) if is_answer && self.shows_reasoning => {
+                self.show_reasoning(&part.id, &reasoning.text);
+            }
+            PartBody::Tool(tool) => {
+                self.last_step.note_call(&part.message_id);
+                self.show_tool(&part.id, tool, is_ours);
+            }
             _ => {}
         }
         Ok(())
@@ -152,22 +186,28 @@ impl Screen {
         }
     }
 
+    fn show_reasoning(&mut self, id: &PartId, text: &str) {
+        if text.trim().is_empty() || !self.done.insert(id.clone()) {
+            return;
+        }
+        self.end();
+        let mut markdown = Markdown::new(terminal::width());
+        let text = markdown.push(text) + &markdown.finish();
+        for line in anstream::adapter::strip_str(&text).to_string().lines() {
+            terminal::note(&line.dimmed().to_string());
+        }
+        self.wait();
+    }
+
     fn show_tool(&mut self, id: &PartId, tool: &ToolPart, is_ours: bool) {
-        let label = label(tool);
-        let (mark, trouble) = match &tool.state {
-            ToolState::Pending(_) => return,
-            ToolState::Running(_) => return self.spin(&format!("{} {label}", tool.tool)),
-            ToolState::Completed(_) => ("✓".green().to_string(), String::new()),
-            ToolState::Error(failed) => {
-                let first = failed.error.lines().next().unwrap_or_default();
-                ("✗".red().to_string(), format!(" {}", cut(first).red()))
-            }
+        let indent = if is_ours { "" } else { "  " };
+        let Some(line) = calls::line(tool, indent, terminal::width()) else {
+            return self.spin(&calls::running(tool));
         };
         if !self.done.insert(id.clone()) {
             return;
         }
-        let indent = if is_ours { "" } else { "  " };
-        self.note(&format!("{indent}{mark} {} {}{trouble}", tool.tool.bold(), label.dimmed()));
+        self.note(&line);
         for line in diff::lines(tool) {
             self.note(&format!("{indent}{line}"));
         }
@@ -177,11 +217,31 @@ impl Screen {
     fn show_status(&mut self, status: &SessionStatus) {
         match status {
             SessionStatus::Busy { .. } => self.wait(),
-            SessionStatus::Retry { attempt, message, .. } => {
-                self.note(&format!("{} {message}", format!("retry {attempt}:").yellow()));
-                self.spin("waiting to retry");
+            SessionStatus::Retry { attempt, limit, message, next, .. } => {
+                // A rate limit is retried for a time, not for a number of times.
+                let limit = limit.filter(|limit| attempt <= limit);
+                let count =
+                    limit.map_or_else(|| format!("retry {attempt}"), |it| format!("{attempt} of {it}"));
+                self.show_retry(message, *next, &count);
             }
-            SessionStatus::Idle { .. } => self.pause(),
+            SessionStatus::Idle { .. } => self.spinner.hide(),
+        }
+    }
+
+    /// Says that the model call failed and counts down to the next try. A log gets the line, too: minutes without a
+    /// word look like a hang.
+    fn show_retry(&mut self, message: &str, next: Millis, count: &str) {
+        let left = u64::try_from(next.saturating_sub(SystemClock.now())).unwrap_or_default();
+        let left = Duration::from_millis(left);
+        self.end();
+        terminal::note(&terminal::wrapped(&format!(
+            "{} {}; next try in {} ({count})",
+            "retry:".yellow(),
+            terminal::clean(message),
+            seconds(left)
+        )));
+        if self.viewer.sees_notes && !self.held {
+            self.spinner.count_down("next try in", Instant::now() + left);
         }
     }
 
@@ -191,98 +251,100 @@ impl Screen {
     }
 
     fn spin(&mut self, label: &str) {
-        if !self.person.sees_notes || self.mid_line || self.held {
-            return;
+        if self.viewer.sees_notes && !self.mid_line && !self.held {
+            self.spinner.show(label);
         }
-        let spinner = self.spinner.get_or_insert_with(|| {
-            let spinner = ProgressBar::new_spinner();
-            if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {msg:.dim} {elapsed:.dim}") {
-                spinner.set_style(style);
-            }
-            spinner.enable_steady_tick(TURN);
-            spinner
-        });
-        spinner.set_message(label.to_owned());
     }
 
     /// Hides the spinner while the user answers a question, or shows it again.
     pub(super) fn hold(&mut self, held: bool) {
         self.held = held;
         if held {
-            self.pause();
+            self.end();
         } else {
             self.wait();
         }
     }
 
-    fn pause(&mut self) {
-        if let Some(spinner) = self.spinner.take() {
-            spinner.finish_and_clear();
-        }
-    }
-
-    /// Ends the output of the turn.
+    /// Ends the output of the turn, or interrupts it for a note.
     pub(super) fn end(&mut self) {
-        self.pause();
+        self.spinner.hide();
         // A write error was already reported.
         let _ = self.end_line();
+    }
+
+    /// The reason why a completed answer is none, or only a part of one.
+    pub(super) fn shortfall(&self) -> Option<&'static str> {
+        self.last_step.shortfall()
+    }
+
+    /// The model that answered last, as `provider/model`.
+    pub(super) fn model(&self) -> Option<&str> {
+        self.last_step.model()
     }
 
     fn say(&mut self, words: &str) -> Result<(), Failure> {
         if words.is_empty() {
             return Ok(());
         }
-        self.pause();
-        self.mid_line = !words.ends_with('\n');
-        print(words)
+        if !self.viewer.sees_words {
+            // Only final texts come here. A space at their end is of no use in a file.
+            let words = words.trim_end();
+            return if words.is_empty() { Ok(()) } else { print(&format!("{words}\n")) };
+        }
+        let markdown = self.markdown.get_or_insert_with(|| Markdown::new(terminal::width()));
+        let ready = markdown.push(words);
+        if ready.is_empty() {
+            return Ok(());
+        }
+        self.spinner.hide();
+        self.mid_line = !ready.ends_with('\n');
+        print(&ready)
     }
 
     fn end_line(&mut self) -> Result<(), Failure> {
-        if std::mem::take(&mut self.mid_line) { print("\n") } else { Ok(()) }
+        let Some(mut markdown) = self.markdown.take() else { return Ok(()) };
+        let rest = markdown.finish();
+        self.mid_line = false;
+        if rest.is_empty() {
+            return Ok(());
+        }
+        self.spinner.hide();
+        print(&rest)
     }
 
     /// Prints a line about the turn, if a user watches.
     fn note(&mut self, line: &str) {
-        if self.person.sees_notes {
+        if self.viewer.sees_notes {
             self.end();
             terminal::note(line);
         }
     }
 
-    /// Prints a warning about a problem that does not stop the turn.
+    /// Prints a warning about a problem that does not stop the turn, once.
     pub(super) fn warn(&mut self, sentence: &str) {
-        if self.format == Format::Text {
+        if self.format == Format::Text && self.warned.insert(sentence.to_owned()) {
             self.end();
-            terminal::note(&format!("{} {sentence}", "warning:".yellow()));
+            terminal::warn(&terminal::clean(sentence));
         }
     }
 
-    fn complain(&mut self, sentence: &str) {
-        self.end();
-        terminal::complain(&Failure::error(sentence));
+    /// Prints lines about the turn for users and for logs.
+    pub(super) fn report(&mut self, lines: &[String]) {
+        if self.format == Format::Text {
+            self.end();
+            for line in lines {
+                terminal::note(&terminal::wrapped(line));
+            }
+        }
     }
+}
+
+/// Text that the server added for the model, or that the model does not get.
+fn is_hidden(text: &TextPart) -> bool {
+    text.synthetic == Some(true) || text.ignored == Some(true)
 }
 
 fn print(text: &str) -> Result<(), Failure> {
     terminal::write(text).map_err(|error| Failure::error(format!("cannot print the answer: {error}")))
-}
-
-/// A short description of a tool call.
-fn label(tool: &ToolPart) -> String {
-    let title = match &tool.state {
-        ToolState::Running(state) => state.title.as_deref(),
-        ToolState::Completed(state) => Some(state.title.as_str()),
-        ToolState::Pending(_) | ToolState::Error(_) => None,
-    };
-    let input = || TELLING.iter().find_map(|name| tool.state.input().get(*name).and_then(Value::as_str));
-    cut(title.filter(|title| !title.is_empty()).or_else(input).unwrap_or_default())
-}
-
-/// The first line, cut to the bound.
-fn cut(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    if line.chars().count() <= MAX_LABEL {
-        return line.to_owned();
-    }
-    line.chars().take(MAX_LABEL - 1).chain(['…']).collect()
 }

@@ -1,18 +1,25 @@
-//! Executes the turn in this process's engine or on a server.
+//! Executes the calls of a command in this process's engine or on a server.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, path::Path, sync::Arc};
 
-use client::Client;
+use client::{Client, Provider};
 use engine::{Sessions, Stream, StreamItem, bus::Scope, ports::Listing};
 use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
+use project::Directories;
 use protocol::{
-    Event, PermissionId, QuestionId, Session, SessionId,
-    prompt::{PromptInput, SessionInput},
+    Event, Millis, PermissionId, QuestionId, Session, SessionId,
+    prompt::{CommandInput, PromptInput, SessionInput},
     request::{Answers, PermissionReply},
 };
-use server::project::Projects;
+use server::{Instances as _, project::Projects};
 
-use crate::{args::Run, exit::Failure};
+use crate::{
+    args::{self, Run},
+    environment,
+    exit::Failure,
+    logging, terminal,
+    wiring::{self, Engine, Purpose, Unavailable},
+};
 
 pub(super) type Events = BoxStream<'static, Result<Event, Failure>>;
 
@@ -42,20 +49,111 @@ pub(super) enum Reply {
     Dismissed(QuestionId),
 }
 
-/// The executor of the turn: an engine in this process or a server.
+/// The executor of calls: an engine in this process or a server.
 #[derive(Debug, Clone)]
 pub(super) enum Host {
-    Local(Sessions),
+    Local { sessions: Sessions, directories: Arc<Directories> },
     Remote(Client),
 }
 
 impl Host {
+    /// An engine in this process.
+    pub(super) fn local(engine: &Engine) -> Self {
+        Self::Local { sessions: engine.sessions.clone(), directories: Arc::clone(&engine.instances) }
+    }
+
+    /// The server at `address`, an engine in this process, or the server that owns the data directory.
+    pub(super) async fn open(
+        options: &args::Engine,
+        address: Option<&str>,
+        here: &Path,
+        purpose: Purpose,
+    ) -> Result<(Self, Option<Engine>), Failure> {
+        if let Some(address) = address {
+            return Ok((Self::Remote(environment::client(address)?), None));
+        }
+        let places = wiring::places(options)?;
+        let target =
+            if options.print_logs { logging::Target::Terminal } else { logging::Target::File(&places.log) };
+        logging::start(&target, options.log_level);
+        match wiring::engine(options, here, purpose).await {
+            Ok(engine) => Ok((Self::local(&engine), Some(engine))),
+            Err(Unavailable::Owned { address: Some(address), .. }) => {
+                if terminal::is_watched() && purpose == Purpose::Run {
+                    terminal::note(&format!("using the server at {address}"));
+                }
+                Ok((Self::Remote(environment::client(&address)?), None))
+            }
+            Err(owned @ Unavailable::Owned { .. }) => {
+                Err(Failure::from(owned).hint("use --attach URL to connect to a running server"))
+            }
+            Err(unavailable) => Err(unavailable.into()),
+        }
+    }
+
     /// Selects the directory, which a server needs with each call.
     pub(super) fn at(self, directory: &str) -> Self {
         match self {
             Self::Remote(client) => Self::Remote(client.in_directory(directory)),
-            local @ Self::Local(_) => local,
+            local @ Self::Local { .. } => local,
         }
+    }
+
+    /// The providers that can be called in a directory.
+    pub(super) async fn providers(&self, directory: &str) -> Result<Vec<Provider>, Failure> {
+        match self {
+            Self::Local { directories, .. } => {
+                let instance = directories.find(directory).await;
+                let instance = instance.map_err(|invalid| Failure::usage(invalid.message))?;
+                let read = |listed: &protocol::provider::Provider| Provider {
+                    id: listed.id.clone(),
+                    source: Some(listed.source),
+                    variables: listed.env.clone(),
+                    models: listed.models.keys().cloned().collect(),
+                };
+                Ok(instance.providers.iter().map(read).collect())
+            }
+            Self::Remote(client) => Ok(client.clone().in_directory(directory).providers().await?),
+        }
+    }
+
+    /// Warnings about a directory's configuration, one line each.
+    pub(super) async fn diagnostics(&self, directory: &str) -> Result<Vec<String>, Failure> {
+        match self {
+            Self::Local { directories, .. } => {
+                let settings = directories.settings(directory).await;
+                let settings = settings.map_err(|invalid| Failure::usage(invalid.message))?;
+                Ok(settings.loaded.warnings.iter().map(ToString::to_string).collect())
+            }
+            Self::Remote(client) => Ok(client.clone().in_directory(directory).diagnostics().await?),
+        }
+    }
+
+    /// Sessions of a directory, or of all, most recently updated first: at most `limit` that were updated before a
+    /// time, without children.
+    pub(super) async fn sessions(
+        &self,
+        directory: Option<&str>,
+        before: Option<Millis>,
+        limit: usize,
+    ) -> Result<Vec<Session>, Failure> {
+        Ok(match self {
+            Self::Local { sessions, .. } => {
+                let listing = Listing {
+                    directory: directory.map(str::to_owned),
+                    roots: true,
+                    updated_before: before,
+                    limit: Some(limit),
+                    ..Listing::default()
+                };
+                sessions.list(listing).await?
+            }
+            Self::Remote(client) => {
+                let client = client.clone();
+                let client = directory.into_iter().fold(client, Client::in_directory);
+                client.sessions_before(before, limit).await?
+            }
+        })
     }
 
     /// Finds the chosen session; none for a new one.
@@ -67,19 +165,30 @@ impl Host {
                 None => Err(Failure::usage("there is no session in this directory to continue")),
             },
             Choice::This(id) => {
-                let id = id.parse().map_err(|error| Failure::usage(format!("{error}")))?;
+                let id = id.parse().map_err(|_| {
+                    Failure::usage(format!("\"{id}\" is not a session id (they look like ses_…)"))
+                        .hint("`baton sessions` lists the sessions of this directory")
+                })?;
                 Ok(Some(match self {
-                    Self::Local(sessions) => sessions.get(&id).await?,
+                    Self::Local { sessions, .. } => sessions.get(&id).await?,
                     Self::Remote(client) => client.session(&id).await?,
                 }))
             }
         }
     }
 
-    pub(super) async fn create(&self, directory: &str) -> Result<Session, Failure> {
-        let input = SessionInput::default();
+    /// Copies a session with all its messages.
+    pub(super) async fn fork(&self, id: &SessionId) -> Result<Session, Failure> {
         Ok(match self {
-            Self::Local(sessions) => {
+            Self::Local { sessions, .. } => sessions.fork(id, None).await?,
+            Self::Remote(client) => client.fork_session(id, None).await?,
+        })
+    }
+
+    pub(super) async fn create(&self, directory: &str, title: Option<String>) -> Result<Session, Failure> {
+        let input = SessionInput { title, ..SessionInput::default() };
+        Ok(match self {
+            Self::Local { sessions, .. } => {
                 sessions.create(Projects::default().find(directory).await.home(), input).await?
             }
             Self::Remote(client) => client.create_session(&input).await?,
@@ -88,27 +197,21 @@ impl Host {
 
     pub(super) async fn delete(&self, id: &SessionId) -> Result<(), Failure> {
         match self {
-            Self::Local(sessions) => sessions.delete(id).await.map_err(Failure::from),
+            Self::Local { sessions, .. } => sessions.delete(id).await.map_err(Failure::from),
             Self::Remote(client) => client.delete_session(id).await.map_err(Failure::from),
         }
     }
 
     async fn latest(&self, here: &str) -> Result<Option<Session>, Failure> {
-        let all = match self {
-            Self::Local(sessions) => {
-                let directory = Some(here.to_owned());
-                let listing = Listing { directory, roots: true, limit: Some(1), ..Listing::default() };
-                sessions.list(listing).await?
-            }
-            Self::Remote(client) => client.clone().in_directory(here).sessions().await?,
-        };
+        let Self::Remote(client) = self else { return Ok(self.sessions(Some(here), None, 1).await?.pop()) };
+        let all = client.clone().in_directory(here).sessions().await?;
         Ok(all.into_iter().find(|session| session.parent_id.is_none() && session.directory == here))
     }
 
     /// Subscribes to the directory's events. The stream misses nothing that happens after this returns.
     pub(super) async fn events(&self, directory: &str) -> Result<Events, Failure> {
         match self {
-            Self::Local(sessions) => {
+            Self::Local { sessions, .. } => {
                 let scope = Scope { directory: Some(directory.into()) };
                 let stream = sessions.subscribe(scope.clone(), None).await?;
                 let local =
@@ -126,14 +229,26 @@ impl Host {
 
     pub(super) async fn submit(&self, id: &SessionId, prompt: PromptInput) -> Result<(), Failure> {
         match self {
-            Self::Local(sessions) => sessions.submit(id, prompt).await.map(drop).map_err(Failure::from),
+            Self::Local { sessions, .. } => {
+                sessions.submit(id, prompt).await.map(drop).map_err(Failure::from)
+            }
             Self::Remote(client) => client.prompt_async(id, &prompt).await.map_err(Failure::from),
+        }
+    }
+
+    /// Runs a slash command and waits for its answer.
+    pub(super) async fn command(&self, id: &SessionId, command: CommandInput) -> Result<(), Failure> {
+        match self {
+            Self::Local { sessions, .. } => {
+                sessions.command(id, command).await.map(drop).map_err(Failure::from)
+            }
+            Self::Remote(client) => client.command(id, &command).await.map(drop).map_err(Failure::from),
         }
     }
 
     pub(super) async fn abort(&self, id: &SessionId) -> Result<(), Failure> {
         match self {
-            Self::Local(sessions) => sessions.abort(id).await.map_err(Failure::from),
+            Self::Local { sessions, .. } => sessions.abort(id).await.map_err(Failure::from),
             Self::Remote(client) => client.abort(id).await.map_err(Failure::from),
         }
     }
@@ -141,7 +256,7 @@ impl Host {
     /// Stops the turn because this program ends. A local engine shuts down; on a server the turn is aborted.
     pub(super) async fn interrupt(&self, id: &SessionId) -> Result<(), Failure> {
         match self {
-            Self::Local(sessions) => {
+            Self::Local { sessions, .. } => {
                 sessions.shutdown().await;
                 Ok(())
             }
@@ -151,7 +266,7 @@ impl Host {
 
     pub(super) async fn is_idle(&self, id: &SessionId) -> Result<bool, Failure> {
         let busy = match self {
-            Self::Local(sessions) => sessions.statuses(None).await?,
+            Self::Local { sessions, .. } => sessions.statuses(None).await?,
             Self::Remote(client) => client.statuses().await?,
         };
         Ok(busy.get(id).is_none_or(protocol::SessionStatus::is_idle))
@@ -160,7 +275,7 @@ impl Host {
     /// Sends a reply. A request that another client has already answered is no error.
     pub(super) async fn reply(&self, reply: Reply) -> Result<(), Failure> {
         match self {
-            Self::Local(sessions) => {
+            Self::Local { sessions, .. } => {
                 let replied = match &reply {
                     Reply::Permission(id, reply) => sessions.reply_permission(id, *reply, None).await,
                     Reply::Question(id, answers) => sessions.reply_question(id, answers.clone()).await,

@@ -1,0 +1,69 @@
+//! Tests of `baton sessions` and `baton completions`.
+
+use crate::world::World;
+
+#[tokio::test]
+async fn sessions_are_listed_and_pruned() {
+    let world = World::new();
+    for _ in 0..2 {
+        world.run_with_data(&["run", "hi", "-m", "demo/simple"]).await;
+    }
+    let listed = world.run_with_data(&["sessions"]).await;
+    assert_eq!((listed.code, listed.stdout.lines().count()), (Some(0), 2), "{listed:?}");
+    assert!(listed.stdout.lines().all(|line| line.starts_with("ses_") && line.contains('$')), "{listed:?}");
+    let young = world.run_with_data(&["sessions", "prune", "--older-than", "30d"]).await;
+    assert_eq!((young.code, young.stderr.as_str()), (Some(0), "deleted 0 sessions\n"), "{young:?}");
+    let dry = world.run_with_data(&["sessions", "prune", "--older-than", "0m", "--dry-run"]).await;
+    assert_eq!((dry.code, dry.stderr.as_str()), (Some(0), "would delete 2 sessions\n"), "{dry:?}");
+    assert_eq!(world.run_with_data(&["sessions"]).await.stdout, listed.stdout);
+    let pruned = world.run_with_data(&["sessions", "prune", "--older-than", "0m"]).await;
+    assert_eq!((pruned.code, pruned.stderr.as_str()), (Some(0), "deleted 2 sessions\n"), "{pruned:?}");
+    assert!(world.run_with_data(&["sessions", "--all"]).await.stdout.is_empty());
+    let wrong = world.run_with_data(&["sessions", "prune", "--older-than", "soon"]).await;
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn a_running_server_lists_and_deletes_its_sessions() {
+    let world = World::new();
+    let server = world.serve().await;
+    world.run_with_data(&["run", "hi", "-m", "demo/simple"]).await;
+    let listed = world.run_with_data(&["sessions", "--json"]).await;
+    let sessions: Vec<protocol::Session> = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(sessions.len(), 1);
+    assert_eq!(world.run(&["sessions", "--all", "--attach", &server.url]).await.stdout.lines().count(), 1);
+    let pruned = world.run_with_data(&["sessions", "prune", "--older-than", "0m"]).await;
+    assert_eq!(pruned.stderr, "deleted 1 session\n", "{pruned:?}");
+    let models = world.run_with_data(&["models", "demo/baton"]).await;
+    assert_eq!(models.stdout, "demo/baton\n", "{models:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_called_wrong() {
+    let world = World::new();
+    let mut serve = world.with_data(&["serve", "--port", "0"]);
+    serve.env("BATON_PASSWORD", "right");
+    let server = crate::world::Server::start(serve).await;
+    let run = async |password: Option<&str>| {
+        let mut command = world.command(&["run", "hi", "-m", "demo/simple", "--attach", &server.url]);
+        command.envs(password.map(|password| ("BATON_PASSWORD", password)));
+        crate::world::finish(command, "").await
+    };
+    let none = run(None).await;
+    assert!(none.stderr.contains("hint: set BATON_PASSWORD"), "{none:?}");
+    let wrong = run(Some("wrong")).await;
+    assert!(wrong.stderr.contains("does not accept the password in BATON_PASSWORD"), "{wrong:?}");
+    assert_eq!(run(Some("right")).await.code, Some(0));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn completions_know_the_commands() {
+    let world = World::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let ended = world.run(&["completions", shell]).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(ended.stdout.contains("older-than"), "{shell}");
+    }
+}
