@@ -322,7 +322,7 @@ export function suite(title, { service, startServer }) {
       assert.equal(await gateway.run("status"), `${service.name}\tstopped: the gateway ended unexpectedly`)
       await connect()
       await gateway.shutdown()
-      assert.match(await gateway.run("status"), new RegExp(`^${service.name}\tstopped \\d+ s ago$`))
+      assert.match(await gateway.run("status"), new RegExp(`^${service.name}\tstopped .+ ago$`))
       await connect()
     })
 
