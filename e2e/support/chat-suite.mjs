@@ -313,6 +313,19 @@ export function suite(title, { service, startServer }) {
       await connect()
     })
 
+    test("the state of the channel is shown, and a killed gateway is stopped", async () => {
+      const isConnected = async () => {
+        while (!(await gateway.run("status")).startsWith(`${service.name}\tconnected for `));
+      }
+      await within(PATIENCE_MS, isConnected(), "the connection", () => gateway.log.slice(-4_000))
+      await gateway.kill()
+      assert.equal(await gateway.run("status"), `${service.name}\tstopped: the gateway ended unexpectedly`)
+      await connect()
+      await gateway.shutdown()
+      assert.match(await gateway.run("status"), new RegExp(`^${service.name}\tstopped .+ ago$`))
+      await connect()
+    })
+
     test("no secret is in the log", () => {
       for (const secret of service.secrets) assert.ok(!gateway.log.includes(secret), `${secret} was logged`)
     })

@@ -141,8 +141,11 @@ async fn attend(slack: &Slack, mut line: Line, retired: CancellationToken, wante
         () = async { retired.cancelled().await; sleep(FAREWELL).await } => "a new connection replaced it".to_owned(),
     };
     tracing::debug!(channel = CHANNEL, reason, "a connection ended");
-    if !has_asked && !retired.is_cancelled() {
-        wanted.notify_one();
+    if !retired.is_cancelled() {
+        inbox.lost(CHANNEL, reason);
+        if !has_asked {
+            wanted.notify_one();
+        }
     }
     line.close().await;
 }

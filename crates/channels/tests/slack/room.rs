@@ -12,7 +12,7 @@ use tokio::{sync::mpsc, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Timeout of everything that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Room {
     pub(crate) fake: Arc<Fake>,

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use channels::{Adapter as _, Button, Content, Fault, Post};
+use protocol::channel::ChannelState;
 use serde_json::json;
 use testkit::platforms::{
     slack::Options,
     stage::{Fault as Wrong, GivenFile, Planned, Platform as _, Said, Tap},
 };
+use tokio::time::timeout;
 
-use crate::room::{Room, place, said};
+use crate::room::{PATIENCE, Room, place, said};
 
 #[tokio::test]
 async fn messages_are_stored_before_they_are_acknowledged() {
@@ -63,6 +65,25 @@ async fn a_warning_opens_a_new_connection_before_the_old_one_closes() {
     room.say("D1", None, "afterwards");
     assert_eq!(said(&room.next().await), "afterwards");
     room.is_fine();
+}
+
+#[tokio::test]
+async fn the_state_follows_the_connection() {
+    let room = Room::new(Options::default()).await.listening().await;
+    let mut states = room.inbox.health().subscribe();
+    let mut until = async |state: ChannelState| {
+        let found = states.wait_for(|states| states.get("slack").is_some_and(|it| it.state == state));
+        drop(timeout(PATIENCE, found).await.expect("the state should change").unwrap());
+    };
+    until(ChannelState::Connected).await;
+    // The next connection is not open yet, and the state already says so.
+    let method = "apps.connections.open".to_owned();
+    room.fake.stage().plan(&Planned { method, times: 1, fault: Wrong::Hold });
+    room.fake.cut();
+    until(ChannelState::Reconnecting).await;
+    room.until("the held call", |_, state| !state.held.is_empty()).await;
+    room.fake.stage().release();
+    until(ChannelState::Connected).await;
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use client::{Client, Error, Password, Received, Scope};
 use futures::StreamExt;
 use protocol::{
     EventBody, SessionId,
+    channel::ChannelState,
     prompt::{PromptInput, SessionInput},
     request::PermissionReply,
     wire_error::{NamedError, TaggedError, WireError},
@@ -305,6 +306,15 @@ async fn an_answer_that_is_not_a_stream_is_refused() {
     let (client, _log) = play(vec![answer("200 OK", "text/html", "<html>")]).await;
     let error = client.events(Scope::Directory, None).next().await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the server answered 200 with unexpected content: content type text/html");
+}
+
+#[tokio::test]
+async fn channels_are_read_with_their_states() {
+    let list = r#"[{"name":"slack","state":"reconnecting","since":5,"reason":"reset"}]"#;
+    let (client, mut log) = play(vec![answer("200 OK", "application/json", list)]).await;
+    let channels = client.channels().await.unwrap();
+    assert_eq!((channels[0].state, channels[0].since), (ChannelState::Reconnecting, Some(5)));
+    assert!(log.recv().await.unwrap().line.starts_with("GET /channel "));
 }
 
 #[tokio::test]
