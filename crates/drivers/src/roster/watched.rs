@@ -56,8 +56,11 @@ impl Watched {
                 })
             }
             Missed::Undone => {
-                self.runner.forget(&turn.session.id).await;
-                forget_note(&mut supervised.session, &about.id);
+                // An agent that never had a conversation keeps the pause after its failed starts.
+                if turn.session.note(&about.id).is_some() {
+                    self.runner.forget(&turn.session.id).await;
+                    forget_note(&mut supervised.session, &about.id);
+                }
                 handover::conversation(turn).await.map(|conversation| {
                     supervised.preface(conversation);
                     format!(
