@@ -1,8 +1,16 @@
 //! The events that an engine publishes, one at a time, for tests of runners.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test whose events do not arrive fails here"
+)]
+
 use std::{
     collections::{HashSet, VecDeque},
     fmt::Write as _,
+    hash::BuildHasher,
     time::Duration,
 };
 
@@ -62,7 +70,7 @@ pub fn story(
 }
 
 /// True for an update of a tool that is running, after the first one: their number depends on timing.
-pub fn is_progress(running: &mut HashSet<PartId>, body: &EventBody) -> bool {
+pub fn is_progress<S: BuildHasher>(running: &mut HashSet<PartId, S>, body: &EventBody) -> bool {
     matches!(body, EventBody::PartUpdated(it)
         if matches!(&it.part.body, PartBody::Tool(tool) if matches!(tool.state, ToolState::Running(_)))
             && !running.insert(it.part.id.clone()))

@@ -22,6 +22,8 @@ pub mod agent;
 pub mod child;
 pub mod children;
 pub mod driver;
+#[cfg(test)]
+mod example;
 pub mod exchange;
 #[cfg(test)]
 pub(crate) mod harness;

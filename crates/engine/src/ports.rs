@@ -16,7 +16,9 @@ pub use outbox::{Notice, Outbox};
 pub use reads::{
     Cursor, Direction, Listing, OpenPrompt, Page, PartRecord, Reads, Record, Span, Stored, Stretch,
 };
-pub use runner::{ChildEnd, ChildSpec, Draft, Prepared, Resolved, Runner, Runners, Unresolved, Wanted};
+pub use runner::{
+    ChildEnd, ChildSpec, Draft, EventFilter, Prepared, Resolved, Runner, Runners, Unresolved, Wanted,
+};
 pub use tools::{ToolCall, ToolCaller, ToolInfo, ToolOutput, ToolPermission, Tools};
 pub use undo::{NoUndo, Origins, Undo, Undoing};
 pub use world::{Clock, Random, SystemClock, SystemRandom};

@@ -20,4 +20,4 @@ pub(crate) use actor::spawn;
 pub(crate) use command::{Command, Edit, Prompt};
 pub(crate) use submit::stored;
 pub use tally::{Tally, Used};
-pub use turn::{Call, Child, ChildStarted, Settled, Turn};
+pub use turn::{Child, Turn};

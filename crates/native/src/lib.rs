@@ -100,7 +100,7 @@ impl Native {
 impl Runner for Native {
     fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd> {
         let inner = Arc::clone(&self.0);
-        async move { run::run(&inner, &turn).await }.boxed()
+        async move { run::run(&inner, &Arc::new(turn)).await }.boxed()
     }
 
     fn prepare<'a>(&'a self, draft: Draft<'a>) -> BoxFuture<'a, Result<Prepared, String>> {

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use engine::session::Turn;
 use protocol::agent_event::AgentEvent;
 use protocol::{Message, MessageError, MessageId, MessageWithParts, PartBody, TurnEnd, UserMessage};
-use supervision::budget::Meter;
-use supervision::gate;
 use supervision::permission::Permissions;
-use supervision::snapshots::Changes;
+use supervision::{Supervisor, gate};
 use tokio::time::{timeout, timeout_at};
 use workspace::files::Root;
 
@@ -29,7 +28,7 @@ pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
 
 /// Works on a prompt until the turn ends. A title is generated meanwhile. If it is not ready in the end, the turn
 /// waits for it briefly, but never after an abort.
-pub(super) async fn run(inner: &Inner, turn: &Turn) -> TurnEnd {
+pub(super) async fn run(inner: &Inner, turn: &Arc<Turn>) -> TurnEnd {
     let work = async {
         match Loop::new(inner, turn).await {
             Flow::Continue(mut looping) => Box::pin(looping.run()).await,
@@ -54,9 +53,8 @@ pub(super) struct Loop<'a> {
     pub(super) turn: &'a Turn,
     root: Root,
     instructions: Vec<Instruction>,
-    pub(super) meter: Meter<'a>,
     pub(super) detector: LoopDetector,
-    pub(super) changes: Changes<'a>,
+    pub(super) supervisor: Supervisor,
     pub(super) background: Background,
     /// The number of ancestors of this session.
     pub(super) depth: usize,
@@ -93,10 +91,11 @@ pub(super) struct StepContext<'a> {
 }
 
 impl<'a> Loop<'a> {
-    async fn new(inner: &'a Inner, turn: &'a Turn) -> Flow<Self> {
+    async fn new(inner: &'a Inner, turn: &'a Arc<Turn>) -> Flow<Self> {
         let session = &turn.session;
         let root = or_end(gate::root(session, &inner.options.tools.closed))?;
-        let meter = or_end(Meter::start(&inner.options.budget, turn).await)?;
+        let (snapshots, budget) = (inner.options.snapshots.as_deref(), &inner.options.budget);
+        let supervisor = or_end(Supervisor::start(snapshots, budget, turn).await)?;
         let depth = or_end(turn.depth().await)?;
         let found = timeout(limits::INSTRUCTIONS, inner.options.instructions.find(session)).await;
         let instructions = found.unwrap_or_else(|_| {
@@ -108,9 +107,8 @@ impl<'a> Loop<'a> {
             turn,
             root,
             instructions,
-            meter,
             detector: LoopDetector::default(),
-            changes: Changes::new(inner.options.snapshots.as_deref(), turn).await,
+            supervisor,
             background: Background::default(),
             depth,
             prompts: vec![turn.prompt.clone()],
@@ -126,12 +124,12 @@ impl<'a> Loop<'a> {
     }
 
     async fn run(&mut self) -> TurnEnd {
-        let end = match self.meter.deadline() {
+        let end = match self.supervisor.meter.deadline() {
             // The timeout drops the work in progress, which also ends the processes it started.
             Some((at, message)) => timeout_at(at, self.work()).await.unwrap_or(TurnEnd::Budget { message }),
             None => self.work().await,
         };
-        self.report_left_changes().await;
+        self.supervisor.report_left_changes().await;
         if end == TurnEnd::Completed && self.inner.options.compaction.prune {
             self.prune().await;
         }
@@ -212,7 +210,7 @@ impl<'a> Loop<'a> {
         self.wait_for_servers().await?;
         let step = self.step_context().await?;
         let request = Box::pin(self.fitting_request(&step)).await?;
-        let snapshot = self.changes.begin().await;
+        let snapshot = self.supervisor.changes.begin().await;
         self.turn.emit(AgentEvent::StepStarted { snapshot, speaker: None }).await;
         self.steps += 1;
         self.new_prompts.clear();
@@ -322,7 +320,7 @@ impl<'a> Loop<'a> {
         ToolContext {
             turn: self.turn,
             root: &self.root,
-            changes: &self.changes,
+            changes: &self.supervisor.changes,
             permissions: &step.permissions,
             background: &self.background,
             hidden: &self.inner.options.hidden,
@@ -333,9 +331,8 @@ impl<'a> Loop<'a> {
     }
 
     /// Ends the turn if the budget is used up.
-    pub(super) async fn check_budget(&mut self) -> Flow {
-        or_end(self.meter.add_children(self.turn).await)?;
-        match self.meter.exceeded() {
+    pub(super) async fn check_budget(&self) -> Flow {
+        match or_end(self.supervisor.exceeded().await)? {
             Some(message) => Flow::Break(TurnEnd::Budget { message }),
             None => Flow::Continue(()),
         }

@@ -3,7 +3,6 @@
 
 use llm::{Finish, Usage};
 use protocol::number::Number;
-use protocol::part::PatchPart;
 use protocol::session::{CacheTokens, Tokens};
 use protocol::{AgentEvent, Extra, MessageError, Rest, TurnEnd, message};
 use serde_json::Value;
@@ -68,7 +67,7 @@ impl Loop<'_> {
             self.refuse_calls(calls, "Not run: there are no tools in the last step of a turn.").await;
             return Flow::Continue(());
         }
-        if let Some(message) = self.meter.exceeded() {
+        if let Some(message) = self.supervisor.meter.exceeded() {
             self.refuse_calls(calls, "Not run: the budget is used up.").await;
             self.finish_step(result, None).await;
             return Flow::Break(TurnEnd::Budget { message });
@@ -201,10 +200,10 @@ impl Loop<'_> {
     }
 
     /// Adds the step's usage to the meter.
-    fn record_usage(&mut self, model: &ActiveModel, finish: Option<(Finish, Usage)>) -> StepResult {
+    fn record_usage(&self, model: &ActiveModel, finish: Option<(Finish, Usage)>) -> StepResult {
         let (reason, usage) = finish.unwrap_or((Finish::Unknown, Usage::default()));
         let (tokens, cost) = (tokens(usage), Number(model.prices.cost(&usage)));
-        self.meter.add_step(cost, &tokens);
+        self.supervisor.meter.add_step(cost, &tokens);
         StepResult { reason, tokens, cost }
     }
 
@@ -214,40 +213,15 @@ impl Loop<'_> {
     }
 
     async fn finish_step(&self, result: &StepResult, error: Option<MessageError>) {
-        self.close_step(|snapshot, patch| AgentEvent::StepFinished {
+        let end = |snapshot, patch| AgentEvent::StepFinished {
             reason: wire(result.reason),
             tokens: result.tokens.clone(),
             cost: result.cost,
             snapshot,
             patch,
             error,
-        })
-        .await;
-    }
-
-    /// Closes a step with the files that it has changed.
-    pub(super) async fn close_step(&self, end: impl FnOnce(Option<String>, Option<PatchPart>) -> AgentEvent) {
-        let (snapshot, patch) = self.changes.finish().await;
-        let changed = patch.is_some();
-        self.turn.emit(end(snapshot, patch)).await;
-        if changed {
-            self.report_diffs().await;
-        }
-    }
-
-    /// Reports the file changes of a step that the turn leaves unfinished, if there is one.
-    pub(super) async fn report_left_changes(&self) {
-        if let (_, Some(patch)) = self.changes.finish().await {
-            self.turn.emit(AgentEvent::Patched(patch)).await;
-            self.report_diffs().await;
-        }
-    }
-
-    /// Reports all file changes of the turn and the session.
-    async fn report_diffs(&self) {
-        if let Some(diffed) = self.changes.diffed().await {
-            self.turn.emit(diffed).await;
-        }
+        };
+        self.supervisor.close_step(end).await;
     }
 }
 

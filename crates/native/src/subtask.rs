@@ -43,7 +43,7 @@ impl Loop<'_> {
             summary: false,
             answers: Some(part.message_id.clone()),
         };
-        let snapshot = self.changes.begin().await;
+        let snapshot = self.supervisor.changes.begin().await;
         self.turn.emit(AgentEvent::StepStarted { snapshot, speaker: Some(speaker) }).await;
         let call = part.id.to_string();
         let running = |metadata: Option<Extra>| AgentEvent::ToolRunning {
@@ -101,15 +101,16 @@ impl Loop<'_> {
             }
         };
         self.turn.emit(ended).await;
-        self.close_step(|snapshot, patch| AgentEvent::StepFinished {
-            reason: Finish::ToolCalls,
-            tokens: Tokens::default(),
-            cost: Number(0.0),
-            snapshot,
-            patch,
-            error: None,
-        })
-        .await;
+        self.supervisor
+            .close_step(|snapshot, patch| AgentEvent::StepFinished {
+                reason: Finish::ToolCalls,
+                tokens: Tokens::default(),
+                cost: Number(0.0),
+                snapshot,
+                patch,
+                error: None,
+            })
+            .await;
         if task.command.is_some() {
             let text = TextPart { text: NEXT.to_owned(), synthetic: Some(true), ..TextPart::default() };
             self.turn.emit(AgentEvent::Continued(vec![PartBody::Text(text)])).await;

@@ -187,13 +187,6 @@ mod tests {
     }
 
     #[test]
-    fn a_session_in_a_subdirectory_knows_its_worktree() {
-        assert_eq!(session("/project/crates/one", "crates/one").worktree(), "/project");
-        assert_eq!(session("/project", "").worktree(), "/project");
-        assert_eq!(session("/project", "elsewhere").worktree(), "/project");
-    }
-
-    #[test]
     fn a_repository_is_recognised_from_below() {
         let top = tempfile::TempDir::new().unwrap();
         let below = top.path().join("a/b");

@@ -96,7 +96,7 @@ pub(super) enum Caller {
 pub(super) struct Call<'a> {
     pub(super) turn: &'a Turn,
     pub(super) root: &'a Root,
-    pub(super) changes: &'a Changes<'a>,
+    pub(super) changes: &'a Changes,
     pub(super) permissions: &'a Permissions,
     pub(super) background: &'a Background,
     /// Environment variables that are hidden from commands.

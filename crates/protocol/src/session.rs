@@ -211,3 +211,33 @@ pub struct SessionTime {
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(title: &str, directory: &str, path: &str) -> Session {
+        serde_json::from_value(serde_json::json!({
+            "id": "ses_1", "slug": "s", "projectID": "global", "directory": directory, "path": path, "title": title,
+            "version": "0", "time": { "created": 1, "updated": 1 },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn only_a_title_of_the_engine_is_a_default_title() {
+        let is_default = |title: &str| session(title, "/", "").has_default_title();
+        assert!(is_default("New session - 2026-11-15T09:00:00.000Z"));
+        assert!(!is_default("New session - mine"));
+        assert!(!is_default("Child session - 2026-11-15T09:00:00.000Z"));
+        assert!(!is_default("Fix the build"));
+    }
+
+    #[test]
+    fn a_session_in_a_subdirectory_knows_its_worktree() {
+        let worktree = |directory: &str, path: &str| session("t", directory, path).worktree().to_owned();
+        assert_eq!(worktree("/project/crates/one", "crates/one"), "/project");
+        assert_eq!(worktree("/project", ""), "/project");
+        assert_eq!(worktree("/project", "elsewhere"), "/project");
+    }
+}

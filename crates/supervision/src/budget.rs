@@ -1,5 +1,6 @@
 //! Usage budgets: the limits of a turn and of a session, and a meter that compares usage with them.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::ports;
@@ -13,10 +14,10 @@ use tokio::time::Instant;
 /// Counts what one turn uses, over all its runs. The usage of its child sessions and of its title call counts
 /// too.
 #[derive(Debug)]
-pub struct Meter<'a> {
-    budget: &'a Budget,
+pub struct Meter {
+    budget: Budget,
     /// The usage of the whole turn, shared by all its runs.
-    tally: &'a Tally,
+    tally: Arc<Tally>,
     /// The value of `tally` when this run began.
     earlier: Used,
     /// The usage of the session and its children when this run began.
@@ -24,7 +25,7 @@ pub struct Meter<'a> {
     /// The total time of the session's steps when this run began.
     busy_before: Duration,
     /// The usage of the children when [`Meter::add_children`] last read it.
-    children: Used,
+    children: Mutex<Used>,
     start: Instant,
 }
 
@@ -35,10 +36,10 @@ enum Scope {
     Session,
 }
 
-impl<'a> Meter<'a> {
+impl Meter {
     /// Starts the meter. Reads the session's earlier messages only if a session budget for steps or minutes
     /// is set.
-    pub async fn start(budget: &'a Budget, turn: &'a Turn) -> Result<Self, ports::Error> {
+    pub async fn start(budget: &Budget, turn: &Turn) -> Result<Self, ports::Error> {
         let mut before = usage_of([&turn.session]);
         let mut busy_before = Duration::ZERO;
         if budget.steps.session.is_some() || budget.minutes.session.is_some() {
@@ -50,33 +51,32 @@ impl<'a> Meter<'a> {
             })
             .await?;
         }
-        let (tally, earlier) = (turn.tally(), turn.tally().used());
-        let (children, start) = (Used::default(), Instant::now());
-        let mut meter = Self { budget, tally, earlier, before, busy_before, children, start };
         // The children used this in earlier turns, or an earlier run has counted it.
-        meter.children = meter.children_usage(turn).await?;
-        meter.before = meter.before.and(meter.children);
-        Ok(meter)
+        let children = children_usage(budget, turn).await?;
+        Ok(Self {
+            budget: budget.clone(),
+            tally: Arc::clone(turn.tally()),
+            earlier: turn.tally().used(),
+            before: before.and(children),
+            busy_before,
+            children: Mutex::new(children),
+            start: Instant::now(),
+        })
     }
 
-    pub fn add_step(&mut self, cost: Number, tokens: &Tokens) {
+    pub fn add_step(&self, cost: Number, tokens: &Tokens) {
         self.tally.add(Used { steps: 1, ..Used::of(cost, tokens) });
     }
 
     /// Adds the usage of the children since the last call.
-    pub async fn add_children(&mut self, turn: &Turn) -> Result<(), ports::Error> {
-        let children = self.children_usage(turn).await?;
-        self.tally.add(children.without(self.children));
-        self.children = children;
+    pub async fn add_children(&self, turn: &Turn) -> Result<(), ports::Error> {
+        let children = children_usage(&self.budget, turn).await?;
+        let counted = {
+            let mut counted = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *counted, children)
+        };
+        self.tally.add(children.without(counted));
         Ok(())
-    }
-
-    /// Returns the usage of the children, or zero if no budget for cost or tokens is set.
-    async fn children_usage(&self, turn: &Turn) -> Result<Used, ports::Error> {
-        if self.budget.cost.is_empty() && self.budget.tokens.is_empty() {
-            return Ok(Used::default());
-        }
-        Ok(usage_of(&turn.descendants().await?))
     }
 
     /// Returns the earliest time limit and the message for the user when it passes.
@@ -107,7 +107,7 @@ impl<'a> Meter<'a> {
     pub fn exceeded(&self) -> Option<String> {
         let turn = self.tally.used();
         let session = self.before.and(turn.without(self.earlier));
-        let Budget { cost, tokens, steps, minutes: _ } = self.budget;
+        let Budget { cost, tokens, steps, minutes: _ } = &self.budget;
         [
             (Scope::Turn, turn, cost.turn, tokens.turn, steps.turn),
             (Scope::Session, session, cost.session, tokens.session, steps.session),
@@ -133,6 +133,14 @@ fn exceeded_message(scope: Scope, may: &str, limit: impl std::fmt::Display, what
     format!("{}. Budgets are set in the configuration.", message.trim_end())
 }
 
+/// Returns the usage of a turn's children, or zero if no budget for cost or tokens is set.
+async fn children_usage(budget: &Budget, turn: &Turn) -> Result<Used, ports::Error> {
+    if budget.cost.is_empty() && budget.tokens.is_empty() {
+        return Ok(Used::default());
+    }
+    Ok(usage_of(&turn.descendants().await?))
+}
+
 /// Sums the usage of sessions. A session does not record its number of steps, so that field stays zero.
 fn usage_of<'s>(sessions: impl IntoIterator<Item = &'s Session>) -> Used {
     sessions.into_iter().fold(Used::default(), |sum, session| {
@@ -154,16 +162,15 @@ mod tests {
 
     use super::*;
 
-    fn meter<'a>(budget: &'a Budget, tally: &'a Tally, before: Used) -> Meter<'a> {
-        let (nothing, start) = (Used::default(), Instant::now());
+    fn meter(budget: &Budget, tally: &Arc<Tally>, before: Used) -> Meter {
         Meter {
-            budget,
-            tally,
+            budget: budget.clone(),
+            tally: Arc::clone(tally),
             earlier: tally.used(),
             before,
             busy_before: Duration::ZERO,
-            children: nothing,
-            start,
+            children: Mutex::default(),
+            start: Instant::now(),
         }
     }
 
@@ -179,19 +186,19 @@ mod tests {
     fn a_turn_may_use_its_budget_and_no_more() {
         let budget =
             budget(json!({ "cost": { "turn": 0.3 }, "tokens": { "turn": 100 }, "steps": { "turn": 5 } }));
-        let tally = Tally::default();
-        let mut costly = meter(&budget, &tally, Used::default());
+        let tally = Arc::new(Tally::default());
+        let costly = meter(&budget, &tally, Used::default());
         costly.add_step(Number(0.1), &tokens(1, 1));
         costly.add_step(Number(0.1), &tokens(1, 1));
         assert_eq!(costly.exceeded(), None);
         costly.add_step(Number(0.1), &tokens(1, 1));
         insta::assert_snapshot!(costly.exceeded().unwrap(), @"The turn has used up its budget: it may cost 0.3. Budgets are set in the configuration.");
-        let tally = Tally::default();
-        let mut wordy = meter(&budget, &tally, Used::default());
+        let tally = Arc::new(Tally::default());
+        let wordy = meter(&budget, &tally, Used::default());
         wordy.add_step(Number(0.0), &tokens(60, 40));
         insta::assert_snapshot!(wordy.exceeded().unwrap(), @"The turn has used up its budget: it may use 100 tokens. Budgets are set in the configuration.");
-        let tally = Tally::default();
-        let mut busy = meter(&budget, &tally, Used::default());
+        let tally = Arc::new(Tally::default());
+        let busy = meter(&budget, &tally, Used::default());
         (0..5).for_each(|_| busy.add_step(Number(0.0), &tokens(1, 0)));
         insta::assert_snapshot!(busy.exceeded().unwrap(), @"The turn has used up its budget: it may take 5 steps. Budgets are set in the configuration.");
     }
@@ -200,8 +207,8 @@ mod tests {
     fn a_session_uses_the_sum_of_its_turns() {
         let budget = budget(json!({ "cost": { "session": 1 }, "steps": { "session": 3 } }));
         let before = Used { cost: Number(0.9), steps: 1, ..Used::default() };
-        let tally = Tally::default();
-        let mut meter = meter(&budget, &tally, before);
+        let tally = Arc::new(Tally::default());
+        let meter = meter(&budget, &tally, before);
         meter.add_step(Number(0.05), &tokens(1, 1));
         assert_eq!(meter.exceeded(), None);
         meter.add_step(Number(0.01), &tokens(1, 1));
@@ -211,17 +218,17 @@ mod tests {
     #[test]
     fn the_runs_of_a_turn_share_its_budget() {
         let budget = budget(json!({ "tokens": { "turn": 100, "session": 1000 } }));
-        let tally = Tally::default();
-        let mut first = meter(&budget, &tally, Used { tokens: 500, ..Used::default() });
+        let tally = Arc::new(Tally::default());
+        let first = meter(&budget, &tally, Used { tokens: 500, ..Used::default() });
         first.add_step(Number(0.0), &tokens(90, 0));
         assert_eq!(first.exceeded(), None);
         // The session's usage includes what the first run used, and the second run must not count it twice.
-        let mut second = meter(&budget, &tally, Used { tokens: 590, ..Used::default() });
+        let second = meter(&budget, &tally, Used { tokens: 590, ..Used::default() });
         assert_eq!(second.exceeded(), None);
         second.add_step(Number(0.0), &tokens(10, 0));
         assert!(second.exceeded().unwrap().starts_with("The turn"), "{second:?}");
-        let tally = Tally::default();
-        let mut other = meter(&budget, &tally, Used { tokens: 910, ..Used::default() });
+        let tally = Arc::new(Tally::default());
+        let other = meter(&budget, &tally, Used { tokens: 910, ..Used::default() });
         other.add_step(Number(0.0), &tokens(89, 0));
         assert_eq!(other.exceeded(), None, "what was before this run is not counted twice");
     }
@@ -230,7 +237,7 @@ mod tests {
     async fn the_sooner_of_two_deadlines_counts() {
         let budget = budget(json!({ "minutes": { "turn": 10, "session": 60 } }));
         let at = |used: u64| {
-            let tally = Tally::default();
+            let tally = Arc::new(Tally::default());
             let mut meter = meter(&budget, &tally, Used::default());
             meter.busy_before = Duration::from_mins(used);
             let (at, sentence) = meter.deadline().unwrap();
@@ -241,6 +248,6 @@ mod tests {
         assert_eq!(at(55).0, 5);
         insta::assert_snapshot!(at(55).1, @"The session has used up its budget: it may be busy for 60 minutes. Budgets are set in the configuration.");
         assert_eq!(at(99).0, 0);
-        assert_eq!(meter(&Budget::default(), &Tally::default(), Used::default()).deadline(), None);
+        assert_eq!(meter(&Budget::default(), &Arc::default(), Used::default()).deadline(), None);
     }
 }

@@ -113,12 +113,14 @@ impl Permissions {
     }
 
     /// Drops the rules that allow every permission, so that a permission needs a rule of its own.
+    #[must_use]
     pub fn without_allow_all(mut self) -> Self {
         self.rules.retain(|rule| rule.permission != "*" || rule.action != Action::Allow);
         self
     }
 
     /// Drops the rules that allow commands only in a sandbox, for commands that cannot run in one.
+    #[must_use]
     pub fn unconfined(mut self) -> Self {
         self.rules.retain(|rule| !rules::is_confined(rule));
         self

@@ -16,7 +16,7 @@ use super::wire::{self, Permit, Segment, State};
 use super::{content, permit};
 use crate::external::child::Words;
 use crate::external::{
-    Broken, Child, Failure, Heard, Input, Joining, Kept, Options, Phase, Process, Rested, Signal,
+    Broken, Child, Failure, Heard, Joining, Kept, Options, Phase, Process, Rested, Signal,
 };
 use crate::roster::DEFAULT_MODEL;
 
@@ -254,14 +254,8 @@ impl Process for ClaudeProcess {
         if let Some(heard) = self.unread.pop_front() {
             return Ok(heard);
         }
-        let input = self.child.input().clone();
-        loop {
-            tokio::select! {
-                biased;
-                () = write(&input, &mut self.queue), if !self.queue.is_empty() => {}
-                heard = self.child.next() => return heard.map_err(|failure| Broken::gone(failure.to_string())),
-            }
-        }
+        let heard = self.child.exchange(&mut self.queue).await;
+        heard.map_err(|failure| Broken::gone(failure.to_string()))
     }
 
     fn interpret(&mut self, frame: Heard, now: Millis) -> Vec<Signal<Request>> {
@@ -389,14 +383,6 @@ impl Kept for ClaudeProcess {
 
     async fn stop(self) {
         self.child.stop().await;
-    }
-}
-
-/// Writes the queued lines. A line leaves the queue once it is accepted, so nothing is lost if the future is dropped.
-async fn write(input: &Input, queue: &mut VecDeque<Value>) {
-    while let Some(line) = queue.front() {
-        input.say(line).await;
-        queue.pop_front();
     }
 }
 

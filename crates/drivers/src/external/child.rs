@@ -1,5 +1,6 @@
 //! One program that exchanges lines of JSON with Baton; see [`super`].
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -249,6 +250,24 @@ impl Child {
     /// Writes one line. [`Child::next`] reports a failure to write.
     pub async fn say(&self, line: &Value) {
         self.input.say(line).await;
+    }
+
+    /// Writes the queued lines, and returns the next line that arrives. A line leaves the queue once it is accepted, so
+    /// nothing is lost if the future is dropped.
+    pub async fn exchange(&mut self, queue: &mut VecDeque<Value>) -> Result<Heard, Failure> {
+        let input = self.input.clone();
+        let writing = async {
+            while let Some(line) = queue.front() {
+                input.say(line).await;
+                queue.pop_front();
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            never = writing => never,
+            heard = self.next() => heard,
+        }
     }
 
     /// Returns the next line, or the reason why there is none. Nothing is lost if the future is dropped.

@@ -78,8 +78,6 @@ impl<A: Agent> Inner<A> {
     async fn open_step(&self, turn: &Turn) {
         if A::OPENS_STEP {
             turn.emit(AgentEvent::step_started()).await;
-            // Reading waits until the event is handled, so the snapshot of the step precedes the agent's work.
-            let _ = turn.message(&turn.prompt).await;
         }
     }
 

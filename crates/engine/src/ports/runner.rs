@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::{self, BoxFuture, FutureExt};
 use protocol::{
-    EndReason, MessageError, Session, SessionId, TurnEnd,
+    AgentEvent, EndReason, MessageError, Session, SessionId, TurnEnd,
     message::ModelRef,
     prompt::{CommandInput, PartInput, PromptInput},
     request::Rule,
@@ -26,6 +26,13 @@ pub trait Runner: Send + Sync {
     fn prepare<'a>(&'a self, draft: Draft<'a>) -> BoxFuture<'a, Result<Prepared, String>> {
         future::ready(Ok(Prepared { parts: draft.parts, warnings: Vec::new() })).boxed()
     }
+}
+
+/// Sees the events of a supervised runner before the session receives them.
+pub trait EventFilter: Send + Sync {
+    /// Returns the events for the session in place of this one, in order. The runner waits for them, so work that
+    /// must precede or follow an event, such as a snapshot, is done when the runner goes on.
+    fn filter(&self, event: AgentEvent) -> BoxFuture<'_, Vec<AgentEvent>>;
 }
 
 /// A prompt that is about to be stored.

@@ -199,6 +199,7 @@ impl Actor {
             signals: signals.clone(),
             resume,
             preface: None,
+            filter: None,
             hooks: resolved.hooks.clone(),
             hook_limit: self.shared().limits.hook,
         };

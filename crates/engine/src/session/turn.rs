@@ -21,8 +21,8 @@ use super::{
     tally::Tally,
 };
 use crate::{
-    limits::{MAX_CALLS, MAX_DEPTH},
-    ports::{self, ChildEnd, ChildSpec, HookPoint, Hooks, Listing, Reads},
+    limits::MAX_DEPTH,
+    ports::{self, ChildEnd, ChildSpec, EventFilter, HookPoint, Hooks, Listing, Reads},
     transcript::OpenText,
 };
 
@@ -42,6 +42,8 @@ pub struct Turn {
     pub(crate) resume: Option<Resume>,
     /// Text that is put before the prompt when this turn reads it.
     pub(crate) preface: Option<String>,
+    /// Sees the events of this turn first.
+    pub(crate) filter: Option<Arc<dyn EventFilter>>,
     pub(crate) hooks: Arc<dyn Hooks>,
     pub(crate) hook_limit: Duration,
 }
@@ -64,7 +66,7 @@ pub(crate) struct Signals {
 
 /// A runner's calls to the session actor, handled strictly in order.
 #[derive(Debug)]
-pub enum Call {
+pub(crate) enum Call {
     Emit(AgentEvent),
     /// Ask the user, and wait for the answer or until approvals settle the request.
     Ask(Ask, Settled, oneshot::Sender<Answer>),
@@ -84,7 +86,7 @@ pub enum Call {
 
 /// Tells whether approvals settle a permission that is being asked for.
 #[derive(Default)]
-pub struct Settled(Option<Enough>);
+pub(crate) struct Settled(Option<Enough>);
 
 type Enough = Box<dyn Fn(&[Rule]) -> bool + Send + Sync>;
 
@@ -103,10 +105,10 @@ impl fmt::Debug for Settled {
 
 /// A running child session.
 #[derive(Debug)]
-pub struct ChildStarted {
-    pub session: SessionId,
+pub(crate) struct ChildStarted {
+    pub(crate) session: SessionId,
     /// Resolves when the child's turn has ended.
-    pub end: oneshot::Receiver<ChildEnd>,
+    pub(crate) end: oneshot::Receiver<ChildEnd>,
 }
 
 /// A child session a runner may wait for.
@@ -125,27 +127,32 @@ impl Child {
 }
 
 impl Turn {
-    /// A turn for a supervised runner: its calls come out of the receiver and reach the session only if they are
-    /// [passed](Turn::pass) on, and it can be cancelled separately. It also takes over the answer that this run
-    /// resumes with.
-    pub fn tapped(&mut self) -> (Turn, mpsc::Receiver<Call>) {
-        let (calls, heard) = mpsc::channel(MAX_CALLS);
-        let turn = Turn {
+    /// Returns a second turn for a supervised runner. It can be cancelled separately, it may have a
+    /// [filter](Turn::filter_events), and it takes over the answer that this run resumes with. Both turns send their
+    /// calls to the session directly.
+    #[must_use]
+    pub fn supervised(&mut self) -> Turn {
+        Turn {
             session: self.session.clone(),
             prompt: self.prompt.clone(),
             agent: self.agent.clone(),
             model: self.model.clone(),
-            calls,
+            calls: self.calls.clone(),
             reads: Arc::clone(&self.reads),
             cancel: self.cancel.child_token(),
             tally: Arc::clone(&self.tally),
             signals: Arc::clone(&self.signals),
             resume: self.resume.take(),
             preface: None,
+            filter: None,
             hooks: Arc::clone(&self.hooks),
             hook_limit: self.hook_limit,
-        };
-        (turn, heard)
+        }
+    }
+
+    /// Lets a filter see the events of this turn before the session receives them.
+    pub fn filter_events(&mut self, filter: Arc<dyn EventFilter>) {
+        self.filter = Some(filter);
     }
 
     /// Puts a text before the prompt for everything that reads it through this turn. The text is not stored.
@@ -153,14 +160,8 @@ impl Turn {
         self.preface = Some(text);
     }
 
-    /// Passes on a call of a supervised runner.
-    pub async fn pass(&self, call: Call) {
-        // The actor outlives its runner; a closed channel can only mean that this run is over.
-        let _ = self.calls.send(call).await;
-    }
-
     /// Resources that this turn has used, in this run and the earlier ones.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &Arc<Tally> {
         &self.tally
     }
 
@@ -170,6 +171,13 @@ impl Turn {
 
     /// Reports an event. Events that come after the turn was stopped are dropped.
     pub async fn emit(&self, event: AgentEvent) {
+        let Some(filter) = &self.filter else { return self.report(event).await };
+        for event in filter.filter(event).await {
+            self.report(event).await;
+        }
+    }
+
+    async fn report(&self, event: AgentEvent) {
         self.complete_texts(&event).await;
         self.send(event).await;
     }

@@ -81,7 +81,7 @@ impl Tool for Bash {
             let deadline = input.timeout.map_or(usual, Duration::from_millis).min(limits::MAX_COMMAND);
             let before = call.changes.before_command().await;
             let done = execute(call, &input.command, directory, deadline, confinement).await?;
-            call.changes.after_command(before).await;
+            call.changes.after_command(before.as_ref()).await;
             // The engine closes the part after an abort, so no result is needed. A user who
             // stopped their own command wants to see its output so far.
             if done.exit == Exit::Cancelled && call.caller != Caller::User {

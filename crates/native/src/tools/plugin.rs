@@ -75,7 +75,7 @@ impl Tool for PluginTool {
                 () = call.turn.cancelled() => Err(Failure::Cancelled),
                 result = self.tools.call(made, &caller) => result.map_err(Failure::Error),
             };
-            call.changes.after_command(before).await;
+            call.changes.after_command(before.as_ref()).await;
             let refusal = caller.refusal.into_inner().unwrap_or_else(PoisonError::into_inner);
             match (result, refusal) {
                 (Ok(output), _) => Ok(self.output(output)),

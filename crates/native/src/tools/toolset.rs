@@ -40,7 +40,7 @@ pub(crate) struct Toolset {
 pub(crate) struct ToolContext<'a> {
     pub(crate) turn: &'a Turn,
     pub(crate) root: &'a Root,
-    pub(crate) changes: &'a Changes<'a>,
+    pub(crate) changes: &'a Changes,
     pub(crate) permissions: &'a Permissions,
     pub(crate) background: &'a Background,
     pub(crate) hidden: &'a [String],

@@ -24,8 +24,8 @@ use workspace::snapshot::Tree;
 use super::{Claimant, LogicalTime, Snapshots, Worktree};
 
 /// The file changes of one turn.
-pub struct Changes<'a> {
-    turn: &'a Turn,
+pub struct Changes {
+    turn: Arc<Turn>,
     /// `None` if no snapshots are taken.
     tracked: Option<TrackedWorktree>,
     state: Mutex<State>,
@@ -62,15 +62,15 @@ pub struct BeforeCommand {
     before: Tree,
 }
 
-impl fmt::Debug for Changes<'_> {
+impl fmt::Debug for Changes {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Changes").field("session", &self.turn.session.id).finish_non_exhaustive()
     }
 }
 
-impl<'a> Changes<'a> {
+impl Changes {
     /// Opens the worktree's snapshots for a turn.
-    pub async fn new(snapshots: Option<&Snapshots>, turn: &'a Turn) -> Self {
+    pub async fn new(snapshots: Option<&Snapshots>, turn: &Arc<Turn>) -> Self {
         let worktree = match snapshots {
             Some(snapshots) => snapshots.open_in_time(&turn.session).await,
             None => None,
@@ -79,7 +79,7 @@ impl<'a> Changes<'a> {
             let claimant = worktree.claims.register(&turn.session.id, turn.session.parent_id.as_ref());
             TrackedWorktree { worktree, claimant }
         });
-        Self { turn, tracked, state: Mutex::default() }
+        Self { turn: Arc::clone(turn), tracked, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -136,12 +136,12 @@ impl<'a> Changes<'a> {
     }
 
     /// After a command has run, claims every changed file that no other session has claimed.
-    pub async fn after_command(&self, before: Option<BeforeCommand>) {
+    pub async fn after_command(&self, before: Option<&BeforeCommand>) {
         let (Some(tracked), Some(BeforeCommand { since, before })) = (&self.tracked, before) else { return };
         let unstopped = CancellationToken::new();
         let Some(after) = self.track(tracked, &unstopped).await else { return };
-        let changed = tracked.worktree.changed(&before, &after, &unstopped).await;
-        let others = tracked.claimant.others(&since);
+        let changed = tracked.worktree.changed(before, &after, &unstopped).await;
+        let others = tracked.claimant.others(since);
         tracked.claimant.claim(changed.difference(&others).map(AsRef::as_ref));
         self.state().step.after = Some(after);
     }

@@ -190,6 +190,16 @@ impl Fake {
         }
     }
 
+    /// Answers calls that contain this text with an error from now on.
+    pub(crate) fn refuse(&self, part: &'static str, status: u16) {
+        self.shared.answers.lock().unwrap().insert(part, Some((status, "{}")));
+    }
+
+    /// Answers every call as usual from now on.
+    pub(crate) fn refuse_nothing(&self) {
+        self.shared.answers.lock().unwrap().clear();
+    }
+
     /// Sets the status of the session.
     pub(super) fn set_busy(&self, is_busy: bool) {
         let statuses = if is_busy { json!({ SESSION: { "type": "busy" } }) } else { json!({}) };

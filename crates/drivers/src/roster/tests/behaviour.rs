@@ -87,19 +87,68 @@ async fn a_reverted_turn_is_out_of_the_agents_context() {
 #[tokio::test]
 async fn a_delayed_restart_is_shown_as_a_retry() {
     each(async |kind| {
-        // The server of OpenCode is shared by all sessions and restarted by itself.
-        if kind == Kind::OpenCode {
-            return;
-        }
-        let scene = "[ ! -e .go ] || { prompted; says Two; finish; linger; }; prompted; opens One; exit 1";
+        // A program dies in its turn; a server, which all sessions share, refuses to begin one.
+        let scene = match kind {
+            Kind::OpenCode => "prompted; says Two; finish; linger",
+            _ => "[ ! -e .go ] || { prompted; says Two; finish; linger; }; prompted; opens One; exit 1",
+        };
         let mut stage = Stage::new(kind, scene).await;
+        stage.refuses_sessions(true);
         let session = stage.harness.session().await;
         assert_eq!(stage.harness.turn(&session, "first", Person::Agrees).await, EndReason::Error, "{kind:?}");
+        stage.refuses_sessions(false);
         stage.go();
         assert_eq!(stage.harness.turn(&session, "second", Person::Agrees).await, EndReason::Completed, "{kind:?}");
         let is_retry = |body: &EventBody| matches!(body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Retry { .. }));
         assert!(stage.harness.seen.iter().any(|event| is_retry(&event.body)), "{kind:?}");
         assert_eq!(stage.end(&session).await, 2, "{kind:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_user_is_told_that_an_agent_has_lost_the_conversation() {
+    each(async |kind| {
+        let mut stage = Stage::new(kind, "prompted; says One; finish; linger").await;
+        let session = stage.harness.session().await;
+        assert_eq!(stage.harness.turn(&session, "first", Person::Agrees).await, EndReason::Completed);
+        let mut stage = stage.restart_without_memory("prompted; says Two; finish; linger").await;
+        assert_eq!(stage.harness.turn(&session, "second", Person::Agrees).await, EndReason::Completed, "{kind:?}");
+        let is_notice = |body: &EventBody| matches!(body, EventBody::SessionError(it) if it.error.as_ref().is_some_and(|error| error.message().contains("without memory of this session")));
+        let notices = stage.harness.seen.iter().filter(|event| is_notice(&event.body)).count();
+        assert_eq!(notices, 1, "{kind:?}: {:?}", stage.told());
+        assert_eq!(stage.end(&session).await, 1, "{kind:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_abort_ends_the_subagent_before_its_parent() {
+    each(async |kind| {
+        if !kind.abilities().children {
+            return;
+        }
+        let mut stage = Stage::new(kind, "prompted; bears; stopped; linger").await;
+        let session = stage.harness.session().await;
+        stage.harness.submit(&session, "please").await;
+        let is_below =
+            |body: &EventBody| matches!(body, EventBody::PartUpdated(it) if it.part.text() == Some("below"));
+        stage.harness.until(is_below).await;
+        let child = stage.harness.sessions.children(&session.id).await.unwrap().remove(0);
+        stage.harness.sessions.abort(&session.id).await.unwrap();
+        assert_eq!(stage.harness.until_idle(&session, Person::Agrees).await, EndReason::Aborted, "{kind:?}");
+        let ends: Vec<_> = stage
+            .harness
+            .seen
+            .iter()
+            .filter_map(|event| match &event.body {
+                EventBody::SessionIdle(it) => Some(it.session_id.clone()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ends, [child.id.clone(), session.id.clone()], "{kind:?}");
+        assert_eq!(stage.harness.check(&child.id), 1, "{kind:?}");
+        assert_eq!(stage.end(&session).await, 1, "{kind:?}");
     })
     .await;
 }

@@ -1,9 +1,42 @@
 //! Every kind of agent receives the earlier messages of a conversation that it takes over.
 
-use protocol::{EndReason, EventBody};
+use std::sync::Arc;
+
+use engine::ports::Runner;
+use engine::session::Turn;
+use futures::future::BoxFuture;
+use protocol::config::Budget;
+use protocol::message::ModelRef;
+use protocol::prompt::PromptInput;
+use protocol::{EndReason, EventBody, TurnEnd};
+use serde_json::json;
 
 use super::stage::{Stage, each};
+use super::watched::{Deed, ID, watched};
 use crate::external::harness::Person;
+use crate::roster::{About, External, Watched};
+
+/// Two agents; the model of a prompt chooses between them.
+struct Pair {
+    agent: Watched,
+    other: Arc<dyn External>,
+}
+
+impl Runner for Pair {
+    fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd> {
+        if turn.model.provider_id == ID { self.other.run(turn) } else { self.agent.run(turn) }
+    }
+}
+
+impl External for Pair {
+    fn about(&self) -> &About {
+        self.agent.about()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.agent.close()
+    }
+}
 
 #[tokio::test]
 async fn a_fork_receives_the_earlier_conversation() {
@@ -26,6 +59,43 @@ async fn a_fork_receives_the_earlier_conversation() {
         let warned = |body: &EventBody| matches!(body, EventBody::SessionError(it) if it.session_id.as_ref() == Some(&fork.id));
         assert_eq!(stage.harness.seen.iter().filter(|event| warned(&event.body)).count(), 1, "{kind:?}");
         stage.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_agent_hears_of_the_turns_that_another_agent_took() {
+    each(async |kind| {
+        let scene = "prompted; says One; finish; prompted; says Two; finish; linger";
+        let pair = |agent| Pair { agent, other: watched(Deed::Remembers, None, json!({})) };
+        let mut stage = Stage::wrapped(kind, scene, &Budget::default(), pair).await;
+        let session = stage.harness.session().await;
+        assert_eq!(
+            stage.harness.turn(&session, "alpha", Person::Agrees).await,
+            EndReason::Completed,
+            "{kind:?}"
+        );
+        let bravo = PromptInput { model: Some(ModelRef::new(ID, "default")), ..PromptInput::text("bravo") };
+        stage.harness.sessions.submit(&session.id, bravo).await.unwrap();
+        assert_eq!(
+            stage.harness.until_idle(&session, Person::Agrees).await,
+            EndReason::Completed,
+            "{kind:?}"
+        );
+        assert_eq!(stage.count_told("bravo"), 0, "{kind:?}");
+        assert_eq!(
+            stage.harness.turn(&session, "charlie", Person::Agrees).await,
+            EndReason::Completed,
+            "{kind:?}"
+        );
+        let told = stage.told();
+        let last = told.iter().rfind(|told| told.contains("charlie")).unwrap();
+        assert!(
+            last.contains("Person: bravo") && last.contains("Agent: conversation of"),
+            "{kind:?}: {last}"
+        );
+        assert!(!last.contains("alpha"), "{kind:?}: its own turn is not repeated: {last}");
+        assert_eq!(stage.end(&session).await, 3, "{kind:?}");
     })
     .await;
 }

@@ -4,7 +4,7 @@
 //! `says TEXT` is a step (`opens TEXT` and `closes` are its halves), `plans STATUS` a todo list of one entry; `wants` asks
 //! for a permission, `returns` is the end of the permitted call, and `writes` is both with a changed file between them;
 //! `wonders` asks a question; `retries` waits for its model; `bears` starts a subagent that works in the background and
-//! `buries` is its end; `finish` ends the turn and `stopped` ends it after an interruption; `ready` waits for
+//! `buries` is its end; `forgets` begins a process that does not have the conversation; `finish` ends the turn and `stopped` ends it after an interruption; `ready` waits for
 //! [`Stage::go`]; `linger` stays.
 
 use std::collections::BTreeMap;
@@ -74,9 +74,19 @@ impl Stage {
 
     /// Plays a scenario within a budget.
     pub(super) async fn bounded(kind: Kind, scene: &str, budget: &Budget) -> Self {
+        Self::wrapped(kind, scene, budget, |watched| watched).await
+    }
+
+    /// Plays a scenario with a runner around the agent.
+    pub(super) async fn wrapped<R: External + 'static>(
+        kind: Kind,
+        scene: &str,
+        budget: &Budget,
+        wrap: impl FnOnce(Watched) -> R,
+    ) -> Self {
         let mut cast = Cast::new(kind, scene).await;
         let mut runner = None;
-        let make = |wake| watched(&cast, kind, budget, wake, &mut runner);
+        let make = |wake| wrap(watched(&cast, kind, budget, wake, &mut runner));
         let harness = Harness::bounded(Limits::default(), make).await;
         cast.raise(scene, harness.project.path());
         Self { harness, kind, scene: scene.to_owned(), cast, runner: runner.unwrap() }
@@ -84,7 +94,21 @@ impl Stage {
 
     /// Simulates a restart of the server; the agent plays its scenario from the beginning.
     pub(super) async fn restart(self) -> Self {
-        let Self { harness, kind, scene, mut cast, runner } = self;
+        let scene = self.scene.clone();
+        self.restart_as(scene).await
+    }
+
+    /// Simulates a restart after which the agent does not have the conversation.
+    pub(super) async fn restart_without_memory(self, scene: &str) -> Self {
+        match &self.cast {
+            Cast::Program(fake) => fake.becomes(&program(self.kind, &format!("forgets; {scene}"))),
+            Cast::Server { fake, .. } => fake.refuse("GET /session/ses_there ", 404),
+        }
+        self.restart_as(scene.to_owned()).await
+    }
+
+    async fn restart_as(self, scene: String) -> Self {
+        let Self { harness, kind, mut cast, runner, .. } = self;
         runner.close().await;
         let mut runner = None;
         let make = |wake| watched(&cast, kind, &Budget::default(), wake, &mut runner);
@@ -103,6 +127,15 @@ impl Stage {
     /// Waits for this text delta.
     pub(super) async fn until_said(&mut self, words: &str) {
         self.harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == words)).await;
+    }
+
+    /// Makes a server refuse new sessions, or accept them again. A program fails as its scenario says.
+    pub(super) fn refuses_sessions(&self, refuses: bool) {
+        match &self.cast {
+            Cast::Server { fake, .. } if refuses => fake.refuse("POST /session ", 500),
+            Cast::Server { fake, .. } => fake.refuse_nothing(),
+            Cast::Program(_) => {}
+        }
     }
 
     /// Releases a scenario that waits at `ready`.
@@ -142,6 +175,11 @@ impl Stage {
     }
 }
 
+/// The script of a program that plays a scenario.
+fn program(kind: Kind, scene: &str) -> String {
+    format!("{}\n{}\n{scene}", include_str!("stage/words.sh"), dialect(kind))
+}
+
 /// The wrapped runner, and a handle on the inner one.
 fn watched(
     cast: &Cast,
@@ -161,7 +199,7 @@ impl Cast {
             let fake = Arc::new(fake::Fake::new().await);
             return Self::Server { fake, go: Arc::default(), playing: None };
         }
-        Self::Program(Fake::new(&format!("{}\n{}\n{scene}", include_str!("stage/words.sh"), dialect(kind))))
+        Self::Program(Fake::new(&program(kind, scene)))
     }
 
     /// Starts the scenario of a server. A program plays when it is started.

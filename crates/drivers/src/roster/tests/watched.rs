@@ -20,7 +20,7 @@ use crate::external::harness::{Harness, Person, README};
 use crate::roster::{About, External, Watched};
 
 /// The id of the agent.
-const ID: &str = "stranger";
+pub(super) const ID: &str = "stranger";
 
 /// An agent with a fixed behaviour.
 struct Fixed {
@@ -29,7 +29,7 @@ struct Fixed {
 }
 
 #[derive(Clone, Copy)]
-enum Deed {
+pub(super) enum Deed {
     /// Takes two steps: one that changes a file and one with text only.
     Edits,
     /// Changes a file and then waits for the abort.
@@ -102,8 +102,6 @@ async fn edit(turn: &Turn) {
         metadata: None,
     };
     turn.emit(running).await;
-    // Once the events are stored, the wrapper has handled them.
-    turn.history().await.unwrap();
     let file = std::path::Path::new(&turn.session.directory).join("README.md");
     std::fs::write(file, "changed\n").unwrap();
     let done = AgentEvent::ToolCompleted {
@@ -123,7 +121,11 @@ async fn finish(turn: &Turn) {
         .await;
 }
 
-fn watched(deed: Deed, snapshots: Option<Arc<Snapshots>>, budget: serde_json::Value) -> Arc<dyn External> {
+pub(super) fn watched(
+    deed: Deed,
+    snapshots: Option<Arc<Snapshots>>,
+    budget: serde_json::Value,
+) -> Arc<dyn External> {
     let about = About {
         id: ID.into(),
         name: "Stranger".into(),

@@ -84,7 +84,7 @@ impl Tool for McpTool {
                 () = call.turn.cancelled() => Err(Failure::Cancelled),
                 result = self.connection.call(&self.about.name, call.input) => result,
             };
-            call.changes.after_command(before).await;
+            call.changes.after_command(before.as_ref()).await;
             let title = self.about.title.as_deref().unwrap_or(&self.about.name);
             let ToolOutput { text, metadata, attachments } = result?;
             Ok(Output { title: title.to_owned(), text, metadata, attachments })

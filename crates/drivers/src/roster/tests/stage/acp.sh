@@ -7,6 +7,14 @@ greet() {
     answer "$id" '{"protocolVersion":1,"agentCapabilities":{"promptCapabilities":{"image":true},"sessionCapabilities":{"resume":{}}}}'
     told '"session/' && number && answer "$id" '{"sessionId":"s"}'
 }
+forgets() {
+    told '"initialize"' && number
+    answer "$id" '{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"resume":{}}}}'
+    told '"session/resume"' && number
+    printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"unknown session"}}\n' "$id"
+    told '"session/new"' && number && answer "$id" '{"sessionId":"s"}'
+    greet() { :; }
+}
 prompted() {
     [ $turns -gt 0 ] || greet
     turns=$((turns + 1))

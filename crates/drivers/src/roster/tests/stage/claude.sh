@@ -1,6 +1,9 @@
 # The commands of scenarios in the protocol of Claude Code.
 event() { say '{"type":"stream_event","event":'"$1"'}'; }
 state() { say '{"type":"system","subtype":"session_state_changed","state":"'"$1"'"}'; }
+forgets() {
+    case $started in *--resume*) echo 'No conversation found with session ID: conversation' >&2 && exit 1 ;; esac
+}
 joined() { told '"type":"user"'; }
 prompted() { joined && state running && say '{"type":"system","subtype":"init","session_id":"conversation"}'; }
 opens() {

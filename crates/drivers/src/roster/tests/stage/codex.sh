@@ -6,6 +6,12 @@ greet() {
     told '"initialize"' && answer '{"userAgent":"codex"}'
     told '"thread/' && answer '{"thread":{"id":"t"},"model":"m"}'
 }
+forgets() {
+    told '"initialize"' && answer '{"userAgent":"codex"}'
+    told '"thread/resume"' && number && printf '{"id":%s,"error":{"code":-32600,"message":"no rollout found"}}\n' "$id"
+    told '"thread/start"' && answer '{"thread":{"id":"t"},"model":"m"}'
+    greet() { :; }
+}
 prompted() {
     [ $turns -gt 0 ] || greet
     turns=$((turns + 1))

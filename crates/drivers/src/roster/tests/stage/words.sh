@@ -15,4 +15,5 @@ number() { id=${line#*\"id\":} && id=${id%%[,\}]*}; }
 ready() { until [ -e .go ]; do sleep 0.02; done; }
 says() { opens "$1" && closes; }
 writes() { wants && echo changed >README.md && returns; }
-printf '%s\n' "$*" >>"$NOTES"
+started=$*
+printf '%s\n' "$started" >>"$NOTES"
