@@ -3,10 +3,11 @@
 
 import assert from "node:assert/strict"
 import { execFileSync } from "node:child_process"
+import { existsSync } from "node:fs"
 import { mkdir, readFile, symlink, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { after, before, describe, test } from "node:test"
-import { MODULES, configureUser, notes, pluginWorld, putPlugins } from "./support/plugins.mjs"
+import { MODULES, RUNTIME, configureUser, notes, pluginWorld, putPlugins } from "./support/plugins.mjs"
 import { ask, ok, textOf, v1 } from "./support/sdk.mjs"
 import { Baton, World } from "./support/server.mjs"
 import { listen } from "./support/stream.mjs"
@@ -338,6 +339,15 @@ describe("a plugin without installed packages", () => {
     }
   })
 
+  test("is installed when `baton trust` returns", async () => {
+    const { world, go } = await slow("./guard.js")
+    await putPlugins(path.join(world.project, ".opencode/plugin"), "open-todos.ts")
+    const [said] = await Promise.all([world.trust(), go()])
+    assert.match(said, /is now trusted/)
+    assert.ok(existsSync(path.join(world.data, RUNTIME, "node_modules/@opencode-ai/plugin/package.json")))
+    await world.remove()
+  })
+
   test("that is required holds the turn until it is loaded", async () => {
     const { world, go } = await slow(["./open-todos.ts", { "baton.required": true }])
     const baton = await start(world)
@@ -349,6 +359,39 @@ describe("a plugin without installed packages", () => {
       assert.equal(textOf(await ok(prompted)), HELLO)
       const warnings = events.tape.events.filter(({ type }) => type === "session.error")
       assert.deepEqual(warnings, [])
+    } finally {
+      await events.close()
+      await baton.stop()
+    }
+  })
+})
+
+describe("a package that was written for Bun", () => {
+  // Uses `require` in a module, `Bun.which`, and a function that only Bun has.
+  const METER = `
+    import { writeFileSync } from "node:fs"
+    const { version } = require("../package.json")
+    export const Meter = async ({ directory }) => {
+      const about = { version, folder: import.meta.dir.endsWith("dist"), found: Bun.which("sh") !== null }
+      writeFileSync(directory + "/meter.json", JSON.stringify(about))
+      return { event: async () => globalThis.never && Bun.serve({}) }
+    }`
+
+  test("has `require` and `Bun.which` on Node, and is named if it asks for more of Bun", async () => {
+    const world = await pluginWorld()
+    await configureUser(world, { plugin: ["meter@1.2.3"] })
+    const folder = path.join(world.data, "cache/plugins/packages/meter+1.2.3/node_modules/meter")
+    await mkdir(path.join(folder, "dist"), { recursive: true })
+    await writeFile(path.join(folder, "package.json"), JSON.stringify({ name: "meter", version: "1.2.3", type: "module", main: "dist/index.js" }))
+    await writeFile(path.join(folder, "dist/index.js"), METER)
+    const baton = await start(world)
+    const [sdk, events] = [v1(baton), await listen(baton)]
+    try {
+      await turn(sdk, events, "simple")
+      const about = JSON.parse(await readFile(path.join(baton.directory, "meter.json"), "utf8"))
+      assert.deepEqual(about, { version: "1.2.3", folder: true, found: true })
+      const isNode = !execFileSync("sh", ["-c", "command -v bun || true"], { encoding: "utf8", env: world.env() }).trim()
+      if (isNode) assert.match(baton.stderr, /1 plugin asks for Bun: meter@1\.2\.3 \(Bun\.serve\)/)
     } finally {
       await events.close()
       await baton.stop()
