@@ -125,7 +125,7 @@ pub enum Origin {
     Shell { command: String },
     /// The agent began to work without a prompt.
     Wake,
-    /// A plugin, through the client that it got from the plugin host.
+    /// A plugin.
     Plugin,
 }
 

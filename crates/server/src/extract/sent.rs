@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use http::{HeaderName, HeaderValue, request::Parts};
 use protocol::prompt::Sender;
 
-/// Header with which the plugin host marks the calls of its client.
+/// Header with which the plugin host marks the calls of plugins.
 const HEADER: HeaderName = HeaderName::from_static("x-baton-sender");
 const PLUGIN: HeaderValue = HeaderValue::from_static("plugin");
 

@@ -1,13 +1,27 @@
-// The client that plugins get: OpenCode's SDK, marked as a plugin's, with both forms of arguments.
+// The client that plugins get: OpenCode's SDK, with both forms of arguments. Every call is marked as a plugin's.
 
-/** Tells the server that a plugin makes the call: its prompts belong to the episode of the user's last prompt. */
-const SENDER = { "x-baton-sender": "plugin" }
+/** Tells the server that a plugin makes a call: its prompts belong to the episode of the user's last prompt. */
+const SENDER = ["x-baton-sender", "plugin"]
 /** The keys of the older form, in which the parts of the request are separate objects. */
 const PARTS = new Set(["path", "query", "body", "headers", "throwOnError", "signal", "url", "client", "fetch", "parseAs"])
 
+/** Marks the calls of this process to the server, because plugins also create clients of their own. */
+export function markCalls(serverUrl) {
+  const [unmarked, { origin }] = [globalThis.fetch, new URL(serverUrl)]
+  const marked = (input, init) => {
+    const address = input instanceof Request ? input.url : String(input)
+    if (!URL.canParse(address) || new URL(address).origin !== origin) return unmarked(input, init)
+    const headers = new Headers(init?.headers ?? (input instanceof Request ? input.headers : undefined))
+    headers.set(...SENDER)
+    return unmarked(input, { ...init, headers })
+  }
+  globalThis.fetch = Object.assign(marked, unmarked)
+}
+
 /** Creates the client. If the SDK is not installed, each use of the client throws. */
-export async function createClient({ headers, ...options }) {
-  const configured = () => ({ ...options, headers: { ...headers, ...SENDER } })
+export async function createClient(options) {
+  // The SDK changes the options that it gets.
+  const configured = () => ({ ...options, headers: { ...options.headers } })
   const sdk = await import("@opencode-ai/sdk/client").catch(() => ({}))
   if (!sdk.createOpencodeClient) return missing()
   const client = sdk.createOpencodeClient(configured())

@@ -2,7 +2,7 @@
 import { register } from "node:module"
 
 import { Bun as bun, lacking } from "./bun.mjs"
-import { createClient } from "./client.mjs"
+import { createClient, markCalls } from "./client.mjs"
 import { watchConsole } from "./console.mjs"
 import { authorize, complete, methods } from "./logins.mjs"
 import { entry, load } from "./plugins.mjs"
@@ -54,6 +54,7 @@ function report(where, error, plugin) {
 /** Sets the input that every plugin receives. */
 async function start({ directory, worktree, project, serverUrl, authorization, version }) {
   const headers = authorization ? { authorization } : {}
+  markCalls(serverUrl)
   // Not earlier: a runtime executes files of the directory in which it is started.
   process.chdir(directory)
   input = {
