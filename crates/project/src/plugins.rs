@@ -109,7 +109,9 @@ impl Plugins {
             return Ok(());
         }
         let names = missing.join(", ");
-        Err(format!("required plugins are not loaded: {names}; the log has the reason, and the next prompt tries again"))
+        Err(format!(
+            "required plugins are not loaded: {names}; the log has the reason, and the next prompt tries again"
+        ))
     }
 
     /// Applies the changes that plugins make to the configuration, if they load in time.

@@ -211,7 +211,8 @@ mod tests {
     #[test]
     fn a_new_prompt_keeps_the_switch_and_clears_the_stop_reason() {
         let switched: Continuation =
-            serde_json::from_value(json!({ "enabled": false, "stopped": "rounds", "touched": true })).unwrap();
+            serde_json::from_value(json!({ "enabled": false, "stopped": "rounds", "touched": true }))
+                .unwrap();
         assert_eq!(serde_json::to_value(switched.prompted()).unwrap(), json!({ "enabled": false }));
         let stopped: Continuation = serde_json::from_value(json!({ "stopped": "abort" })).unwrap();
         assert_eq!(stopped.prompted(), None);

@@ -127,7 +127,8 @@ impl Actor {
     /// The episode with one more round, if a plugin continues the session with this prompt. A plugin marks such a
     /// prompt as synthetic; any other prompt of a plugin passes on something new, such as the end of a background task.
     async fn plugin_round(&self, input: &PromptInput, resolved: &Resolved) -> Result<Option<Episode>, Error> {
-        let continues = input.sender == Sender::Plugin && input.is_synthetic() && input.no_reply != Some(true);
+        let continues =
+            input.sender == Sender::Plugin && input.is_synthetic() && input.no_reply != Some(true);
         match input.message_id.as_ref().filter(|_| continues) {
             Some(id) => self.count_plugin_round(id, &resolved.continuation).await.map(Some),
             None => Ok(None),

@@ -83,7 +83,8 @@ pub(super) async fn prepare(runtime: &Runtime, cache: &Path) -> Result<(), Error
 
 fn needed(runtime: &Runtime) -> Vec<Package> {
     let count = if matches!(runtime, Runtime::Bun(_)) { 1 } else { NEEDED.len() };
-    let package = |(name, version): (&str, &str)| Package { name: name.to_owned(), version: version.to_owned() };
+    let package =
+        |(name, version): (&str, &str)| Package { name: name.to_owned(), version: version.to_owned() };
     NEEDED.into_iter().take(count).map(package).collect()
 }
 

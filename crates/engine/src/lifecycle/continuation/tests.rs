@@ -98,14 +98,8 @@ fn after_a_lack_of_progress_only_a_changed_list_continues_a_turn() {
 #[test]
 fn a_plugin_continues_an_episode_within_its_limits() {
     let (asked, policy) = (asked(), Policy { rounds: 2, ..Policy::default() });
-    let facts = Facts {
-        asked: &asked,
-        ending: Ending::default(),
-        todos: &[],
-        waiting: false,
-        tokens: 0,
-        now: 0,
-    };
+    let facts =
+        Facts { asked: &asked, ending: Ending::default(), todos: &[], waiting: false, tokens: 0, now: 0 };
     let mut state = Continuation::default();
     for round in 1..=2 {
         let Verdict::GoOn(episode) = follow_plugin(&policy, &state, &facts) else { panic!("{state:?}") };
