@@ -18,8 +18,8 @@ pub struct Continuation {
     /// changed todo list clears.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<StopReason>,
-    /// True if the agent has written the todo list since the last user prompt. A list of an earlier prompt does not
-    /// continue a turn.
+    /// True if the agent has written a todo list with open entries since the last user prompt. A list of an earlier prompt
+    /// does not continue a turn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub touched: bool,
     #[serde(flatten)]
@@ -42,14 +42,16 @@ impl Continuation {
     }
 
     /// Records that the agent has written the todo list. A list that has changed ends a stop for lack of progress.
-    pub fn touch(&mut self, has_changed: bool) {
-        self.touched = true;
+    pub fn touch(&mut self, is_open: bool, has_changed: bool) {
+        self.touched = is_open;
         if has_changed && self.stopped == Some(StopReason::Stagnant) {
             self.stopped = None;
         }
     }
 
-    fn stored(self) -> Option<Self> {
+    /// Returns `None` if there is nothing to store.
+    #[must_use]
+    pub fn stored(self) -> Option<Self> {
         (self != Self::default()).then_some(self)
     }
 }
@@ -222,10 +224,12 @@ mod tests {
     fn only_a_changed_list_or_the_user_ends_a_stop_for_lack_of_progress() {
         let stagnant: Continuation = serde_json::from_value(json!({ "stopped": "stagnant" })).unwrap();
         let mut next = stagnant.clone().prompted().unwrap();
-        next.touch(false);
+        next.touch(true, false);
         assert_eq!((next.stopped, next.touched), (Some(StopReason::Stagnant), true));
-        next.touch(true);
+        next.touch(true, true);
         assert_eq!((next.stopped, next.touched), (None, true));
+        next.touch(false, true);
+        assert_eq!(next.stored(), None, "a finished list leaves nothing behind");
         assert_eq!(stagnant.resumed(), None);
     }
 

@@ -156,8 +156,8 @@ impl Actor {
         // Only a stop for lack of progress depends on a change, so the stored list is rarely needed.
         let has_changed = state.stopped == Some(StopReason::Stagnant)
             && self.shared().reads.todos(&self.session.id).await.is_ok_and(|stored| stored != list);
-        state.touch(has_changed);
-        self.session.continuation = Some(state);
+        state.touch(Count::of(list).is_unfinished(), has_changed);
+        self.session.continuation = state.stored();
     }
 
     fn policy(&self) -> Policy {

@@ -79,7 +79,7 @@ fn a_stop_holds_until_it_is_forgotten() {
         assert_eq!(verdict(&stopped, GOOD, &["pending"]), Verdict::Stop(reason));
         assert!(is_on(&verdict(&stopped.clone().resumed().unwrap_or_default(), GOOD, &["pending"])));
         let mut next = stopped.prompted().unwrap_or_default();
-        next.touch(false);
+        next.touch(true, false);
         assert!(is_on(&verdict(&next, GOOD, &["pending"])));
     }
 }
@@ -89,9 +89,9 @@ fn after_a_lack_of_progress_only_a_changed_list_continues_a_turn() {
     let stopped = Continuation { stopped: Some(StopReason::Stagnant), ..listed() };
     let mut next = stopped.prompted().unwrap_or_default();
     assert_eq!(verdict(&next, GOOD, &["pending"]), Verdict::Rest);
-    next.touch(false);
+    next.touch(true, false);
     assert_eq!(verdict(&next, GOOD, &["pending"]), Verdict::Stop(StopReason::Stagnant));
-    next.touch(true);
+    next.touch(true, true);
     assert!(is_on(&verdict(&next, GOOD, &["pending"])));
 }
 
@@ -244,7 +244,7 @@ proptest! {
                     }
                 }
                 Happening::Listed(changed) => {
-                    state.touch(changed);
+                    state.touch(true, changed);
                     (listed, stagnated) = (true, stagnated && !changed);
                     Verdict::Rest
                 }
