@@ -3,12 +3,13 @@
 
 import assert from "node:assert/strict"
 import { execFileSync } from "node:child_process"
-import { mkdir, readFile, writeFile } from "node:fs/promises"
+import { existsSync } from "node:fs"
+import { mkdir, readFile, symlink, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { after, before, describe, test } from "node:test"
-import { configureUser, notes, pluginWorld, putPlugins } from "./support/plugins.mjs"
+import { MODULES, RUNTIME, configureUser, notes, pluginWorld, putPlugins } from "./support/plugins.mjs"
 import { ask, ok, textOf, v1 } from "./support/sdk.mjs"
-import { Baton } from "./support/server.mjs"
+import { Baton, World } from "./support/server.mjs"
 import { listen } from "./support/stream.mjs"
 import { idlePairs } from "./support/tape.mjs"
 import { within } from "./support/wait.mjs"
@@ -40,10 +41,10 @@ const SCENARIOS = {
   },
 }
 
-async function start(world) {
+async function start(world, { args = [], ...more } = {}) {
   const scenarios = path.join(world.root, "scenarios.json")
   await writeFile(scenarios, JSON.stringify(SCENARIOS))
-  return Baton.start({ world, args: ["--scenario-file", scenarios, "--print-logs"] })
+  return Baton.start({ world, args: ["--scenario-file", scenarios, "--print-logs", ...args], ...more })
 }
 
 const bodies = {
@@ -231,6 +232,166 @@ describe("an ordinary plugin", () => {
       const last = await ok(sdk.prompt(id, ask("todo")))
       const reminder = "\n\n[OPEN]\n- [ ] Second thing (in_progress)\n- [ ] Third thing (pending)"
       assert.equal(textOf(last), `The list is written. I stop here.${reminder}`)
+    } finally {
+      await events.close()
+      await baton.stop()
+    }
+  })
+})
+
+describe("a plugin beside Baton's continuation", () => {
+  const started = async (...plugins) => {
+    const world = await pluginWorld()
+    await putPlugins(path.join(await configureUser(world, {}, {}), "plugins"), ...plugins)
+    return start(world)
+  }
+
+  test("that wants to continue a stopped session is held back: one continuation, one idle", async () => {
+    const baton = await started("enforcer.js")
+    const [sdk, events] = [v1(baton), await listen(baton)]
+    try {
+      const id = await turn(sdk, events, "todo")
+      // The plugin's other prompt is a turn of its own, and gives no round back.
+      await events.tape.idle(id, 2, { ms: 60_000 })
+      const noted = await notes(baton.directory)
+      assert.deepEqual(noted.map(({ name, status }) => [name, status]), [["pushed", 409], ["found", 204]])
+      assert.match(noted[0].error.message, /does not continue before the user's next prompt: it made no progress/)
+      const prompts = (await ok(sdk.messages(id))).filter(({ info }) => info.role === "user")
+      assert.deepEqual(prompts.map(({ info }) => Boolean(info.continues)), [false, true, true, true, false])
+      assert.deepEqual(prompts.at(-1).info.origin, { type: "plugin" })
+      const { tape } = events
+      const kinds = tape.of(id).map(({ type }) => type).filter((type) => /^continuation/.test(type))
+      assert.deepEqual(kinds, [...Array(3).fill("continuation.started"), "continuation.stopped"])
+    } finally {
+      await events.close()
+      await baton.stop()
+    }
+  })
+
+  test("finds the last turn of the user, also with the flat form of arguments, and prints to the log", async () => {
+    const world = await pluginWorld()
+    await putPlugins(path.join(await configureUser(world, {}), "plugins"), "last-turn.ts")
+    const git = (...args) => execFileSync("git", args, { cwd: world.project, encoding: "utf8", env: world.env() })
+    git("init", "--quiet", "--initial-branch=main")
+    git("config", "user.name", "Ada")
+    git("config", "user.email", "ada@example.org")
+    git("commit", "--quiet", "--allow-empty", "--message", "A project")
+    const baton = await start(world, { args: ["--log-level", "debug"] })
+    const [sdk, events] = [v1(baton), await listen(baton)]
+    try {
+      await turn(sdk, events, "todo", "plan this")
+      const isCommitted = async () => {
+        while (git("rev-list", "--count", "HEAD").trim() !== "2") await new Promise((done) => setTimeout(done, 20))
+      }
+      await within(20_000, isCommitted(), "a commit")
+      assert.match(git("log", "-1", "--format=%B"), /^plan this\n\n## Answer\n[^]*The list is written/)
+      assert.match(baton.stderr, /DEBUG[^\n]*User prompt: plan this/)
+    } finally {
+      await events.close()
+      await baton.stop()
+    }
+  })
+})
+
+describe("a plugin without installed packages", () => {
+  // A world whose installer waits until it is told to go on.
+  const slow = async (plugin) => {
+    const world = await World.create()
+    await symlink(process.execPath, path.join(world.bin, "node"))
+    const go = path.join(world.root, "go")
+    execFileSync("mkfifo", [go])
+    await writeFile(path.join(world.bin, "npm"), `#!/bin/sh\nread _ < "${go}"\nln -s "${MODULES}" node_modules\n`, { mode: 0o755 })
+    const folder = await configureUser(world, { plugin: [plugin] })
+    await putPlugins(folder, "guard.js", "open-todos.ts")
+    return { world, go: () => writeFile(go, "now\n") }
+  }
+  const commands = async (sdk, id) => tools(await ok(sdk.messages(id))).map(({ state }) => state.error)
+
+  test("guards at once if it is plain JavaScript", async () => {
+    const { world, go } = await slow("./guard.js")
+    const baton = await start(world)
+    const [sdk, events] = [v1(baton), await listen(baton)]
+    try {
+      const id = await turn(sdk, events, "shell")
+      assert.deepEqual(await commands(sdk, id), ["No commands here"])
+      const { options, ...about } = JSON.parse(await readFile(path.join(baton.directory, "guard.json"), "utf8"))
+      assert.deepEqual(about, { tool: "string", none: null, agent: "1" })
+      await go()
+      assert.deepEqual(await commands(sdk, await turn(sdk, events, "shell")), ["No commands here"])
+    } finally {
+      await events.close()
+      await baton.stop()
+    }
+  })
+
+  test("is named in a warning while a turn runs without it", async () => {
+    const { world, go } = await slow("./open-todos.ts")
+    const baton = await start(world)
+    const [sdk, events] = [v1(baton), await listen(baton)]
+    try {
+      await turn(sdk, events, "simple")
+      const warnings = events.tape.events.filter(({ type }) => type === "session.error").map(({ properties }) => properties.error.data.message)
+      assert.ok(warnings.some((text) => /the plugin .*open-todos\.ts is still being installed/.test(text)), `${warnings}`)
+    } finally {
+      await go()
+      await events.close()
+      await baton.stop()
+    }
+  })
+
+  test("is installed when `baton trust` returns", async () => {
+    const { world, go } = await slow("./guard.js")
+    await putPlugins(path.join(world.project, ".opencode/plugin"), "open-todos.ts")
+    const [said] = await Promise.all([world.trust(), go()])
+    assert.match(said, /is now trusted/)
+    assert.ok(existsSync(path.join(world.data, RUNTIME, "node_modules/@opencode-ai/plugin/package.json")))
+    await world.remove()
+  })
+
+  test("that is required holds the turn until it is loaded", async () => {
+    const { world, go } = await slow(["./open-todos.ts", { "baton.required": true }])
+    const baton = await start(world)
+    const [sdk, events] = [v1(baton), await listen(baton)]
+    try {
+      const { id } = await ok(sdk.create())
+      const prompted = sdk.prompt(id, ask("simple"))
+      await go()
+      assert.equal(textOf(await ok(prompted)), HELLO)
+      const warnings = events.tape.events.filter(({ type }) => type === "session.error")
+      assert.deepEqual(warnings, [])
+    } finally {
+      await events.close()
+      await baton.stop()
+    }
+  })
+})
+
+describe("a package that was written for Bun", () => {
+  // Uses `require` in a module, `Bun.which`, and a function that only Bun has.
+  const METER = `
+    import { writeFileSync } from "node:fs"
+    const { version } = require("../package.json")
+    export const Meter = async ({ directory }) => {
+      const about = { version, folder: import.meta.dir.endsWith("dist"), found: Bun.which("sh") !== null }
+      writeFileSync(directory + "/meter.json", JSON.stringify(about))
+      return { event: async () => globalThis.never && Bun.serve({}) }
+    }`
+
+  test("has `require` and `Bun.which` on Node, and is named if it asks for more of Bun", async () => {
+    const world = await pluginWorld()
+    await configureUser(world, { plugin: ["meter@1.2.3"] })
+    const folder = path.join(world.data, "cache/plugins/packages/meter+1.2.3/node_modules/meter")
+    await mkdir(path.join(folder, "dist"), { recursive: true })
+    await writeFile(path.join(folder, "package.json"), JSON.stringify({ name: "meter", version: "1.2.3", type: "module", main: "dist/index.js" }))
+    await writeFile(path.join(folder, "dist/index.js"), METER)
+    const baton = await start(world)
+    const [sdk, events] = [v1(baton), await listen(baton)]
+    try {
+      await turn(sdk, events, "simple")
+      const about = JSON.parse(await readFile(path.join(baton.directory, "meter.json"), "utf8"))
+      assert.deepEqual(about, { version: "1.2.3", folder: true, found: true })
+      const isNode = !execFileSync("sh", ["-c", "command -v bun || true"], { encoding: "utf8", env: world.env() }).trim()
+      if (isNode) assert.match(baton.stderr, /1 plugin asks for Bun: meter@1\.2\.3 \(Bun\.serve\)/)
     } finally {
       await events.close()
       await baton.stop()

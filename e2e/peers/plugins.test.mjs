@@ -7,6 +7,7 @@ import { mkdir, readFile, symlink, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { after, before, describe, test } from "node:test"
 import { pluginWorld, putPlugins } from "../support/plugins.mjs"
+import { listen } from "../support/stream.mjs"
 import { within } from "../support/wait.mjs"
 import { Model } from "./support/model.mjs"
 import { OpenCode, createWorld, modules, startBaton } from "./support/peers.mjs"
@@ -158,6 +159,33 @@ describe("oh-my-opencode", () => {
     assert.match(todos.function.description, /## OpenCode Schema Contract/)
     const plain = await watched("please [hello]")
     assert.doesNotMatch(JSON.stringify(plain.calls[0].messages.filter(({ role }) => role === "user")), /<ultrawork-mode>/)
+  })
+
+  test("looks for programs as in OpenCode: its terminal tool is there, because tmux is", async () => {
+    assert.ok((await call(baton, "/experimental/tool/ids")).includes("interactive_bash"))
+  })
+
+  test("does not add its continuation to Baton's: one continuation, one idle", async () => {
+    const events = await listen(baton)
+    const { name } = (await call(baton, "/agent")).find(({ name }) => /sisyphus/i.test(name))
+    const { id } = await call(baton, "/session", post({}))
+    const since = model.calls.length
+    const parts = [{ type: "text", text: "please [open]" }]
+    await call(baton, `/session/${id}/message`, post({ parts, model: MODEL, agent: name }))
+    // Its enforcer waits two seconds before it prompts, and writes down what came of it.
+    const log = path.join(baton.world.root, "oh-my-opencode.log")
+    const outcome = /todo-continuation-enforcer\] Injection (?!in flight)/
+    const isDecided = async () => {
+      while (!outcome.test(await readFile(log, "utf8").catch(() => ""))) await new Promise((done) => setTimeout(done, 50))
+    }
+    await within(60_000, isDecided(), "the enforcer's attempt")
+    const prompts = (await call(baton, `/session/${id}/message`)).filter(({ info }) => info.role === "user")
+    assert.deepEqual(prompts.map(({ info }) => Boolean(info.continues)), [false, true, true, true])
+    const idles = events.tape.events.filter(({ type, properties }) => type === "session.idle" && properties.sessionID === id)
+    assert.equal(idles.length, 1)
+    const answers = model.calls.slice(since).filter(({ tools }) => tools?.length)
+    assert.equal(answers.length, 5, "the list, its announcement and three continuations")
+    await events.close()
   })
 
   test("forbids writing over a file that was not read", async () => {

@@ -6,9 +6,9 @@ import { fileURLToPath } from "node:url"
 import { World } from "./server.mjs"
 
 const PLUGINS = fileURLToPath(new URL("../plugins", import.meta.url))
-const MODULES = fileURLToPath(new URL("../node_modules", import.meta.url))
+export const MODULES = fileURLToPath(new URL("../node_modules", import.meta.url))
 // The folder in which Baton looks for what its host needs.
-const RUNTIME = "cache/plugins/runtime-1.18.33-1.2.1"
+export const RUNTIME = "cache/plugins/runtime-1.18.33-1.2.1"
 
 // A world whose cache has what the host needs, from `modules`.
 export async function pluginWorld(modules = MODULES) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use protocol::SessionId;
+use protocol::{SessionId, continuation::StopReason};
 
 use crate::ports::{self, Unresolved};
 
@@ -54,6 +54,9 @@ pub enum Error {
         "the files could not be restored: {0}; fork the session to go on from an earlier message without them"
     )]
     Undo(String),
+    /// A plugin wants to continue a session that does not continue until the user's next prompt.
+    #[error("this session does not continue before the user's next prompt: {}", .0.because())]
+    Held(StopReason),
     /// A queue is full.
     #[error("{0}")]
     Overloaded(String),

@@ -80,7 +80,7 @@ pub(super) fn shell_line(message: &MessageWithParts) -> Option<String> {
     let Message::User(user) = &message.info else { return None };
     match UserMessage::origin(user)? {
         Origin::Shell { command } => Some(command),
-        Origin::Command { .. } | Origin::Wake => None,
+        Origin::Command { .. } | Origin::Wake | Origin::Plugin => None,
     }
 }
 

@@ -204,14 +204,21 @@ impl Loop<'_> {
             answers: request,
         };
         self.turn.emit(AgentEvent::StepStarted { snapshot: None, speaker: Some(speaker) }).await;
+        let previous = history.summary.as_ref().map(|summary| &summary.summary);
         let (shaped, changed) = tokio::select! {
             biased;
             () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
-            both = async { (hooks::compacting(self.turn).await, hooks::summarised(self.turn, head).await) } => both,
+            both = async {
+                (hooks::compacting(self.turn).await, hooks::summarised(self.turn, previous, head).await)
+            } => both,
         };
-        let conversation = model_messages::convert(changed.as_deref().unwrap_or(head), &model.reference);
+        let (previous, head) = match &changed {
+            Some((previous, head)) => (previous.as_ref(), head.as_slice()),
+            None => (previous, head),
+        };
+        let conversation = model_messages::convert(head, &model.reference);
         let chat = self.inner.chat(self.turn, AGENT, &model.reference, self.newest_prompt.as_ref());
-        let previous = history.summary.as_ref().map(|summary| text(&summary.summary));
+        let previous = previous.map(text);
         let mut room = model.window.usable.map_or(u64::MAX, |usable| usable / 100 * REQUEST_SHARE);
         for attempt in 1.. {
             let mut request = model.request(&self.turn.session);

@@ -150,12 +150,31 @@ pub(super) async fn conversation(turn: &Turn, history: &History) -> Option<Vec<M
     Some(transformed(turn, messages).await)
 }
 
-/// Lets hooks change the messages that are about to be summarised. Returns `None` if no plugin uses the hook.
-pub(super) async fn summarised(turn: &Turn, head: &[MessageWithParts]) -> Option<Vec<MessageWithParts>> {
+/// Lets hooks change the messages that are about to be summarised, and the summary before them. Returns `None` if no
+/// plugin uses the hook.
+pub(super) async fn summarised(
+    turn: &Turn,
+    previous: Option<&MessageWithParts>,
+    head: &[MessageWithParts],
+) -> Option<(Option<MessageWithParts>, Vec<MessageWithParts>)> {
     if !turn.hooks().wants(HookPoint::MessagesTransform) {
         return None;
     }
-    Some(transformed(turn, head.to_vec()).await)
+    let all = previous.into_iter().chain(head).cloned().collect();
+    let (before, head): (Vec<_>, Vec<_>) = transformed(turn, all)
+        .await
+        .into_iter()
+        .partition(|message| previous.is_some_and(|previous| previous.info.id() == message.info.id()));
+    Some((before.into_iter().next(), head))
+}
+
+/// Lets hooks change the prompt that gets a title. Returns `None` if a plugin removes it.
+pub(super) async fn titled(turn: &Turn, prompt: MessageWithParts) -> Option<MessageWithParts> {
+    if !turn.hooks().wants(HookPoint::MessagesTransform) {
+        return Some(prompt);
+    }
+    let id = prompt.info.id().clone();
+    transformed(turn, vec![prompt]).await.into_iter().find(|message| *message.info.id() == id)
 }
 
 async fn transformed(turn: &Turn, messages: Vec<MessageWithParts>) -> Vec<MessageWithParts> {

@@ -48,15 +48,20 @@ async fn generate(inner: &Inner, turn: &Turn) -> Result<Option<String>, String> 
         prompts > 1
     });
     let messages = messages.await.map_err(|error| error.to_string())?;
-    let Some(prompt) = first_prompt(&messages, turn) else { return Ok(None) };
+    let Some(prompt) = only_prompt(messages, turn).filter(|prompt| text_of(prompt).is_some()) else {
+        return Ok(None);
+    };
     let model = title_model(inner, turn).await?;
-    let prompt_message = messages.iter().find_map(|message| match &message.info {
-        protocol::Message::User(user) if user.id == turn.prompt => Some(user.as_ref()),
-        _ => None,
-    });
-    let chat = inner.chat(turn, AGENT, &model.reference, prompt_message);
+    // A plugin may hide secrets from every model, so this one sees the changed text too.
+    let Some(shown) = hooks::titled(turn, prompt.clone()).await else { return Ok(None) };
+    let Some(text) = text_of(&shown) else { return Ok(None) };
+    let user = match &prompt.info {
+        protocol::Message::User(user) => Some(user.as_ref()),
+        protocol::Message::Assistant(_) => None,
+    };
+    let chat = inner.chat(turn, AGENT, &model.reference, user);
     let request =
-        hooks::change_request(turn, chat.as_ref(), request(inner, &model, &turn.session, prompt)).await;
+        hooks::change_request(turn, chat.as_ref(), request(inner, &model, &turn.session, text)).await;
     let (text, usage) = call(&model, request).await?;
     let (tokens, cost) = (step_end::tokens(usage), Number(model.prices.cost(&usage)));
     turn.tally().add(Used::of(cost, &tokens));
@@ -102,13 +107,15 @@ async fn call(model: &ActiveModel, request: Request) -> Result<(String, Usage), 
     Ok((text, used))
 }
 
-/// Returns the text of the only user prompt in a session, or `None` if there are several or it has no text.
-fn first_prompt(messages: &[MessageWithParts], turn: &Turn) -> Option<String> {
-    let written: Vec<&MessageWithParts> = messages.iter().filter(|message| is_user_prompt(message)).collect();
-    let [prompt] = written.as_slice() else { return None };
-    if *prompt.info.id() != turn.prompt || history::compaction(prompt).is_some() {
-        return None;
-    }
+/// Returns the only user prompt in a session, or `None` if there are several.
+fn only_prompt(messages: Vec<MessageWithParts>, turn: &Turn) -> Option<MessageWithParts> {
+    let mut written = messages.into_iter().filter(is_user_prompt);
+    let prompt = written.next().filter(|_| written.next().is_none())?;
+    (*prompt.info.id() == turn.prompt && history::compaction(&prompt).is_none()).then_some(prompt)
+}
+
+/// Returns the text of a prompt that the model sees for a title.
+fn text_of(prompt: &MessageWithParts) -> Option<String> {
     let text: Vec<&str> =
         prompt.parts.iter().filter_map(prompt_text).filter(|text| !text.trim().is_empty()).collect();
     let text: String = text.join("\n").chars().take(MAX_PROMPT).collect();

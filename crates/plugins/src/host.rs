@@ -32,7 +32,7 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -52,6 +52,7 @@ pub use member::Member;
 pub use providers::Loaded;
 pub use runtime::Runtime;
 
+use install::Package;
 use open::Running;
 
 /// Maximum number of distinct failures that are reported.
@@ -102,6 +103,22 @@ impl Default for Limits {
             steady: Duration::from_mins(1),
         }
     }
+}
+
+/// Installs the packages that these plugins need, so that a host finds them. Returns a sentence for each failure.
+pub async fn install(runtime: &Runtime, cache: &Path, plugins: &[Plugin]) -> Vec<String> {
+    let mut failures = Vec::new();
+    if !plugins.is_empty() {
+        failures.extend(install::prepare(runtime, cache).await.err());
+    }
+    for plugin in plugins.iter().filter(|plugin| !plugin.spec.starts_with("file://")) {
+        let installed = match Package::parse(&plugin.spec) {
+            Ok(package) => install::package(runtime, cache, &package).await.map(drop),
+            Err(error) => Err(error),
+        };
+        failures.extend(installed.err());
+    }
+    failures.iter().map(ToString::to_string).collect()
 }
 
 /// Receives failures as text for users.
@@ -207,6 +224,40 @@ impl Host {
     /// The configuration after the plugins' `config` hooks.
     pub fn config(&self) -> Option<Value> {
         self.0.shared.running().map(|running| running.config.clone())
+    }
+
+    /// The plugins that are not loaded yet, because packages are being installed or the process is starting.
+    pub fn pending(&self) -> Vec<&str> {
+        let state = self.0.shared.state.borrow();
+        let is_pending = |number: usize| match &*state {
+            State::Starting => true,
+            State::Running(running) => running.is_early && !running.is_loaded(number),
+            State::Dead => false,
+        };
+        let plugins = self.0.shared.settings.plugins.iter().enumerate();
+        plugins.filter(|(number, _)| is_pending(*number)).map(|(_, plugin)| plugin.spec.as_str()).collect()
+    }
+
+    /// Waits until the required plugins are loaded. Returns those that are not.
+    pub async fn lacks(&self, patience: Duration) -> Vec<&str> {
+        let plugins = self.0.shared.settings.plugins.iter().enumerate();
+        let required: Vec<_> = plugins.filter(|(_, plugin)| plugin.is_required()).collect();
+        let are_loaded = |state: &State| match state {
+            State::Starting => required.is_empty(),
+            State::Running(running) => {
+                !running.is_early || required.iter().all(|(number, _)| running.is_loaded(*number))
+            }
+            State::Dead => true,
+        };
+        let mut state = self.0.shared.state.subscribe();
+        // Whether the wait ends in time or not, the state decides.
+        let _ = timeout(patience, state.wait_for(are_loaded)).await;
+        let missing = required.into_iter().filter(|(number, _)| !self.has_loaded(*number));
+        missing.map(|(_, plugin)| plugin.spec.as_str()).collect()
+    }
+
+    fn has_loaded(&self, plugin: usize) -> bool {
+        self.0.shared.running().is_some_and(|running| running.is_loaded(plugin))
     }
 
     /// The plugins in order, as hooks.

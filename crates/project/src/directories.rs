@@ -33,6 +33,13 @@ const MAX_CACHED: usize = 32;
 /// Reading a directory ends with an error after this time, because a dead network share never answers.
 const DEADLINE: Duration = Duration::from_secs(20);
 
+/// The subject of a warning about a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Topic {
+    Trust,
+    Plugins,
+}
+
 /// A cache of projects by directory.
 #[derive(Debug)]
 pub struct Directories {
@@ -40,8 +47,8 @@ pub struct Directories {
     entries: Mutex<HashMap<String, Arc<Entry>>>,
     /// Counts uses, so that eviction can tell the least recently used entry.
     uses: AtomicU64,
-    /// The last warning about withheld parts of the configuration, by directory.
-    warned: Mutex<HashMap<String, String>>,
+    /// The last warnings about withheld parts of the configuration and about missing plugins, by directory.
+    warned: Mutex<HashMap<(String, Topic), String>>,
     /// Serialises changes of configuration files.
     changes: Arc<Mutex<()>>,
     /// Serialises changes of the list of trusted directories.
@@ -107,15 +114,22 @@ impl Directories {
         read.unwrap_or_else(|_| Err(late(&format!("reading the configuration of {directory}"))))
     }
 
-    /// Warns about withheld parts of a directory's configuration, once and again when they change.
+    /// Warns about withheld parts of a directory's configuration and about plugins that are not loaded yet, once and
+    /// again when they change.
     fn warn(&self, session: &Session, project: &Project) {
-        let Some(text) = project.warning() else { return };
+        let warnings = [(Topic::Trust, project.warning()), (Topic::Plugins, project.plugins.warning())];
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.get(&session.directory) == Some(&text) {
-            return;
+        for (topic, text) in warnings {
+            let key = (session.directory.clone(), topic);
+            match text {
+                None => drop(warned.remove(&key)),
+                Some(text) if warned.get(&key) == Some(&text) => {}
+                Some(text) => {
+                    self.services.announcer.error(&place(session), &text);
+                    warned.insert(key, text);
+                }
+            }
         }
-        self.services.announcer.error(&place(session), &text);
-        warned.insert(session.directory.clone(), text);
     }
 
     /// Returns the cache entry of a directory and marks it as used.

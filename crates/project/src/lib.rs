@@ -48,6 +48,7 @@ pub mod trust;
 mod wakes;
 
 pub use directories::Directories;
+pub use plugins::install as install_plugins;
 pub use resolved::ResolvedConfig;
 pub use services::{Services, WORKTREES};
 pub use wakes::Wakes;

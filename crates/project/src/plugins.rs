@@ -1,10 +1,10 @@
 //! The plugins of a directory: the host process that runs them, their hooks and their tools.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use ::plugins::{
     Chain, Link,
-    host::{Host, Logins, Member, Reporter, Runtime},
+    host::{self, Host, Logins, Member, Reporter, Runtime},
 };
 use engine::{
     bus::Place,
@@ -18,7 +18,7 @@ use protocol::config::{Config, Plugin};
 use serde_json::json;
 use server::project::Projects;
 use store::files::{
-    self,
+    self, Environment,
     auth::{AuthFile, spelled},
 };
 use tokio::task::spawn_blocking;
@@ -28,6 +28,8 @@ use crate::{hidden, patches::Patches, providers, services::Services, settings::S
 /// A caller that needs a directory waits this long for its plugins to load. Plugins that load later take effect with the
 /// next prompt.
 const LOADING: Duration = Duration::from_secs(10);
+/// A turn waits this long for required plugins. An installation may take that long.
+const REQUIRED: Duration = Duration::from_mins(2);
 /// The directory below the cache that holds the packages of plugins.
 const PACKAGES: &str = "plugins";
 
@@ -81,6 +83,37 @@ impl Plugins {
         self.host.as_ref().is_some_and(Host::is_starting)
     }
 
+    /// Returns a warning if a turn that starts now runs without some of the plugins, because they are not loaded yet.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let pending = self.host.as_ref()?.pending();
+        let what = match pending.as_slice() {
+            [] => return None,
+            [one] => format!("the plugin {one} is"),
+            many => format!("the plugins {} are", many.join(", ")),
+        };
+        Some(format!("{what} still being installed or loaded; turns run without until then"))
+    }
+
+    /// Returns true if turns need one of the plugins.
+    pub(crate) fn are_required(&self) -> bool {
+        self.wanted.iter().any(Plugin::is_required)
+    }
+
+    /// Waits until the required plugins are loaded, or returns the reason why a turn cannot start.
+    pub(crate) async fn require(&self) -> Result<(), String> {
+        let missing = match &self.host {
+            Some(host) => host.lacks(REQUIRED).await,
+            None => self.wanted.iter().filter(|it| it.is_required()).map(|it| it.spec.as_str()).collect(),
+        };
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let names = missing.join(", ");
+        Err(format!(
+            "required plugins are not loaded: {names}; the log has the reason, and the next prompt tries again"
+        ))
+    }
+
     /// Applies the changes that plugins make to the configuration, if they load in time.
     pub(crate) async fn change(&mut self, settings: &mut Settings) {
         let Some(host) = &self.host else { return };
@@ -128,6 +161,15 @@ impl Plugins {
         if let Some(host) = &self.host {
             host.close().await;
         }
+    }
+}
+
+/// Installs the packages of a directory's plugins into the cache. Returns a sentence for each failure.
+pub async fn install(environment: &Environment, cache: &Path, config: &Config) -> Vec<String> {
+    match environment.get("PATH").and_then(Runtime::find) {
+        Some(runtime) => host::install(&runtime, &cache.join(PACKAGES), &config.plugin).await,
+        // The server reports that there is no runtime.
+        None => Vec::new(),
     }
 }
 

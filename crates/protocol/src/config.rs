@@ -202,8 +202,11 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     pub healthy: bool,
-    /// Version of the server.
+    /// Version of OpenCode whose interface the server has. Plugins and clients of OpenCode compare it.
     pub version: String,
+    /// Baton's own version; absent if the server is OpenCode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baton: Option<String>,
     /// Reason why the server cannot store anything at present; absent if all is well. Reads work in either case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

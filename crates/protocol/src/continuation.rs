@@ -14,19 +14,45 @@ pub struct Continuation {
     /// The current episode; absent until a turn has continued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub episode: Option<Episode>,
-    /// Reason why turns no longer continue. The next user prompt clears it.
+    /// Reason why turns no longer continue. The next user prompt clears it, except a lack of progress, which only a
+    /// changed todo list clears.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<StopReason>,
+    /// True if the agent has written a todo list with open entries since the last user prompt. A list of an earlier prompt
+    /// does not continue a turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub touched: bool,
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 impl Continuation {
-    /// Resets the counters and the stop reason after a new user prompt. Returns `None` if nothing is left to store.
+    /// Begins a new episode after a user prompt. A stop for lack of progress remains. Returns `None` if nothing is left
+    /// to store.
     #[must_use]
-    pub fn anew(self) -> Option<Self> {
-        let anew = Self { episode: None, stopped: None, ..self };
-        (anew != Self::default()).then_some(anew)
+    pub fn prompted(self) -> Option<Self> {
+        let stopped = self.stopped.filter(|reason| *reason == StopReason::Stagnant);
+        Self { episode: None, stopped, touched: false, ..self }.stored()
+    }
+
+    /// Resets the counters and the stop reason at the user's request. Returns `None` if nothing is left to store.
+    #[must_use]
+    pub fn resumed(self) -> Option<Self> {
+        Self { episode: None, stopped: None, ..self }.stored()
+    }
+
+    /// Records that the agent has written the todo list. A list that has changed ends a stop for lack of progress.
+    pub fn touch(&mut self, is_open: bool, has_changed: bool) {
+        self.touched = is_open;
+        if has_changed && self.stopped == Some(StopReason::Stagnant) {
+            self.stopped = None;
+        }
+    }
+
+    /// Returns `None` if there is nothing to store.
+    #[must_use]
+    pub fn stored(self) -> Option<Self> {
+        (self != Self::default()).then_some(self)
     }
 }
 
@@ -94,12 +120,23 @@ impl StopReason {
         matches!(self, Self::Abort | Self::Stop | Self::Prompt)
     }
 
+    /// Returns true if a plugin may not continue the session either: the episode has used up a limit, or it waits for
+    /// the user. After a failure a plugin may try to recover the session.
+    pub fn holds_plugins(self) -> bool {
+        match self {
+            Self::Abort | Self::Stop | Self::Blocked | Self::Waiting | Self::Refused => true,
+            Self::Budget | Self::Rounds | Self::Stagnant | Self::Tokens | Self::Minutes => true,
+            Self::Prompt | Self::Error | Self::Silent | Self::Unfinished | Self::Unknown => false,
+        }
+    }
+
     /// Returns a sentence for users: todos are open, and the reason why the turn stopped.
     pub fn describe(self) -> String {
         format!("stopped with todos open: {}", self.because())
     }
 
-    fn because(self) -> &'static str {
+    /// Returns the reason as a clause for users.
+    pub fn because(self) -> &'static str {
         match self {
             Self::Abort => "the turn was aborted",
             Self::Stop => "a client stopped the continuation",
@@ -176,10 +213,24 @@ mod tests {
     #[test]
     fn a_new_prompt_keeps_the_switch_and_clears_the_stop_reason() {
         let switched: Continuation =
-            serde_json::from_value(json!({ "enabled": false, "stopped": "rounds" })).unwrap();
-        assert_eq!(serde_json::to_value(switched.anew()).unwrap(), json!({ "enabled": false }));
+            serde_json::from_value(json!({ "enabled": false, "stopped": "rounds", "touched": true }))
+                .unwrap();
+        assert_eq!(serde_json::to_value(switched.prompted()).unwrap(), json!({ "enabled": false }));
         let stopped: Continuation = serde_json::from_value(json!({ "stopped": "abort" })).unwrap();
-        assert_eq!(stopped.anew(), None);
+        assert_eq!(stopped.prompted(), None);
+    }
+
+    #[test]
+    fn only_a_changed_list_or_the_user_ends_a_stop_for_lack_of_progress() {
+        let stagnant: Continuation = serde_json::from_value(json!({ "stopped": "stagnant" })).unwrap();
+        let mut next = stagnant.clone().prompted().unwrap();
+        next.touch(true, false);
+        assert_eq!((next.stopped, next.touched), (Some(StopReason::Stagnant), true));
+        next.touch(true, true);
+        assert_eq!((next.stopped, next.touched), (None, true));
+        next.touch(false, true);
+        assert_eq!(next.stored(), None, "a finished list leaves nothing behind");
+        assert_eq!(stagnant.resumed(), None);
     }
 
     #[test]

@@ -47,6 +47,9 @@ pub use session::Session;
 pub use status::{EndReason, SessionStatus};
 pub use todo::Todo;
 
+/// The version of OpenCode whose interface Baton has.
+pub const OPENCODE_VERSION: &str = "1.18.33";
+
 /// Milliseconds since the Unix epoch. Every time on the wire has this type.
 pub type Millis = i64;
 

@@ -125,6 +125,8 @@ pub enum Origin {
     Shell { command: String },
     /// The agent began to work without a prompt.
     Wake,
+    /// A plugin.
+    Plugin,
 }
 
 /// Times of a prompt.

@@ -42,8 +42,21 @@ pub struct PromptInput {
     pub delivery: Option<Delivery>,
     /// Content of the prompt.
     pub parts: Vec<PartInput>,
+    /// Sender of the call. Only the server sets it.
+    #[serde(skip)]
+    pub sender: Sender,
     #[serde(flatten)]
     pub extra: Rest,
+}
+
+/// Sender of a prompt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sender {
+    /// A client of the user.
+    #[default]
+    Client,
+    /// A plugin. Its prompts belong to the episode of the user's last prompt.
+    Plugin,
 }
 
 impl PromptInput {
@@ -70,8 +83,18 @@ impl PromptInput {
             variant: None,
             delivery: None,
             parts: vec![PartInput { id: None, body }],
+            sender: Sender::Client,
             extra: Rest::NONE,
         }
+    }
+
+    /// Returns true if the prompt has a text and none of its texts was written by the user.
+    pub fn is_synthetic(&self) -> bool {
+        let mut texts = self.parts.iter().filter_map(|part| match &part.body {
+            PartInputBody::Text(text) => Some(text.synthetic == Some(true)),
+            _ => None,
+        });
+        texts.next().is_some_and(|first| first && texts.all(|other| other))
     }
 }
 
@@ -97,6 +120,9 @@ pub struct CommandInput {
     /// Attachments and mentions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<PartInput>>,
+    /// Sender of the call. Only the server sets it.
+    #[serde(skip)]
+    pub sender: Sender,
     #[serde(flatten)]
     pub extra: Rest,
 }

@@ -245,6 +245,9 @@ impl From<engine::Error> for Error {
                 let session_id = session.to_string();
                 Self::tagged(Fault::Busy, TaggedError::SessionBusy { session_id, message, extra })
             }
+            engine::Error::Held(_) => {
+                Self::tagged(Fault::Busy, TaggedError::Conflict { message, resource: None, extra })
+            }
             engine::Error::Unresolved(Unresolved::Configuration { message, .. }) => {
                 Invalid { path: None, message }.into()
             }
@@ -325,6 +328,7 @@ mod tests {
             shown(missing(RequestKind::Permission)).await,
             shown(missing(RequestKind::Question)).await,
             shown(busy).await,
+            shown(engine::Error::Held(protocol::continuation::StopReason::Stagnant)).await,
             shown(engine::Error::Invalid("no sense".into())).await,
             shown(engine::Error::Overloaded("too much".into())).await,
             shown(engine::Error::Closing).await,

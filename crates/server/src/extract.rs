@@ -6,9 +6,11 @@ mod directory;
 mod link;
 mod params;
 mod query;
+mod sent;
 
 pub use body::{BODY_DEADLINE, Body, MAX_BODY, MAX_NESTING, MAX_VALUES, OptionalBody};
 pub use directory::Directory;
 pub use link::Link;
 pub use params::{FromPath, Params, Tail};
 pub use query::Query;
+pub use sent::Sent;

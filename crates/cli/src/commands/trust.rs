@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use project::{
+    install_plugins,
     settings::site,
     trust::{self, Standing},
 };
-use store::files::{Environment, Places, auth::AuthFile, load, trust::Trust as Trusted};
+use store::files::{Environment, Places, Site, auth::AuthFile, load, trust::Trust as Trusted};
 
 use crate::{
     args::Trust,
@@ -21,7 +22,15 @@ pub(crate) async fn trust(options: &Trust) -> Result<Exit, Failure> {
         list(&places)?
     } else {
         let directory = directory(options)?;
-        if options.status { status(&places, directory).await? } else { set(options, &places, &directory)? }
+        if options.status {
+            status(&places, directory).await?
+        } else {
+            let said = set(options, &places, &directory)?;
+            if !options.revoke {
+                install(&places, directory).await;
+            }
+            said
+        }
     };
     terminal::write(&said).map_err(|error| Failure::error(format!("cannot print the result: {error}")))?;
     Ok(Exit::Completed)
@@ -61,6 +70,28 @@ fn set(options: &Trust, places: &Places, directory: &Path) -> Result<String, Fai
     })
 }
 
+/// Installs the packages of the directory's plugins, so that the first turn does not run without them. A failure does
+/// not change the trust: the server tries again.
+async fn install(places: &Places, directory: PathBuf) {
+    let environment = Environment::capture();
+    let site = site(directory).await;
+    let standing = standing(&environment, places, &site);
+    // Other commands report an invalid configuration.
+    let Ok(loaded) = load(&environment, &site, &standing.guard) else { return };
+    if loaded.config.plugin.is_empty() {
+        return;
+    }
+    terminal::note("installing the packages of its plugins …");
+    for failure in install_plugins(&environment, &places.cache, &loaded.config).await {
+        terminal::note(&format!("{failure}; the server tries again when it loads the plugins"));
+    }
+}
+
+fn standing(environment: &Environment, places: &Places, site: &Site) -> Standing {
+    let logins = AuthFile::new(environment, &places.data).read().map(|auth| auth.entries);
+    Standing::read(&places.data, site, logins.unwrap_or_default().keys())
+}
+
 fn list(places: &Places) -> Result<String, Failure> {
     let list = Trusted::read(&places.data).map_err(|error| unreadable(places, &error))?;
     let directories: Vec<String> = list.directories().map(|path| path.display().to_string()).collect();
@@ -75,8 +106,7 @@ fn lines(texts: impl IntoIterator<Item = String>) -> String {
 async fn status(places: &Places, directory: PathBuf) -> Result<String, Failure> {
     let environment = Environment::capture();
     let site = site(directory).await;
-    let logins = AuthFile::new(&environment, &places.data).read().map(|auth| auth.entries);
-    let standing = Standing::read(&places.data, &site, logins.unwrap_or_default().keys());
+    let standing = standing(&environment, places, &site);
     let loaded = load(&environment, &site, &standing.guard);
     let loaded = loaded.map_err(|invalid| Failure::usage(format!("invalid configuration\n{invalid}")))?;
     let shown = site.directory.display();

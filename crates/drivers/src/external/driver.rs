@@ -62,7 +62,7 @@ impl<A: Agent> Inner<A> {
                 self.open_step(turn).await;
                 self.wake(turn).await
             }
-            Some(Origin::Command { .. }) | None => {
+            Some(Origin::Command { .. } | Origin::Plugin) | None => {
                 if !A::COMPACTS && asks_for_compaction(&prompt) {
                     return failed(format!("{} cannot compact its conversation on request", about.name));
                 }

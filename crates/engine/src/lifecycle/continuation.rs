@@ -1,7 +1,8 @@
 //! Decides whether a turn continues by itself: a pure function of counters and open todos.
 //!
 //! Nothing here can loop: each continuation is a round of an *episode*, the policy limits the rounds of an episode,
-//! and only a prompt written by the user begins another episode.
+//! and only a prompt written by the user begins another episode. Todos continue only the episode in which the agent
+//! wrote them: a list that an earlier prompt left does not make a later prompt cost more than its answer.
 
 mod reminder;
 #[cfg(test)]
@@ -35,9 +36,10 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Returns true if open todos continue this session's turns. The session's own setting wins over the policy.
+    /// Returns true if open todos can continue this episode: the agent has written the list in it, and continuation is
+    /// on. The session's own setting wins over the policy.
     pub fn follows_todos(&self, state: &Continuation) -> bool {
-        state.enabled.unwrap_or(self.todos)
+        state.touched && state.enabled.unwrap_or(self.todos)
     }
 }
 
@@ -147,6 +149,14 @@ pub fn follow_hook(policy: &Policy, state: &Continuation, facts: &Facts<'_>) -> 
     match state.stopped {
         Some(reason @ (StopReason::Abort | StopReason::Stop)) => Verdict::Stop(reason),
         _ if !facts.ending.spoke && state.episode.is_some() => Verdict::Stop(StopReason::Silent),
+        _ => another(policy, episode(state, facts, Count::of(facts.todos)), facts),
+    }
+}
+
+/// Decides about a prompt with which a plugin wants to continue the session. It is a round of the user's episode.
+pub fn follow_plugin(policy: &Policy, state: &Continuation, facts: &Facts<'_>) -> Verdict {
+    match state.stopped {
+        Some(reason) if reason.holds_plugins() => Verdict::Stop(reason),
         _ => another(policy, episode(state, facts, Count::of(facts.todos)), facts),
     }
 }

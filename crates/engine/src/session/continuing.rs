@@ -117,15 +117,47 @@ impl Actor {
     fn judge(&self, todos: &[Todo], rule: fn(&Policy, &Continuation, &Facts<'_>) -> Verdict) -> Verdict {
         let Some(last) = &self.last else { return Verdict::Rest };
         let state = self.session.continuation.clone().unwrap_or_default();
-        let facts = Facts {
-            asked: &last.asked,
-            ending: last.ending,
+        rule(&last.resolved.continuation, &state, &self.facts(&last.asked, last.ending, todos))
+    }
+
+    fn facts<'a>(&self, asked: &'a MessageId, ending: Ending, todos: &'a [Todo]) -> Facts<'a> {
+        Facts {
+            asked,
+            ending,
             todos,
             waiting: !self.requests.is_empty() || !self.orphans.is_empty(),
             tokens: self.session.tokens.as_ref().map_or(0, fresh),
             now: self.shared().mint.now(),
-        };
-        rule(&last.resolved.continuation, &state, &facts)
+        }
+    }
+
+    /// Counts a plugin's prompt as a round of the user's episode. Fails if the episode does not continue.
+    pub(super) async fn count_plugin_round(
+        &self,
+        prompt: &MessageId,
+        policy: &Policy,
+    ) -> Result<Episode, Error> {
+        let state = self.session.continuation.clone().unwrap_or_default();
+        let todos = self.shared().reads.todos(&self.session.id).await?;
+        let facts = self.facts(prompt, Ending::default(), &todos);
+        match continuation::follow_plugin(policy, &state, &facts) {
+            Verdict::GoOn(episode) => Ok(episode),
+            Verdict::Stop(reason) => Err(Error::Held(reason)),
+            Verdict::Rest => Err(Error::Held(StopReason::Unknown)),
+        }
+    }
+
+    /// Records that the agent writes its todo list. The next commit of the session stores it.
+    pub(super) async fn note_list(&mut self, list: &[Todo]) {
+        if self.session.parent_id.is_some() {
+            return;
+        }
+        let mut state = self.session.continuation.clone().unwrap_or_default();
+        // Only a stop for lack of progress depends on a change, so the stored list is rarely needed.
+        let has_changed = state.stopped == Some(StopReason::Stagnant)
+            && self.shared().reads.todos(&self.session.id).await.is_ok_and(|stored| stored != list);
+        state.touch(Count::of(list).is_unfinished(), has_changed);
+        self.session.continuation = state.stored();
     }
 
     fn policy(&self) -> Policy {
@@ -260,7 +292,7 @@ impl Actor {
         if matches!(self.pause, Some(Pause::Countdown(..))) {
             self.push_stopped(StopReason::Prompt);
         }
-        self.session.continuation = self.session.continuation.take().and_then(Continuation::anew);
+        self.session.continuation = self.session.continuation.take().and_then(Continuation::prompted);
     }
 
     /// Records why a turn that did not complete leaves todos unfinished.
@@ -274,7 +306,9 @@ impl Actor {
     /// Records why the session does not continue by itself any more, and publishes that once.
     fn note_stop(&mut self, reason: StopReason) {
         let state = self.session.continuation.get_or_insert_default();
-        if state.stopped.is_none() {
+        // A stop for lack of progress may come from an earlier episode; the user's own stop holds for this one.
+        let is_new = state.stopped.is_none_or(|known| known == StopReason::Stagnant && reason.is_wanted());
+        if is_new {
             state.stopped = Some(reason);
             self.push_session();
             self.push_stopped(reason);
@@ -287,7 +321,7 @@ impl Actor {
         match action {
             ContinuationAction::Stop => self.note_stop(StopReason::Stop),
             ContinuationAction::Resume => {
-                self.session.continuation = before.clone().and_then(Continuation::anew);
+                self.session.continuation = before.clone().and_then(Continuation::resumed);
                 if self.session.continuation != before {
                     self.push_session();
                 }

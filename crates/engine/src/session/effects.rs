@@ -249,7 +249,7 @@ impl Actor {
             Some(Origin::Shell { .. }) => {
                 self.errands.insert(prompt.clone());
             }
-            Some(Origin::Wake) | None => {}
+            Some(Origin::Wake | Origin::Plugin) | None => {}
         }
     }
 
@@ -333,6 +333,10 @@ impl Actor {
         }
         let event = match event {
             AgentEvent::Diffed { prompt, session } => return self.diffed(prompt, session).await,
+            AgentEvent::Todos(list) => {
+                self.note_list(&list).await;
+                AgentEvent::Todos(list)
+            }
             event => event,
         };
         let interval = self.shared().limits.checkpoint;

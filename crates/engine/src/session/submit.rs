@@ -3,10 +3,11 @@
 use protocol::{
     EventBody, Extra, Message, MessageId, MessageWithParts, Millis, Part, PartBody, Rest, SessionId,
     UserMessage,
+    continuation::Episode,
     event::{PartInfo, PromptQueued, SessionFailed},
     message::{Origin, UserTime},
     part::TextPart,
-    prompt::{Delivery, PartInput, PartInputBody, PromptInput},
+    prompt::{Delivery, PartInput, PartInputBody, PromptInput, Sender},
     request::{Action, Rule},
     session::SessionModel,
 };
@@ -73,13 +74,18 @@ impl Actor {
         };
         let no_reply = input.no_reply == Some(true);
         let delivery = input.delivery.unwrap_or_default();
+        let input = PromptInput { message_id: Some(self.prompt_id(&input)), ..input };
+        let errand = is_errand(&input, origin.as_ref());
+        let round = self.plugin_round(&input, &resolved).await?;
         let before = (self.session.clone(), self.latest);
         self.forget_reverted().await?;
         let after = Some(self.head);
-        let errand = is_errand(&input, origin.as_ref());
-        if !errand && origin != Some(Origin::Wake) {
+        if round.is_some() {
+            self.session.continuation.get_or_insert_default().episode = round;
+        } else if !errand && origin != Some(Origin::Wake) && input.sender == Sender::Client {
             self.begin_episode();
         }
+        let origin = origin.or_else(|| (input.sender == Sender::Plugin).then_some(Origin::Plugin));
         let message = self.store_prompt(input, &resolved, origin.as_ref());
         let id = message.info.id().clone();
         for warning in warnings {
@@ -115,6 +121,21 @@ impl Actor {
         Ok((Submitted { message, end, after }, Some(effects)))
     }
 
+    fn prompt_id(&self, input: &PromptInput) -> MessageId {
+        input.message_id.clone().unwrap_or_else(|| self.shared().mint.id())
+    }
+
+    /// The episode with one more round, if a plugin continues the session with this prompt. A plugin marks such a
+    /// prompt as synthetic; any other prompt of a plugin passes on something new, such as the end of a background task.
+    async fn plugin_round(&self, input: &PromptInput, resolved: &Resolved) -> Result<Option<Episode>, Error> {
+        let continues =
+            input.sender == Sender::Plugin && input.is_synthetic() && input.no_reply != Some(true);
+        match input.message_id.as_ref().filter(|_| continues) {
+            Some(id) => self.count_plugin_round(id, &resolved.continuation).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Builds the user message and its parts and queues their events.
     fn store_prompt(
         &mut self,
@@ -123,7 +144,6 @@ impl Actor {
         origin: Option<&Origin>,
     ) -> MessageWithParts {
         let now = self.shared().mint.now();
-        let id = input.message_id.clone().unwrap_or_else(|| self.shared().mint.id());
         self.latest = now.max(self.latest + 1);
         if let Some(tools) = &input.tools {
             self.session.permission = Some(tools.iter().map(tool_rule).collect());
@@ -136,7 +156,6 @@ impl Actor {
             extra: Rest::NONE,
         });
         self.session.time.updated = now;
-        let input = PromptInput { message_id: Some(id), ..input };
         let mut message = stored(input, resolved, &self.session.id, self.latest, &self.shared().mint);
         if let (Message::User(user), Some(origin)) = (&mut message.info, origin) {
             user.extra = written(origin);

@@ -27,7 +27,8 @@ impl Sessions {
         if input.command == STOP && adds_nothing(&prompt, &input.arguments) {
             return self.stop_going_on(id).await;
         }
-        let prompt = self.shape_command(&session, &input, prompt).await?;
+        let prompt =
+            PromptInput { sender: input.sender, ..self.shape_command(&session, &input, prompt).await? };
         let prompt = self.prepare(id, prompt).await?;
         let origin = Origin::Command { name: input.command, arguments: input.arguments };
         self.errand(id, Prompt { origin: Some(origin), ..prompt }).await

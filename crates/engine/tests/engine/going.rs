@@ -17,7 +17,7 @@ use protocol::{
     continuation::{ContinuationAction, StopReason},
     message::{Finish, ModelRef},
     part::{CompactionPart, TextPart},
-    prompt::{PromptInput, SessionPatch},
+    prompt::{PartInput, PartInputBody, PromptInput, Sender, SessionPatch},
     request::{PermissionReply, Question},
 };
 use serde_json::json;
@@ -144,15 +144,88 @@ async fn a_model_that_churns_is_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn todos_that_are_never_updated_do_not_continue_a_turn_forever() {
+async fn a_session_that_is_switched_off_does_not_go_on() {
     let (mut world, session) = world(policy()).await;
     world.sessions.update(&session.id, switch(false)).await.unwrap();
     world.script(|turn| async move { list(turn, &["pending"]).await });
-    assert_eq!(turn(&mut world, &session).await, "busy, idle completed", "it is switched off");
+    assert_eq!(turn(&mut world, &session).await, "busy, idle completed");
     world.sessions.update(&session.id, switch(true)).await.unwrap();
     world.seen.clear();
+    world.script(|turn| async move { list(turn, &["pending"]).await });
     let tale = turn(&mut world, &session).await;
     assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_about_something_else_costs_one_call_although_todos_are_left() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move { list(turn, &["pending", "pending"]).await });
+    let tale = turn(&mut world, &session).await;
+    assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
+    world.seen.clear();
+    world.submit(&session, "what time is it?").await;
+    world.until_idle(&session).await;
+    assert_eq!(self::tale(&world, &session).join(", "), "busy, idle completed");
+    assert!(toasts(&world).is_empty(), "the user knows already");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_stop_for_lack_of_progress_a_turn_goes_on_once_the_list_has_changed() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move { list(turn, &["pending", "pending"]).await });
+    turn(&mut world, &session).await;
+    world.seen.clear();
+    world.script(|turn| async move { list(turn, &["pending", "pending"]).await });
+    assert_eq!(turn(&mut world, &session).await, "busy, idle completed", "the same list again");
+    world.seen.clear();
+    world.script(|turn| async move { list(turn, &["completed", "pending"]).await });
+    world.script(|turn| async move { list(turn, &["completed", "completed"]).await });
+    assert_eq!(turn(&mut world, &session).await, "busy, on 1, idle completed");
+}
+
+/// A prompt that a plugin sends through its client.
+fn by_plugin(text: &str, synthetic: bool) -> PromptInput {
+    let text = TextPart { text: text.into(), synthetic: Some(synthetic), ..TextPart::default() };
+    let part = PartInput { id: None, body: PartInputBody::Text(text) };
+    PromptInput { sender: Sender::Plugin, parts: vec![part], ..PromptInput::text("") }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_wants_to_continue_a_stopped_session_is_held_back() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    turn(&mut world, &session).await;
+    world.seen.clear();
+    let refused = world.sessions.submit(&session.id, by_plugin("go on with your todos", true)).await;
+    assert!(matches!(refused, Err(engine::Error::Held(StopReason::Stagnant))), "{refused:?}");
+    world.drain();
+    assert!(tale(&world, &session).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_of_a_plugin_belongs_to_the_episode_of_the_user() {
+    let (mut world, session) = world(policy()).await;
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    turn(&mut world, &session).await;
+    world.seen.clear();
+    let answer = world.sessions.prompt(&session.id, by_plugin("a background task has ended", false)).await;
+    let Message::Assistant(answer) = answer.unwrap().info else { panic!("not an answer") };
+    world.drain();
+    assert_eq!(tale(&world, &session).join(", "), "busy, idle completed", "no round is given back");
+    let prompt = world.sessions.message(&session.id, &answer.parent_id).await.unwrap();
+    assert_eq!(serde_json::to_value(prompt.info).unwrap()["origin"], json!({ "type": "plugin" }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rounds_of_plugins_and_of_todos_are_counted_together() {
+    let (mut world, session) = world(Policy { rounds: 3, stagnant: 9, ..policy() }).await;
+    world.submit(&session, "do it").await;
+    world.until_idle(&session).await;
+    world.script(|turn| async move { list(turn, &["pending"]).await });
+    world.sessions.prompt(&session.id, by_plugin("go on", true)).await.unwrap();
+    world.drain();
+    let expected = "busy, idle completed, busy, on 2, on 3, stopped Rounds after 3, idle completed";
+    assert_eq!(tale(&world, &session).join(", "), expected);
 }
 
 fn switch(on: bool) -> SessionPatch {
@@ -289,7 +362,7 @@ async fn two_clients_may_stop_a_countdown_and_it_stops_once() {
     world.until_idle(&session).await;
     assert_eq!(tale(&world, &session).join(", "), "busy, countdown 1, stopped Stop after 0, idle completed");
     let resumed = world.sessions.continuation(&session.id, ContinuationAction::Resume).await.unwrap();
-    assert_eq!(resumed.continuation, None);
+    assert_eq!(resumed.continuation.unwrap().stopped, None);
 }
 
 #[tokio::test(start_paused = true)]

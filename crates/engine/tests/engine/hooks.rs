@@ -23,7 +23,7 @@ use protocol::{
     agent_event::{Answer, Ask},
     message::Finish,
     part::TextPart,
-    prompt::{CommandInput, PartInput, PartInputBody, PromptInput},
+    prompt::{CommandInput, PartInput, PartInputBody, PromptInput, Sender},
     request::Action,
 };
 use serde_json::json;
@@ -204,6 +204,7 @@ async fn a_command_expands_to_the_prompt_that_hooks_return() {
         command: "say".into(),
         arguments: "this".into(),
         parts: None,
+        sender: Sender::Client,
         extra: Rest::NONE,
     };
     world.sessions.command(&session.id, input).await.unwrap();

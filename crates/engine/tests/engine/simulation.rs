@@ -32,7 +32,8 @@ use protocol::{
     agent_event::Ask,
     continuation::{ContinuationAction, Source},
     message::Finish,
-    prompt::{Delivery, PromptInput},
+    part::TextPart,
+    prompt::{Delivery, PartInput, PartInputBody, PromptInput, Sender},
     request::PermissionReply,
 };
 use serde_json::json;
@@ -112,7 +113,7 @@ async fn anything(turn: Turn, seed: u64) -> TurnEnd {
             6 => {
                 turn.join().await;
             }
-            7 => turn.emit(AgentEvent::Todos(todos(&mut dice))).await,
+            7 | 8 => turn.emit(AgentEvent::Todos(todos(&mut dice))).await,
             _ => {
                 tokio::time::sleep(Duration::from_millis(dice.roll(300))).await;
                 step(&turn, "one two three", Finish::ToolCalls).await;
@@ -176,7 +177,7 @@ async fn play(seed: u64) -> Result<Vec<Source>, String> {
         match dice.roll(13) {
             0..=5 => {
                 let delivery = if dice.roll(2) == 0 { Delivery::Steer } else { Delivery::Queue };
-                let prompt = PromptInput { delivery: Some(delivery), ..PromptInput::text("do") };
+                let prompt = PromptInput { delivery: Some(delivery), ..prompt(&mut dice) };
                 if let Ok(submitted) = world.sessions.submit(&session.id, prompt).await {
                     accepted.insert(submitted.message.info.id().clone());
                 }
@@ -238,6 +239,15 @@ async fn play(seed: u64) -> Result<Vec<Source>, String> {
         judge(&world.seen, &accepted).map_err(|rule| format!("as a client has heard it: {rule}"))?;
     }
     judge(&history(&world).await, &accepted)
+}
+
+/// A prompt of the user, or one of a plugin, which may want to continue the session.
+fn prompt(dice: &mut Dice) -> PromptInput {
+    let sender = if dice.roll(4) == 0 { Sender::Plugin } else { Sender::Client };
+    let synthetic = (dice.roll(2) == 0).then_some(true);
+    let text = TextPart { text: "do".into(), synthetic, ..TextPart::default() };
+    let part = PartInput { id: None, body: PartInputBody::Text(text) };
+    PromptInput { sender, parts: vec![part], ..PromptInput::text("") }
 }
 
 /// Without a crash, only the end of the outage triggers the repairs. Turns that do not end by themselves are

@@ -81,7 +81,7 @@ impl Hooks for RecordingHooks {
         for message in &mut output.messages {
             for part in &mut message.parts {
                 if let PartBody::Text(text) = &mut part.body {
-                    text.text = text.text.replace("please", "kindly");
+                    text.text = text.text.replace("please", "kindly").replace("A summary", "A digest");
                 }
             }
         }
@@ -386,6 +386,25 @@ async fn a_summary_is_asked_for_in_other_words_and_may_end_the_turn() {
     assert!(question.contains("Mind the harbour."), "{question}");
     assert_eq!(model.requests(Purpose::Turn).len(), 1);
     assert_eq!(hooks.calls(), ["full build demo/small build"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_model_sees_text_that_a_plugin_hides() {
+    let hooks = RecordingHooks::new(&[HookPoint::MessagesTransform]);
+    let full = |id: &str| Reply::call(id, "list", json!({})).using(24_000, 100);
+    let model = ScriptedModel::new([full("c1"), full("c2"), Reply::text("done")]);
+    let mut harness = harness(&model, &hooks).await;
+    let session = harness.turn("small", Responder::AllowOnce).await;
+    assert_eq!(harness.end(&session), EndReason::Completed);
+    let sent = |purpose| model.requests(purpose).iter().map(|it| format!("{:?}", it.messages)).collect();
+    let (titles, summaries): (Vec<String>, Vec<String>) = (sent(Purpose::Title), sent(Purpose::Compaction));
+    assert_eq!((titles.len(), summaries.len()), (1, 2));
+    for request in [&titles, &summaries, &sent(Purpose::Turn)].into_iter().flatten() {
+        assert!(!request.contains("please") && !request.contains("A summary"), "{request}");
+    }
+    assert!(titles[0].contains("kindly") && summaries[0].contains("kindly"), "{titles:?} {summaries:?}");
+    assert!(summaries[1].contains("<previous_summary>\\nA digest"), "{}", summaries[1]);
+    assert_eq!(harness.messages(&session).await[0].parts[0].text(), Some("please"));
 }
 
 #[tokio::test(start_paused = true)]

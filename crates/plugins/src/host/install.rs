@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use protocol::OPENCODE_VERSION;
 use serde_json::json;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,7 @@ const DEADLINE: Duration = Duration::from_mins(2);
 const LAST_WORDS: usize = 600;
 
 /// Packages that the host imports: OpenCode's plugin API, and for Node a tool that removes TypeScript's types.
-const NEEDED: [(&str, &str); 2] = [("@opencode-ai/plugin", "1.18.33"), ("amaro", "1.2.1")];
+const NEEDED: [(&str, &str); 2] = [("@opencode-ai/plugin", OPENCODE_VERSION), ("amaro", "1.2.1")];
 /// Directory name for this set of packages; another set gets another directory.
 const HOME: &str = "runtime-1.18.33-1.2.1";
 
@@ -77,14 +78,19 @@ pub(super) fn home(cache: &Path) -> PathBuf {
 
 /// Installs the packages that the host needs. Bun reads TypeScript by itself.
 pub(super) async fn prepare(runtime: &Runtime, cache: &Path) -> Result<(), Error> {
-    let home = home(cache);
+    install(runtime, &needed(runtime), &home(cache)).await
+}
+
+fn needed(runtime: &Runtime) -> Vec<Package> {
     let count = if matches!(runtime, Runtime::Bun(_)) { 1 } else { NEEDED.len() };
-    let needed: Vec<_> = NEEDED.into_iter().take(count).collect();
-    let packages: Vec<_> = needed
-        .iter()
-        .map(|(name, version)| Package { name: (*name).to_owned(), version: (*version).to_owned() })
-        .collect();
-    install(runtime, &packages, &home).await
+    let package =
+        |(name, version): (&str, &str)| Package { name: name.to_owned(), version: version.to_owned() };
+    NEEDED.into_iter().take(count).map(package).collect()
+}
+
+/// Returns true if the packages that the host needs are installed.
+pub(super) fn is_prepared(runtime: &Runtime, cache: &Path) -> bool {
+    are_there(&home(cache), &needed(runtime))
 }
 
 /// Returns a package's directory, and installs the package first if necessary.

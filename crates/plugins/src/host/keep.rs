@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use workspace::process::{self, Companion, Exit};
 
-use super::open::{Open, Running, Unopened, open, told, within};
+use super::open::{Open, Running, Unopened, open, open_early, told, within};
 use super::{Limits, Shared, State};
 
 /// Time for a process that closed its output to exit by itself.
@@ -22,17 +22,32 @@ const LAST_BREATH: Duration = Duration::from_millis(500);
 pub(super) async fn keep(shared: Arc<Shared>, stop: CancellationToken) {
     let limits = shared.settings.limits;
     let (mut deaths, mut spoiled) = (0, HashSet::new());
+    let mut early = tokio::select! {
+        biased;
+        () = stop.cancelled() => None,
+        early = open_early(&shared) => early,
+    };
+    if let Some(early) = &early {
+        shared.state.send_replace(State::Running(Arc::clone(&early.running)));
+    }
     loop {
-        shared.state.send_replace(State::Starting);
+        if early.is_none() {
+            shared.state.send_replace(State::Starting);
+        }
         let since = Instant::now();
         let opened = tokio::select! {
             biased;
             () = stop.cancelled() => break,
             opened = open(&shared, &spoiled) => opened,
         };
+        if let Ok(open) = &opened {
+            shared.state.send_replace(State::Running(Arc::clone(&open.running)));
+        }
+        if let Some(Open { running, companion, .. }) = early.take() {
+            part(&limits, &running, companion).await;
+        }
         let why = match opened {
             Ok(open) => {
-                shared.state.send_replace(State::Running(Arc::clone(&open.running)));
                 let Some(why) = attend(&shared, open, &stop).await else { break };
                 why
             }

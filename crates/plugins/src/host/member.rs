@@ -28,6 +28,8 @@ pub struct Member {
     host: Host,
     number: usize,
     name: String,
+    /// True if no tool may run without this plugin's consent.
+    is_required: bool,
 }
 
 #[derive(Serialize)]
@@ -40,7 +42,7 @@ struct Call<'a, I, O> {
 
 impl Member {
     pub(super) fn new(host: Host, number: usize, plugin: &Plugin) -> Self {
-        Self { host, number, name: plugin.spec.clone() }
+        Self { host, number, name: plugin.spec.clone(), is_required: plugin.is_required() }
     }
 
     /// The plugin's name in messages.
@@ -69,14 +71,20 @@ impl Member {
         }
     }
 
-    /// The arguments of a tool call after the plugin's hook; a refusal if the hook throws.
+    /// The arguments of a tool call after the plugin's hook; a refusal if the hook throws, or if a required plugin does
+    /// not answer.
     async fn admit(&self, input: &ToolBefore, output: ToolArgs) -> Result<ToolArgs, Refusal> {
+        let limit = self.limit(HookPoint::ToolBefore);
+        if self.is_required && !(self.host.settled(limit).await && self.host.has_loaded(self.number)) {
+            return Err(Refusal(format!("the plugin {} is required and does not run", self.name)));
+        }
         match self.change(HookPoint::ToolBefore, input, &output).await {
             Ok(changed) => Ok(changed.unwrap_or(output)),
             Err(Fault::Thrown(why)) => Err(Refusal(why)),
             Err(fault) => {
                 self.failed(HookPoint::ToolBefore, &fault);
-                Ok(output)
+                let why = || Refusal(format!("the plugin {} is required and does not answer", self.name));
+                if self.is_required { Err(why()) } else { Ok(output) }
             }
         }
     }
@@ -108,6 +116,9 @@ macro_rules! pass_on {
     ($($(#[$doc:meta])* $method:ident($point:ident, $input:ty, $output:ty);)*) => {
         impl Hooks for Member {
             fn wants(&self, point: HookPoint) -> bool {
+                if self.is_required && point == HookPoint::ToolBefore {
+                    return true;
+                }
                 self.host.0.shared.running().is_some_and(|running| running.wants(self.number, point))
             }
 

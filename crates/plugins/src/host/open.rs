@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::ports::{HookPoint, ToolInfo};
+use protocol::Extra;
+use protocol::config::Plugin;
 use protocol::login::LoginMethod;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -28,6 +30,8 @@ pub(super) struct Running {
     pub(super) wire: Wire,
     /// By the plugin's number; none for one that could not be loaded.
     plugins: Vec<Option<Abilities>>,
+    /// True while packages are being installed: only plain JavaScript is loaded.
+    pub(super) is_early: bool,
     /// The configuration after the `config` hooks.
     pub(super) config: Value,
     pub(super) calls: Arc<Calls>,
@@ -70,16 +74,26 @@ pub(super) struct Abilities {
     /// Its login methods, by provider.
     #[serde(default)]
     pub(super) methods: BTreeMap<String, Vec<LoginMethod>>,
+    /// Functions of Bun that it uses and that the runtime does not have.
+    #[serde(default)]
+    lacks: Vec<String>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Load<'a> {
+struct Load {
     plugin: usize,
     url: String,
     is_file: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    options: Option<&'a protocol::Extra>,
+    options: Option<Extra>,
+}
+
+/// The options that are meant for the plugin, including their secrets.
+fn own_options(plugin: &Plugin) -> Option<Extra> {
+    let mut options = plugin.options.as_ref()?.0.clone();
+    options.remove(Plugin::REQUIRED);
+    Some(options)
 }
 
 impl Running {
@@ -101,6 +115,10 @@ impl Running {
         self.able().flat_map(|(plugin, able)| able.tools.iter().map(move |about| (plugin, about)))
     }
 
+    pub(super) fn is_loaded(&self, plugin: usize) -> bool {
+        self.plugins.get(plugin).is_some_and(Option::is_some)
+    }
+
     /// The loaded plugins in order, each with its number.
     pub(super) fn able(&self) -> impl Iterator<Item = (usize, &Abilities)> {
         self.plugins.iter().enumerate().filter_map(|(plugin, able)| Some((plugin, able.as_ref()?)))
@@ -110,6 +128,33 @@ impl Running {
 /// Starts the process and loads all plugins except those that broke an earlier process.
 pub(super) async fn open(shared: &Arc<Shared>, spoiled: &HashSet<usize>) -> Result<Open, Unopened> {
     let addresses = locate(shared, spoiled).await?;
+    launch(shared, addresses, false).await
+}
+
+/// Starts a process with the plugins that need no package, if packages are missing. These plugins are files in plain
+/// JavaScript, and among them may be one that guards.
+pub(super) async fn open_early(shared: &Arc<Shared>) -> Option<Open> {
+    let settings = &shared.settings;
+    let runtime = settings.runtime.as_ref()?;
+    let addresses: Vec<_> = settings.plugins.iter().map(plain_address).collect();
+    if install::is_prepared(runtime, &settings.cache) || addresses.iter().all(Option::is_none) {
+        return None;
+    }
+    // A failure shows again, and is reported, when everything is loaded.
+    launch(shared, addresses, true).await.ok()
+}
+
+fn plain_address(plugin: &Plugin) -> Option<(String, bool)> {
+    let is_plain = [".js", ".mjs", ".cjs"].iter().any(|ending| plugin.spec.ends_with(ending));
+    (plugin.spec.starts_with("file://") && is_plain).then(|| (plugin.spec.clone(), true))
+}
+
+/// Starts the process and loads the plugins that have an address.
+async fn launch(
+    shared: &Arc<Shared>,
+    addresses: Vec<Option<(String, bool)>>,
+    is_early: bool,
+) -> Result<Open, Unopened> {
     let (companion, wire, calls, listening) = start(shared)?;
     greet(shared, &wire).await.map_err(|why| Unopened::Failed(told(why, &companion)))?;
     let mut plugins = Vec::new();
@@ -119,10 +164,12 @@ pub(super) async fn open(shared: &Arc<Shared>, spoiled: &HashSet<usize>) -> Resu
             plugins.push(None);
             continue;
         };
-        // The options are meant for the plugin, including their secrets.
-        let options = shared.settings.plugins.get(plugin).and_then(|it| it.options.as_ref()).map(|it| &it.0);
+        let options = shared.settings.plugins.get(plugin).and_then(own_options);
         let about = Load { plugin, url, is_file, options };
         plugins.push(attempt(shared, &wire, &companion, plugin, "cannot be loaded", "load", &about).await?);
+    }
+    if !is_early {
+        report_lacks(shared, &plugins);
     }
     for (plugin, able) in plugins.iter().enumerate() {
         if able.as_ref().is_some_and(|able: &Abilities| able.hooks.contains("config")) {
@@ -134,8 +181,24 @@ pub(super) async fn open(shared: &Arc<Shared>, spoiled: &HashSet<usize>) -> Resu
     }
     let (overdue, suspect) = (Mutex::default(), Notify::new());
     let life = shared.lives.fetch_add(1, Ordering::Relaxed);
-    let running = Arc::new(Running { life, wire, plugins, config, calls, overdue, suspect });
+    let running = Arc::new(Running { life, wire, plugins, is_early, config, calls, overdue, suspect });
     Ok(Open { running, companion, _listening: listening })
+}
+
+/// Names the plugins that use functions of Bun which Node does not have.
+fn report_lacks(shared: &Shared, plugins: &[Option<Abilities>]) {
+    let asks = |(able, plugin): (&Option<Abilities>, &Plugin)| {
+        let lacks = &able.as_ref().filter(|able| !able.lacks.is_empty())?.lacks;
+        Some(format!("{} (Bun.{})", plugin.spec, lacks.join(", Bun.")))
+    };
+    let asking: Vec<String> = plugins.iter().zip(&shared.settings.plugins).filter_map(asks).collect();
+    let what = match asking.len() {
+        0 => return,
+        1 => "1 plugin asks for Bun".to_owned(),
+        count => format!("{count} plugins ask for Bun"),
+    };
+    let why = format!("{what}: {}; install Bun, or these functions fail", asking.join(", "));
+    shared.report(None, "runs on Node", &why);
 }
 
 /// The address of each plugin, and whether it is a file. Installs missing packages.

@@ -9,7 +9,10 @@ use tempfile::NamedTempFile;
 use workspace::process::{Bounds, Spec};
 
 /// The host's program and its modules.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 11] = [
+    ("bun.mjs", include_str!("js/bun.mjs")),
+    ("client.mjs", include_str!("js/client.mjs")),
+    ("console.mjs", include_str!("js/console.mjs")),
     ("host.mjs", include_str!("js/host.mjs")),
     ("logins.mjs", include_str!("js/logins.mjs")),
     ("modules.mjs", include_str!("js/modules.mjs")),
@@ -76,6 +79,11 @@ impl Runtime {
         spec = spec.args([program]).args(options).args([folder(home).join("host.mjs")]);
         // Bun searches here for packages that are not installed beside a plugin. For Node, `modules.mjs` does that.
         spec.environment.push(("NODE_PATH".into(), home.join("node_modules").into()));
+        // OpenCode sets these, and plugins look for them to know where they run.
+        let pid = std::process::id().to_string();
+        for (name, value) in [("AGENT", "1"), ("OPENCODE", "1"), ("OPENCODE_PID", pid.as_str())] {
+            spec.environment.push((name.into(), value.into()));
+        }
         spec.bounds = KEPT;
         spec
     }

@@ -2,6 +2,7 @@
 //! exactly. Real plugins are tested end to end.
 
 mod forbidding;
+mod installing;
 mod providing;
 
 use std::os::unix::fs::PermissionsExt;

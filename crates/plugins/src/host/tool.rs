@@ -112,6 +112,13 @@ struct Complaint {
     message: String,
 }
 
+/// A line that a plugin wrote to its console.
+#[derive(Deserialize)]
+struct Line {
+    level: String,
+    message: String,
+}
+
 impl Tools for Host {
     /// Of two tools with one name, lists the later plugin's. Lists none while the process is down.
     fn list(&self) -> Vec<ToolInfo> {
@@ -251,6 +258,12 @@ fn take(method: &str, params: &Raw, calls: &Calls, shared: &Shared) -> Result<()
         "report" => {
             let Complaint { plugin, place, message } = serde_json::from_str(params.get()).map_err(misfit)?;
             shared.report(plugin, &format!("failed in {place}"), &message);
+            Ok(())
+        }
+        "log" => {
+            let Line { level, message } = serde_json::from_str(params.get()).map_err(misfit)?;
+            let directory = shared.settings.directory.display();
+            tracing::debug!(%directory, level, message, "a plugin wrote to its console");
             Ok(())
         }
         method => Err(format!("there is no method {method}")),

@@ -23,12 +23,27 @@ impl Directories {
     }
 }
 
+impl Directories {
+    /// Returns the project of a session's directory once its required plugins are loaded.
+    async fn with_required_plugins(&self, session: &Session) -> Result<Arc<Project>, Unresolved> {
+        let project = self.of(session).await?;
+        if !project.plugins.are_required() {
+            return Ok(project);
+        }
+        let directory = session.directory.clone();
+        let failed = |message| Unresolved::Configuration { directory, message };
+        project.plugins.require().await.map_err(failed)?;
+        // Plugins that have loaded meanwhile may have changed the configuration.
+        self.of(session).await
+    }
+}
+
 impl Runners for Directories {
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
         async move {
             let session = wanted.session;
             let lease = self.entry(&session.directory).lease();
-            let project = self.of(session).await?;
+            let project = self.with_required_plugins(session).await?;
             self.warn(session, &project);
             let hooks = project.hooks(&self.services, || place(session));
             let resolved = project.roster.resolve(wanted).await?;

@@ -168,6 +168,16 @@ pub struct Plugin {
     pub options: Option<Settings>,
 }
 
+impl Plugin {
+    /// The option with which the user marks a plugin as required. Baton reads it; the plugin does not get it.
+    pub const REQUIRED: &str = "baton.required";
+
+    /// Returns true if no turn may run without this plugin.
+    pub fn is_required(&self) -> bool {
+        self.options.as_ref().is_some_and(|options| options.0.get(Self::REQUIRED) == Some(&true.into()))
+    }
+}
+
 /// A plugin: a package name or file path, or a pair of that and its settings.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]

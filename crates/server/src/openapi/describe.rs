@@ -8,7 +8,7 @@ use super::Operation;
 use crate::{
     App, Error,
     error::Fault,
-    extract::{Body, Directory, FromPath, Link, OptionalBody, Params, Query},
+    extract::{Body, Directory, FromPath, Link, OptionalBody, Params, Query, Sent},
     instance::Here,
 };
 
@@ -35,6 +35,11 @@ impl Takes for State<App> {
 }
 
 impl Takes for Link {
+    fn describe(_: &mut Operation) {}
+}
+
+/// The header is between Baton and its plugin host, and not part of the interface.
+impl Takes for Sent {
     fn describe(_: &mut Operation) {}
 }
 

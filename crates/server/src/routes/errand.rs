@@ -3,7 +3,7 @@
 use axum::{Json, extract::State};
 use protocol::{
     MessageId, MessageWithParts, Rest, SessionId,
-    prompt::{CommandInput, ShellInput},
+    prompt::{CommandInput, Sender, ShellInput},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::{
     App, Error,
     error::Fault,
-    extract::{Body, Params},
+    extract::{Body, Params, Sent},
     openapi::Route,
 };
 
@@ -39,9 +39,10 @@ pub(super) fn routes() -> Vec<Route> {
 async fn command(
     State(app): State<App>,
     Params(id): Params<SessionId>,
+    Sent(sender): Sent,
     Body(input): Body<CommandInput>,
 ) -> Result<Json<MessageWithParts>, Error> {
-    Ok(Json(app.sessions.command(&id, input).await?))
+    Ok(Json(app.sessions.command(&id, CommandInput { sender, ..input }).await?))
 }
 
 async fn shell(
@@ -77,6 +78,7 @@ async fn init(
         command: INIT.to_owned(),
         arguments: String::new(),
         parts: None,
+        sender: Sender::Client,
         extra: Rest::NONE,
     };
     app.sessions.command(&id, command).await?;

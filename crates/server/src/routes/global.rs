@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use axum::{Json, extract::State};
-use protocol::{Event, EventBody, Extra, Rest, config::Health};
+use protocol::{Event, EventBody, Extra, OPENCODE_VERSION, Rest, config::Health};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
@@ -24,8 +24,8 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn health(State(app): State<App>) -> Json<Health> {
-    let version = app.facts.version.clone();
-    Json(Health { healthy: true, version, problem: app.sessions.problem(), extra: Rest::NONE })
+    let (version, baton) = (OPENCODE_VERSION.to_owned(), Some(app.facts.version.clone()));
+    Json(Health { healthy: true, version, baton, problem: app.sessions.problem(), extra: Rest::NONE })
 }
 
 async fn dispose(State(app): State<App>) -> Json<bool> {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::{
     App, Error,
     error::Fault,
-    extract::{Body, Params},
+    extract::{Body, Params, Sent},
     openapi::{Gives, Operation, Route},
 };
 
@@ -21,11 +21,11 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/session/{sessionID}/message", "session.prompt", prompt)
             .summary("Submit a prompt and wait for the answer")
-            .faults(&[Fault::NotFound])
+            .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
         Route::post("/session/{sessionID}/prompt_async", "session.prompt_async", submit)
             .summary("Submit a prompt; events carry the answer")
-            .faults(&[Fault::NotFound])
+            .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
         Route::post("/session/{sessionID}/summarize", "session.summarize", summarize)
             .summary("Summarise the conversation after the running turn")
@@ -38,17 +38,19 @@ pub(super) fn routes() -> Vec<Route> {
 async fn prompt(
     State(app): State<App>,
     Params(id): Params<SessionId>,
+    Sent(sender): Sent,
     Body(input): Body<PromptInput>,
 ) -> Result<Json<MessageWithParts>, Error> {
-    Ok(Json(app.sessions.prompt(&id, input).await?))
+    Ok(Json(app.sessions.prompt(&id, PromptInput { sender, ..input }).await?))
 }
 
 async fn submit(
     State(app): State<App>,
     Params(id): Params<SessionId>,
+    Sent(sender): Sent,
     Body(input): Body<PromptInput>,
 ) -> Result<Accepted, Error> {
-    app.sessions.submit(&id, input).await?;
+    app.sessions.submit(&id, PromptInput { sender, ..input }).await?;
     Ok(Accepted)
 }
 

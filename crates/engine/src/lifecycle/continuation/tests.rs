@@ -24,6 +24,11 @@ fn on() -> Policy {
     Policy { todos: true, ..Policy::default() }
 }
 
+/// The state of a session whose agent has written its todos since the user's prompt.
+fn listed() -> Continuation {
+    Continuation { touched: true, ..Continuation::default() }
+}
+
 /// The decision for a list of todos when nothing else prevents a continuation.
 fn verdict(state: &Continuation, ending: Ending, statuses: &[&str]) -> Verdict {
     let (asked, todos) = (asked(), todos(statuses));
@@ -37,18 +42,20 @@ fn is_on(verdict: &Verdict) -> bool {
 
 #[test]
 fn only_unfinished_todos_continue_a_turn() {
-    let fresh = Continuation::default();
+    let fresh = listed();
     assert_eq!(verdict(&fresh, GOOD, &[]), Verdict::Rest);
     assert_eq!(verdict(&fresh, GOOD, &["completed", "cancelled", "deleted"]), Verdict::Rest);
     assert!(is_on(&verdict(&fresh, GOOD, &["completed", "pending"])));
     assert!(is_on(&verdict(&fresh, GOOD, &["in_progress"])));
-    let off = Continuation { enabled: Some(false), ..Continuation::default() };
+    let off = Continuation { enabled: Some(false), ..listed() };
     assert_eq!(verdict(&off, GOOD, &["pending"]), Verdict::Rest);
+    let old = listed().prompted().unwrap_or_default();
+    assert_eq!(verdict(&old, GOOD, &["pending"]), Verdict::Rest, "the list belongs to an earlier prompt");
 }
 
 #[test]
 fn every_obstacle_has_its_stop_reason() {
-    let fresh = Continuation::default();
+    let fresh = listed();
     let stop = |ending, statuses: &[&str]| match verdict(&fresh, ending, statuses) {
         Verdict::Stop(reason) => reason,
         other => panic!("{other:?}"),
@@ -68,10 +75,44 @@ fn every_obstacle_has_its_stop_reason() {
 #[test]
 fn a_stop_holds_until_it_is_forgotten() {
     for reason in [StopReason::Abort, StopReason::Stop, StopReason::Rounds] {
-        let stopped = Continuation { stopped: Some(reason), ..Continuation::default() };
+        let stopped = Continuation { stopped: Some(reason), ..listed() };
         assert_eq!(verdict(&stopped, GOOD, &["pending"]), Verdict::Stop(reason));
-        assert!(is_on(&verdict(&stopped.anew().unwrap_or_default(), GOOD, &["pending"])));
+        assert!(is_on(&verdict(&stopped.clone().resumed().unwrap_or_default(), GOOD, &["pending"])));
+        let mut next = stopped.prompted().unwrap_or_default();
+        next.touch(true, false);
+        assert!(is_on(&verdict(&next, GOOD, &["pending"])));
     }
+}
+
+#[test]
+fn after_a_lack_of_progress_only_a_changed_list_continues_a_turn() {
+    let stopped = Continuation { stopped: Some(StopReason::Stagnant), ..listed() };
+    let mut next = stopped.prompted().unwrap_or_default();
+    assert_eq!(verdict(&next, GOOD, &["pending"]), Verdict::Rest);
+    next.touch(true, false);
+    assert_eq!(verdict(&next, GOOD, &["pending"]), Verdict::Stop(StopReason::Stagnant));
+    next.touch(true, true);
+    assert!(is_on(&verdict(&next, GOOD, &["pending"])));
+}
+
+#[test]
+fn a_plugin_continues_an_episode_within_its_limits() {
+    let (asked, policy) = (asked(), Policy { rounds: 2, ..Policy::default() });
+    let facts =
+        Facts { asked: &asked, ending: Ending::default(), todos: &[], waiting: false, tokens: 0, now: 0 };
+    let mut state = Continuation::default();
+    for round in 1..=2 {
+        let Verdict::GoOn(episode) = follow_plugin(&policy, &state, &facts) else { panic!("{state:?}") };
+        assert_eq!(episode.rounds, round);
+        state.episode = Some(episode);
+    }
+    assert_eq!(follow_plugin(&policy, &state, &facts), Verdict::Stop(StopReason::Rounds));
+    for reason in [StopReason::Stagnant, StopReason::Abort, StopReason::Blocked] {
+        let stopped = Continuation { stopped: Some(reason), ..Continuation::default() };
+        assert_eq!(follow_plugin(&policy, &stopped, &facts), Verdict::Stop(reason));
+    }
+    let failed = Continuation { stopped: Some(StopReason::Error), ..Continuation::default() };
+    assert!(is_on(&follow_plugin(&policy, &failed, &facts)), "a plugin may recover a session");
 }
 
 /// Plays rounds until the verdict is to stop; returns the number of rounds and the last verdict.
@@ -81,7 +122,7 @@ fn play(
     tokens: u64,
     millis: Millis,
 ) -> (u32, Verdict) {
-    let (asked, mut state) = (asked(), Continuation::default());
+    let (asked, mut state) = (asked(), listed());
     for round in 0.. {
         let todos = lists.next().unwrap_or_default();
         let past = Millis::from(round);
@@ -138,7 +179,11 @@ fn progress_is_given_time() {
 enum Happening {
     Ended(Vec<&'static str>, bool, u64, Millis),
     Hook(u64, Millis),
+    /// A plugin's prompt that continues the session.
+    Plugin,
     Failed(EndReason),
+    /// The agent writes the todo list, which differs from the stored one or not.
+    Listed(bool),
     Prompt,
     Resume,
     Stop,
@@ -154,6 +199,8 @@ fn happening() -> impl Strategy<Value = Happening> {
         4 => (0u64..100_000, 0i64..200_000).prop_map(|(tokens, time)| Happening::Hook(tokens, time)),
         1 => prop_oneof![Just(EndReason::Aborted), Just(EndReason::Error), Just(EndReason::Interrupted)]
             .prop_map(Happening::Failed),
+        4 => any::<bool>().prop_map(Happening::Listed),
+        2 => Just(Happening::Plugin),
         1 => Just(Happening::Prompt),
         1 => Just(Happening::Resume),
         1 => Just(Happening::Stop),
@@ -173,7 +220,9 @@ proptest! {
         let policy = Policy { rounds, stagnant, ..on() };
         let (asked, mut state) = (asked(), Continuation::default());
         let (mut tokens, mut now, mut continued) = (0, 0, 0);
+        let (mut listed, mut stagnated) = (false, false);
         for happening in happenings {
+            let by_todos = matches!(happening, Happening::Ended(..));
             let verdict = match happening {
                 Happening::Ended(list, spoke, more, time) => {
                     (tokens, now) = (tokens + more, now + time);
@@ -186,11 +235,29 @@ proptest! {
                     let facts = Facts { asked: &asked, ending: GOOD, todos: &[], waiting: false, tokens, now };
                     follow_hook(&policy, &state, &facts)
                 }
+                Happening::Plugin => {
+                    let facts = Facts { asked: &asked, ending: GOOD, todos: &[], waiting: false, tokens, now };
+                    // A plugin's prompt that is refused changes nothing.
+                    match follow_plugin(&policy, &state, &facts) {
+                        Verdict::Stop(_) => Verdict::Rest,
+                        other => other,
+                    }
+                }
+                Happening::Listed(changed) => {
+                    state.touch(true, changed);
+                    (listed, stagnated) = (true, stagnated && !changed);
+                    Verdict::Rest
+                }
                 Happening::Failed(reason) => refusal(reason).map_or(Verdict::Rest, Verdict::Stop),
                 Happening::Stop => Verdict::Stop(StopReason::Stop),
-                Happening::Prompt | Happening::Resume => {
-                    state = state.anew().unwrap_or_default();
-                    continued = 0;
+                Happening::Prompt => {
+                    state = state.prompted().unwrap_or_default();
+                    (continued, listed) = (0, false);
+                    Verdict::Rest
+                }
+                Happening::Resume => {
+                    state = state.resumed().unwrap_or_default();
+                    (continued, stagnated) = (0, false);
                     Verdict::Rest
                 }
                 Happening::Restart => {
@@ -201,11 +268,15 @@ proptest! {
             match verdict {
                 Verdict::GoOn(episode) => {
                     prop_assert!(!matches!(state.stopped, Some(StopReason::Abort | StopReason::Stop)));
+                    prop_assert!(!by_todos || (listed && !stagnated));
                     continued += 1;
                     prop_assert_eq!(episode.rounds, continued);
                     state.episode = Some(episode);
                 }
-                Verdict::Stop(reason) => { state.stopped.get_or_insert(reason); }
+                Verdict::Stop(reason) => {
+                    state.stopped.get_or_insert(reason);
+                    stagnated |= state.stopped == Some(StopReason::Stagnant);
+                }
                 Verdict::Rest => {}
             }
             prop_assert!(continued <= rounds);

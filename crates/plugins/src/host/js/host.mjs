@@ -1,8 +1,11 @@
 // The process in which OpenCode's plugins run. Baton tells it which plugins to load and which hooks to call.
 import { register } from "node:module"
 
+import { Bun as bun, lacking } from "./bun.mjs"
+import { createClient, markCalls } from "./client.mjs"
+import { watchConsole } from "./console.mjs"
 import { authorize, complete, methods } from "./logins.mjs"
-import { load } from "./plugins.mjs"
+import { entry, load } from "./plugins.mjs"
 import * as providers from "./providers.mjs"
 import { shell } from "./shell.mjs"
 import { definition, execute } from "./tools.mjs"
@@ -31,7 +34,11 @@ const wire = new Wire({
   ...{ release, read, close },
 })
 
-if (!globalThis.Bun) register("./modules.mjs", import.meta.url)
+if (!process.versions.bun) {
+  register("./modules.mjs", import.meta.url)
+  globalThis.Bun = bun
+}
+watchConsole((line) => wire.notify("log", line))
 // A failure in one plugin's background task must not end the process of all plugins.
 process.on("unhandledRejection", (error) => report("a background task", error))
 process.on("uncaughtException", (error) => report("a background task", error))
@@ -47,31 +54,24 @@ function report(where, error, plugin) {
 /** Sets the input that every plugin receives. */
 async function start({ directory, worktree, project, serverUrl, authorization, version }) {
   const headers = authorization ? { authorization } : {}
+  markCalls(serverUrl)
   // Not earlier: a runtime executes files of the directory in which it is started.
   process.chdir(directory)
   input = {
-    client: await client({ baseUrl: serverUrl, directory, headers }),
+    client: await createClient({ baseUrl: serverUrl, directory, headers }),
     project,
     directory,
     worktree,
     serverUrl: new URL(serverUrl),
-    $: globalThis.Bun ? globalThis.Bun.$.cwd(directory) : shell({ cwd: directory }),
+    $: process.versions.bun ? Bun.$.cwd(directory) : shell({ cwd: directory }),
     experimental_workspace: { register() {} },
   }
-  return { runtime: globalThis.Bun ? `bun ${Bun.version}` : `node ${process.versions.node}`, version }
+  return { runtime: process.versions.bun ? `bun ${Bun.version}` : `node ${process.versions.node}`, version }
 }
 
-async function client(options) {
-  const sdk = await import("@opencode-ai/sdk/client").catch((error) => error)
-  if (sdk.createOpencodeClient) return sdk.createOpencodeClient(options)
-  const missing = () => {
-    throw new Error("there is no client: the package @opencode-ai/sdk could not be installed into Baton's cache")
-  }
-  return new Proxy({}, { get: (_, name) => (name === "then" ? undefined : missing()) })
-}
-
-async function loadPlugin({ plugin, ...about }) {
-  const hooks = await load(about, input)
+async function loadPlugin({ plugin, url, ...about }) {
+  const file = entry(url)
+  const hooks = await load({ ...about, file }, input)
   plugins.set(plugin, { hooks, running: 0, isBehind: false })
   const brought = hooks.flatMap((unit) => Object.entries(unit.tool ?? {}))
   const definitions = []
@@ -80,7 +80,8 @@ async function loadPlugin({ plugin, ...about }) {
     definitions.push(await definition(id, tool))
   }
   const names = new Set(hooks.flatMap((unit) => Object.keys(unit).filter((name) => unit[name] !== undefined)))
-  return { hooks: [...names], tools: definitions, ...providers.shaped(hooks), methods: methods(hooks) }
+  const lacks = process.versions.bun ? [] : lacking(file)
+  return { hooks: [...names], tools: definitions, ...providers.shaped(hooks), methods: methods(hooks), lacks }
 }
 
 function hooksOf(plugin) {

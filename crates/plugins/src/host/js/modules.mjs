@@ -6,7 +6,10 @@ import { fileURLToPath } from "node:url"
 const TYPESCRIPT = /\.[mc]?ts$/
 const ENDINGS = [".ts", ".js", ".mts", ".mjs", ".cts", ".cjs", "/index.ts", "/index.js"]
 /** Bun's names for the directory and the path of a module. */
-const PRELUDE = "import.meta.dir ??= import.meta.dirname; import.meta.path ??= import.meta.filename; "
+const PLACE = "import.meta.dir ??= import.meta.dirname; import.meta.path ??= import.meta.filename; "
+/** Bun has `require` in every module. */
+const REQUIRE = 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url); '
+const DECLARES_REQUIRE = /\b(?:const|let|var|function)\s+require\b|\bimport\b[^;]*?\brequire\b[^;]*?\bfrom\b|[,\s]require\s*=(?!=)|\b(?:const|let|var)\s*\{[^}]*\brequire\b[^}]*\}\s*=/
 
 export async function resolve(specifier, context, next) {
   const resolved = await next(specifier, context).catch((error) => {
@@ -43,16 +46,24 @@ function isFile(url) {
 export async function load(url, context, next) {
   const path = url.startsWith("file:") ? fileURLToPath(url) : undefined
   if (!path) return next(url, context)
-  if (TYPESCRIPT.test(path)) return { format: "module", shortCircuit: true, source: PRELUDE + (await stripped(path)) }
+  if (TYPESCRIPT.test(path)) return { format: "module", shortCircuit: true, source: completedSource(await stripped(path)) }
   if (path.endsWith(".json") && !context.importAttributes?.type) {
     const source = `export default ${readFileSync(path, "utf8")}`
     return { format: "module", shortCircuit: true, source }
   }
-  if (path.endsWith(".js") && !path.includes("/node_modules/")) {
+  const isOwn = path.endsWith(".js") && !path.includes("/node_modules/")
+  if (isOwn || (context.format === "module" && /\.m?js$/.test(path))) {
     const source = readFileSync(path, "utf8")
-    if (/^\s*(import|export)\b/m.test(source)) return { format: "module", shortCircuit: true, source: PRELUDE + source }
+    const isModule = context.format === "module" || /^\s*(import|export)\b/m.test(source)
+    if (isModule) return { format: "module", shortCircuit: true, source: completedSource(source) }
   }
   return next(url, context)
+}
+
+/** A module with the names that Bun adds to every module, as far as the module uses them. */
+function completedSource(source) {
+  const prelude = (/\brequire\b/.test(source) && !DECLARES_REQUIRE.test(source) ? REQUIRE : "") + (/import\.meta\.(dir|path)\b/.test(source) ? PLACE : "")
+  return prelude + (source.startsWith("#!") ? `//${source}` : source)
 }
 
 async function stripped(path) {

@@ -7,8 +7,8 @@ const CONDITIONS = ["bun", "import", "node", "module", "default"]
 const INDEXES = ["index.ts", "index.js", "index.mjs", "index.cjs"]
 
 /** The hooks of all exports of a plugin's module, in order. */
-export async function load({ url, isFile, options }, input) {
-  const module = await import(entry(url))
+export async function load({ file, isFile, options }, input) {
+  const module = await import(file)
   const units = servers(module, isFile)
   const all = []
   for (const server of units) all.push((await server(input, options)) ?? {})
@@ -16,7 +16,7 @@ export async function load({ url, isFile, options }, input) {
 }
 
 /** The entry file: the file itself, or the one that a package names. */
-function entry(url) {
+export function entry(url) {
   const path = fileURLToPath(url)
   if (!existsSync(path) || !statSync(path).isDirectory()) return url
   const manifest = join(path, "package.json")

@@ -25,7 +25,7 @@ export class Wire {
 
   /** Reads until the other side closes its pipe. */
   async listen() {
-    const input = globalThis.Bun ? createReadStream("", { fd: INPUT }) : new Socket({ fd: INPUT, readable: true, writable: false })
+    const input = process.versions.bun ? createReadStream("", { fd: INPUT }) : new Socket({ fd: INPUT, readable: true, writable: false })
     for await (const chunk of input) this.#take(chunk)
   }
 

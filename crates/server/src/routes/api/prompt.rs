@@ -14,7 +14,7 @@ use super::history::{READ, place};
 use crate::{
     App, Error,
     error::Fault,
-    extract::{Body, Params},
+    extract::{Body, Params, Sent},
     openapi::Route,
 };
 
@@ -30,10 +30,12 @@ pub(super) fn routes() -> Vec<Route> {
 async fn prompt(
     State(app): State<App>,
     Params(session_id): Params<SessionId>,
+    Sent(sender): Sent,
     Body(request): Body<PromptRequest>,
 ) -> Result<Json<Data<Admitted>>, Error> {
     let (delivery, said) = (request.delivery.unwrap_or_default(), request.prompt.text.clone());
-    let submitted = app.sessions.submit(&session_id, PromptInput::from(request)).await?;
+    let input = PromptInput { sender, ..PromptInput::from(request) };
+    let submitted = app.sessions.submit(&session_id, input).await?;
     let prompt = Prompt::of(&submitted.message);
     let (id, time_created) = (submitted.message.info.id().clone(), submitted.message.info.created());
     if prompt.text != said {
