@@ -19,7 +19,7 @@ use server::{
     project::Projects,
 };
 
-use crate::{announcer::Announcer, settings, trust};
+use crate::{announcer::Announcer, diagnostics, settings, trust};
 
 /// Creates the MCP servers that a configuration names, without connecting to them.
 pub(crate) async fn servers(
@@ -30,7 +30,7 @@ pub(crate) async fn servers(
 ) -> Servers {
     let project = Projects::default().find(directory).await.project;
     let place = Place { directory: directory.into(), project: project.into() };
-    let announcer = announcer.clone();
+    let (announcer, failures, spot) = (announcer.clone(), announcer.clone(), place.clone());
     let timeout = config.experimental.as_ref().and_then(|experimental| experimental.mcp_timeout);
     Servers::new(
         &config.mcp,
@@ -39,6 +39,9 @@ pub(crate) async fn servers(
             hidden,
             timeout: timeout.map(|millis| Duration::from_millis(millis.get())),
             changed: Some(Arc::new(move |server: &str| announcer.tools_changed(&place, server))),
+            failed: Some(Arc::new(move |server: &str, why: &str| {
+                failures.error(&spot, &diagnostics::server(server, why).message);
+            })),
         },
     )
 }

@@ -11,6 +11,7 @@ pub mod agent;
 pub mod agent_event;
 pub mod config;
 pub mod continuation;
+pub mod diagnostic;
 pub mod error;
 pub mod event;
 pub mod id;

@@ -12,6 +12,7 @@ mod blocking;
 mod edge;
 pub mod error;
 pub mod extract;
+mod greeting;
 pub mod instance;
 mod listings;
 mod logins;

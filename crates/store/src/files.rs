@@ -25,6 +25,7 @@ pub mod instructions;
 pub mod layers;
 mod markdown;
 mod merge;
+mod newer;
 mod normal;
 pub mod permission;
 mod places;

@@ -113,6 +113,7 @@ async fn run(
         tracing::warn!("{warning}");
         terminal::note(&format!("{} {warning}", "warning:".yellow().bold()));
     }
+    let pruning = engine.start_pruning();
     let chats = CancellationToken::new();
     let chatting = gateway.map(|gateway| {
         channels::tell(&gateway, address);
@@ -133,6 +134,9 @@ async fn run(
         tokio::join!(engine.sessions.shutdown(), terminals.close());
     };
     serve_and_close(listener, router, admission, stop, close).await;
+    if let Some(pruning) = pruning {
+        pruning.abort();
+    }
     if let Some(chatting) = chatting {
         let _ = timeout(CLOSING, chatting).await;
     }

@@ -17,7 +17,7 @@ use super::{
     Environment, Guard, Invalid, Loaded, Position, Problem, Site, Source, document,
     layers::{self, Draft, MAX_BYTES, OWN_KEYS},
     replace::{OWNER_ONLY, replace},
-    walk,
+    schema, walk,
 };
 
 /// The names of files that can be changed, the one with precedence first.
@@ -50,6 +50,10 @@ pub fn change(
     if let Some(own) = OWN_KEYS.into_iter().find(|key| change.contains_key(*key)) {
         let message =
             format!("clients cannot set `{own}`, which is Baton's own key; write it into baton.json");
+        return Err(Unchanged::Refused(message));
+    }
+    let is_set = |key: &&String| change.get(*key).is_some_and(|value| !value.is_null());
+    if let Some(message) = change.keys().filter(is_set).find_map(|key| schema::unknown_key(key)) {
         return Err(Unchanged::Refused(message));
     }
     let path = match site {

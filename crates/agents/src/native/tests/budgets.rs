@@ -64,7 +64,7 @@ async fn money_runs_out() {
     let model = busy();
     let (harness, session, end, sentence) = turn(json!({ "cost": { "turn": 0.007 } }), &model).await;
     assert_eq!(end, EndReason::Budget);
-    insta::assert_snapshot!(sentence, @"The turn has used up its budget: it may cost 0.007. Budgets are set in the configuration.");
+    insta::assert_snapshot!(sentence, @"Turn stopped: cost limit $0.007 reached (`budget.cost.turn` in baton.json)");
     assert_eq!(model.conversations().len(), 3, "the third step passes the mark");
     let tools = harness.tools(&session).await;
     let done = tools.iter().filter(|tool| matches!(tool, ToolState::Completed(_))).count();
@@ -76,7 +76,7 @@ async fn tokens_run_out() {
     let model = busy();
     let (_, _, end, sentence) = turn(json!({ "tokens": { "turn": 2_000 } }), &model).await;
     assert_eq!((end, model.conversations().len()), (EndReason::Budget, 2));
-    insta::assert_snapshot!(sentence, @"The turn has used up its budget: it may use 2000 tokens. Budgets are set in the configuration.");
+    insta::assert_snapshot!(sentence, @"Turn stopped: token limit 2000 reached (`budget.tokens.turn` in baton.json)");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,74 @@
+//! Old sessions are deleted.
+
+use std::time::Duration;
+
+use engine::ports::Listing;
+use futures::FutureExt;
+use protocol::{EventBody, SessionId, TurnEnd, prompt::SessionInput};
+
+use crate::harness::{World, say};
+
+const DAY: Duration = Duration::from_hours(24);
+
+async fn left(world: &World) -> Vec<SessionId> {
+    let all = world.sessions.list(Listing::default()).await.unwrap();
+    all.into_iter().map(|session| session.id).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_sessions_are_deleted_once_they_are_old_enough() {
+    let mut world = World::timed().await;
+    let old = world.session().await;
+    world.sessions.prompt(&old.id, protocol::prompt::PromptInput::text("hello")).await.unwrap();
+    let child = SessionInput { parent_id: Some(old.id.clone()), ..SessionInput::default() };
+    world.sessions.create(World::home(), child).await.unwrap();
+    let busy = world.session().await;
+    world.script(|turn| async move {
+        tokio::time::sleep(DAY * 30).await;
+        say(turn, "late").await
+    });
+    world.submit(&busy, "long").await;
+    tokio::time::sleep(DAY * 5).await;
+    let recent = world.session().await;
+    assert_eq!(world.sessions.prune(DAY * 7).await.unwrap(), 0, "none is old enough");
+
+    let pruning = tokio::spawn(world.sessions.clone().prune_daily(DAY * 7));
+    world.until(|body| matches!(body, EventBody::SessionDeleted(it) if it.session_id == old.id)).await;
+    let mut expected = vec![busy.id.clone(), recent.id.clone()];
+    let mut found = left(&world).await;
+    (expected.sort(), found.sort());
+    assert_eq!(found, expected, "the busy one and the recent one stay, the child is gone");
+    world.until(|body| matches!(body, EventBody::SessionDeleted(it) if it.session_id == recent.id)).await;
+    pruning.abort();
+    world.until_idle(&busy).await;
+    assert_eq!(left(&world).await, [busy.id]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parent_with_a_recent_child_stays() {
+    let world = World::timed().await;
+    let parent = world.session().await;
+    tokio::time::sleep(DAY * 2).await;
+    let child = SessionInput { parent_id: Some(parent.id.clone()), ..SessionInput::default() };
+    world.sessions.create(World::home(), child).await.unwrap();
+    assert_eq!(world.sessions.prune(DAY).await.unwrap(), 0);
+    assert_eq!(left(&world).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn usage_is_counted_for_metrics() {
+    let world = World::new().await;
+    let session = world.session().await;
+    world.always(std::sync::Arc::new(|turn| {
+        async move {
+            say(turn, "ok").await;
+            TurnEnd::Completed
+        }
+        .boxed()
+    }));
+    for _ in 0..3 {
+        world.sessions.prompt(&session.id, protocol::prompt::PromptInput::text("hi")).await.unwrap();
+    }
+    let used = world.sessions.stats().used;
+    assert_eq!((used.steps, used.tokens, used.cost.0), (3, 36, 1.5));
+}
