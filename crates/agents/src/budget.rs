@@ -229,7 +229,7 @@ mod tests {
         let mut second = meter(&budget, &tally, Used { tokens: 590, ..Used::default() });
         assert_eq!(second.exceeded(), None);
         second.add_step(Number(0.0), &tokens(10, 0));
-        assert!(second.exceeded().unwrap().starts_with("The turn"), "{second:?}");
+        assert!(second.exceeded().unwrap().contains("budget.tokens.turn"), "{second:?}");
         let tally = Tally::default();
         let mut other = meter(&budget, &tally, Used { tokens: 910, ..Used::default() });
         other.add_step(Number(0.0), &tokens(89, 0));

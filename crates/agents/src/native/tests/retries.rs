@@ -116,7 +116,7 @@ async fn a_rate_limit_is_waited_for_up_to_the_patience() {
 
     let (end, calls, took) = rate_limited(100, Options::default()).await;
     assert_eq!((end, took), (EndReason::Error, crate::native::limits::RATE_LIMIT));
-    assert_eq!(calls, 25);
+    assert_eq!(calls, 24);
 
     let short = Options { rate_limit: Duration::from_secs(100), ..Options::default() };
     assert_eq!(rate_limited(100, short).await.2, Duration::from_secs(100));

@@ -53,7 +53,7 @@ async fn clients_begin_with_the_default_model_and_not_with_an_external_agent() {
     let agent = json!({ "acp": { "mine": { "command": ["/bin/sh"], "models": ["large"] } } });
     harness.configure_user(&agent);
     let plain = harness.project("plain", &json!({}));
-    assert_eq!(harness.provider_ids(&plain).await, ["demo", "mine"]);
+    assert_eq!(harness.provider_ids(&plain).await, ["demo", "acp:mine"]);
     assert_eq!(
         first_choice(&harness, &plain).await,
         ("demo".into(), Some("baton".into()), vec!["demo".into()])
@@ -61,8 +61,8 @@ async fn clients_begin_with_the_default_model_and_not_with_an_external_agent() {
     let resolved = harness.resolve(&plain, None).await.unwrap().model;
     assert_eq!((resolved.provider_id.as_str(), resolved.model_id.as_str()), ("demo", "baton"));
 
-    let chosen = harness.project("chosen", &json!({ "model": "mine/large" }));
-    assert_eq!(harness.provider_ids(&chosen).await, ["mine", "demo"]);
+    let chosen = harness.project("chosen", &json!({ "model": "acp:mine/large" }));
+    assert_eq!(harness.provider_ids(&chosen).await, ["acp:mine", "demo"]);
     assert_eq!(first_choice(&harness, &chosen).await.1.as_deref(), Some("large"));
     harness.directories.close().await;
 }
