@@ -30,12 +30,12 @@ async fn the_log_has_one_line_for_each_turn_and_nothing_that_was_said() {
 #[tokio::test]
 async fn the_log_has_one_line_for_each_refused_call() {
     let world = World::new();
-    let config = json!({ "permission": { "bash": { "*": "deny" } } });
+    let config = json!({ "permission": { "bash": { "touch *": "deny" } } });
     fs::write(world.project().join("opencode.json"), config.to_string()).unwrap();
     world.run_with_data(&["run", "hi", "-m", "demo/permission"]).await;
     let refused = logged(&world, "a rule refused a tool call");
     let [refused] = &refused[..] else { panic!("{refused:?}") };
-    assert_eq!((&refused["tool"], &refused["rule"]), (&json!("bash"), &json!("bash *")));
+    assert_eq!((&refused["tool"], &refused["rule"]), (&json!("bash"), &json!("bash touch *")));
 }
 
 #[tokio::test]
