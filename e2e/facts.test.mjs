@@ -30,11 +30,9 @@ for (const [name, connect] of clients) {
       const { providers, default: defaults } = await ok(sdk.configProviders())
       const demo = providers.find((provider) => provider.id === "demo")
       isProvider(demo)
-      for (const scenario of ["baton", "simple", "read_edit", "retry_429"]) {
-        const model = demo.models[scenario]
-        isModel(model)
-        assert.deepEqual([model.id, model.providerID], [scenario, "demo"])
-      }
+      assert.deepEqual(Object.keys(demo.models), ["baton"], "scripted models are used by name")
+      isModel(demo.models.baton)
+      assert.deepEqual([demo.models.baton.id, demo.models.baton.providerID], ["baton", "demo"])
       assert.equal(defaults.demo, "baton", "a new user's first prompt has a model to answer it")
     })
 

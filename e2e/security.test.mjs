@@ -99,7 +99,7 @@ describe("a server with a password", () => {
       after(() => baton.stop())
 
       test("calls without it are refused", async () => {
-        for (const target of ["/session", "/event", "/global/health", "/no/such/path"]) {
+        for (const target of ["/session", "/event", "/config", "/no/such/path"]) {
           const { status, headers } = await call(baton, { target })
           assert.equal(status, 401, target)
           assert.match(headers["www-authenticate"], /^Basic realm=/)
@@ -113,6 +113,14 @@ describe("a server with a password", () => {
         ]) {
           assert.equal((await call(baton, { headers: { authorization } })).status, 401, authorization)
         }
+      })
+
+      test("without it, a monitor learns that the server is up and nothing else", async () => {
+        const { status, body } = await call(baton, { target: "/global/health" })
+        assert.equal(status, 200)
+        assert.deepEqual(JSON.parse(body), { healthy: true })
+        const authorization = basic("opencode", "wrong")
+        assert.equal((await call(baton, { target: "/global/health", headers: { authorization } })).status, 401)
       })
 
       test("calls with it are accepted, by header or by query", async () => {

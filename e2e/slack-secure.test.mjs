@@ -6,7 +6,7 @@ import path from "node:path"
 import { after, before, describe, test } from "node:test"
 import { Gateway } from "./support/chats.mjs"
 import { Platform } from "./support/platform.mjs"
-import { Baton } from "./support/server.mjs"
+import { Baton, listing } from "./support/server.mjs"
 
 const TOKENS = { botToken: "xoxb-not-a-token", appToken: "xapp-not-a-token" }
 const ADA = { chat: "D7", from: "1001", name: "Ada" }
@@ -16,7 +16,7 @@ describe("Slack by Socket Mode over TLS", () => {
 
   before(async () => {
     fake = await Platform.start("slack", { ...TOKENS, isSecure: true })
-    baton = await Baton.start()
+    baton = await Baton.start({ env: listing("simple") })
     certificate = path.join(baton.world.root, "slack.pem")
     await writeFile(certificate, await fake.control("slack/certificate"))
     channels = { slack: { ...TOKENS, api: fake.url, allow: [ADA.from] } }

@@ -6,7 +6,7 @@ import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
 import TelegramServer from "telegram-test-api"
 import { freePort, Gateway } from "./support/chats.mjs"
-import { Baton } from "./support/server.mjs"
+import { Baton, listing } from "./support/server.mjs"
 import { within } from "./support/wait.mjs"
 
 const TOKEN = "4200:not-a-token"
@@ -21,7 +21,7 @@ describe("the gateway and telegram-test-api", () => {
     await telegram.start()
     ada = telegram.getClient(TOKEN, ADA)
     eve = telegram.getClient(TOKEN, EVE)
-    baton = await Baton.start()
+    baton = await Baton.start({ env: listing("simple", "question") })
     const channels = { telegram: { token: TOKEN, api: telegram.config.apiURL, allow: [String(ADA.userId)] } }
     gateway = new Gateway({ world: baton.world, address: baton.url, channels })
     await gateway.begin()

@@ -5,7 +5,7 @@ import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
 import { freePort, Gateway } from "./support/chats.mjs"
 import { Platform } from "./support/platform.mjs"
-import { Baton } from "./support/server.mjs"
+import { Baton, listing } from "./support/server.mjs"
 
 const TOKEN = "4200:not-a-token"
 const SECRET = "not-a-secret"
@@ -16,7 +16,7 @@ describe("Telegram by webhook", () => {
 
   before(async () => {
     fake = await Platform.start("telegram", { token: TOKEN })
-    baton = await Baton.start()
+    baton = await Baton.start({ env: listing("simple") })
     const listen = `127.0.0.1:${await freePort()}`
     url = `http://${listen}/telegram`
     const telegram = { token: TOKEN, api: fake.url, allow: [ADA.from], webhook: { url, secret: SECRET } }

@@ -25,6 +25,13 @@ const STOP_MS = 8_000
 const running = new Set()
 process.on("exit", () => running.forEach((child) => child.kill("SIGKILL")))
 
+// The environment of a server that lists these scripted models. Without it they can be used by name only, and chats
+// offer only models that are listed.
+export function listing(...names) {
+  const models = Object.fromEntries(names.map((name) => [name, {}]))
+  return { OPENCODE_CONFIG_CONTENT: JSON.stringify({ provider: { demo: { models } } }) }
+}
+
 // A directory tree for one server, and the environment that keeps it inside.
 export class World {
   static async create() {

@@ -2,11 +2,13 @@
 
 mod channels;
 mod figures;
-mod webhooks;
+mod users;
 
 use std::{
+    convert::Infallible,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use ::plugins::webhooks::{Patience, Ports, Watch, Webhooks};
@@ -22,6 +24,7 @@ use store::{
     files::{Environment, Places},
     sqlite::{self, OpenError, Sqlite},
 };
+use tokio::task::JoinHandle;
 
 use crate::{
     args::Engine as Options,
@@ -45,6 +48,8 @@ pub(crate) struct Engine {
     wakes: Wakes,
     /// Taken by the first call of [`Engine::close`].
     webhooks: Mutex<Option<Webhooks>>,
+    /// Time after which unused sessions are deleted, if the user has set one.
+    retention: Option<Duration>,
 }
 
 /// The reason why the engine did not start.
@@ -123,7 +128,9 @@ pub(crate) async fn engine(
         .settings(&facts.directory)
         .await
         .map_err(|invalid| Failure::usage(format!("the configuration cannot be used\n{invalid}")))?;
-    let receivers = webhooks::receivers(&settings.environment, &settings.loaded.config).await?;
+    let user = users::user_config(&settings.environment).await?;
+    let receivers = users::receivers(&user, &settings.loaded.config)?;
+    let retention = users::retention(&user, &settings.loaded.config);
     let watch = Arc::new(Watch::new(bus.clone()));
     // Without receivers, commits skip the webhook observer and go straight to the bus.
     let observer: Arc<dyn Observer> = if receivers.is_empty() { bus.clone() } else { watch.clone() };
@@ -147,7 +154,7 @@ pub(crate) async fn engine(
         recover(&sessions).await?;
     }
     let webhooks = Mutex::new(Some(Webhooks::start(receivers, &watch, ports, Patience::default())));
-    Ok(Engine { sessions, facts, instances: directories, store, places, wakes, webhooks })
+    Ok(Engine { sessions, facts, instances: directories, store, places, wakes, webhooks, retention })
 }
 
 impl Engine {
@@ -165,6 +172,11 @@ impl Engine {
     /// parts of the directory's configuration are withheld.
     pub(crate) async fn begin(&self) -> Option<String> {
         self.instances.begin(&self.facts.directory).await
+    }
+
+    /// Starts to delete sessions that have reached the retention time, now and once a day.
+    pub(crate) fn start_pruning(&self) -> Option<JoinHandle<Infallible>> {
+        Some(tokio::spawn(self.sessions.clone().prune_daily(self.retention?)))
     }
 
     /// Tells plugins the address of the server. Other programs do not learn it.

@@ -8,6 +8,7 @@ mod continuing;
 mod effects;
 mod hooked;
 mod orphans;
+mod record;
 mod requests;
 mod revert;
 mod run;

@@ -15,6 +15,7 @@ mod prepare;
 mod read;
 mod registry;
 mod repair;
+mod retention;
 mod shape;
 mod stream;
 mod turn;

@@ -162,7 +162,7 @@ impl Error {
             | Self::TooLong { .. }
             | Self::Other(_) => return Retry::Never,
         };
-        Retry::After { delay_hint }
+        Retry::After { delay_hint: delay_hint.filter(|delay| !delay.is_zero()) }
     }
 
     /// Like [`Error::retry`] for a certain provider: `OpenAI` sometimes does not find models that exist.
@@ -172,6 +172,18 @@ impl Error {
                 Retry::After { delay_hint: retry::hint(headers) }
             }
             (retry, _) => retry,
+        }
+    }
+
+    /// Returns true if the provider limits the rate of calls, so that waiting helps.
+    pub fn is_rate_limit(&self) -> bool {
+        match self {
+            Self::Http { status, message, .. } => *status == 429 || wording::is_rate_limit(message),
+            Self::InStream { code, message } => {
+                let code = code.as_deref().unwrap_or_default();
+                code == "429" || wording::is_rate_limit(code) || wording::is_rate_limit(message)
+            }
+            _ => false,
         }
     }
 
@@ -306,6 +318,15 @@ mod tests {
         assert!(retries(&said("UNAVAILABLE", "The model is busy.")));
         let busy = said("rate_limit_exceeded", "Rate limit reached. Please try again in 1.5s.");
         assert_eq!(busy.retry(), Retry::After { delay_hint: Some(Duration::from_millis(1500)) });
+    }
+
+    #[test]
+    fn rate_limits_are_told_apart_from_other_trouble() {
+        let in_stream = |code: &str| Error::InStream { code: Some(code.into()), message: "no".into() };
+        assert!(http(429, "").is_rate_limit() && in_stream("rate_limit_error").is_rate_limit());
+        for other in [http(500, ""), http(529, ""), in_stream("overloaded_error"), Error::Dropped] {
+            assert!(!other.is_rate_limit(), "{other}");
+        }
     }
 
     #[test]

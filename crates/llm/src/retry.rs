@@ -8,8 +8,7 @@ use crate::http_date;
 /// Delay before the first retry when the provider names none; it doubles with each further one.
 pub const BASE: Duration = Duration::from_secs(2);
 
-/// Shortest delay. Some providers answer `retry-after: 0` while they are down; without a minimum the retries
-/// become a burst.
+/// Shortest delay, so that retries never become a burst.
 pub const FLOOR: Duration = Duration::from_secs(1);
 
 /// Longest delay that Baton chooses by itself.
@@ -36,11 +35,16 @@ pub fn delay(attempt: u32, hint: Option<Duration>, jitter: f64) -> Duration {
     whole_milliseconds(base.mul_f64(1.0 + JITTER_SHARE * jitter)).clamp(FLOOR, CAP)
 }
 
-/// The delay that a response asks for, if it can be parsed.
+/// The delay that a response asks for, if it can be parsed. Some providers answer `retry-after: 0` while they are down or
+/// limit the rate, so zero counts as no hint.
 ///
 /// A date is interpreted relative to the response's own `date` header, so that a wrong clock on either side
 /// does not matter.
 pub fn hint(headers: &Headers) -> Option<Duration> {
+    written(headers).filter(|delay| !delay.is_zero())
+}
+
+fn written(headers: &Headers) -> Option<Duration> {
     if let Some(delay) = headers.get("retry-after-ms").and_then(|text| duration(text, 0.001)) {
         return Some(delay);
     }
@@ -118,8 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_of_zero_still_waits_a_second() {
-        assert_eq!(delay(1, Some(Duration::ZERO), 0.5), FLOOR);
+    fn a_hint_of_zero_is_no_hint() {
+        for name in ["retry-after", "retry-after-ms"] {
+            assert_eq!(hint(&headers(&[(name, "0")])), None, "{name}");
+        }
+        let now = "Sun, 06 Nov 1994 08:49:37 GMT";
+        assert_eq!(hint(&headers(&[("date", now), ("retry-after", now)])), None);
+        assert_eq!(delay(1, Some(Duration::from_millis(1)), 0.5), FLOOR);
         assert_eq!(delay(3, Some(Duration::from_secs(9)), 0.5), Duration::from_secs(9));
     }
 

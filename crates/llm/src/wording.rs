@@ -102,6 +102,12 @@ pub(crate) fn is_overflow(text: &str) -> bool {
     OVERFLOW.iter().any(|pattern| matches(pattern, &text)) && !RATE.iter().any(|word| text.contains(word))
 }
 
+/// Returns true if the message is about a rate limit.
+pub(crate) fn is_rate_limit(text: &str) -> bool {
+    let text = text.to_lowercase();
+    RATE.iter().any(|word| text.contains(word))
+}
+
 /// Returns true if the message suggests temporary trouble of the provider.
 pub(crate) fn is_trouble(text: &str) -> bool {
     let text = text.to_lowercase();

@@ -7,6 +7,9 @@ pub use supervision::limits::{COMMAND_LIVE, MAX_COMMAND, MCP_WAIT};
 /// Maximum number of retries of a step after transient failures.
 pub const RETRIES: u32 = 5;
 
+/// A step keeps retrying for this long while the provider limits the rate of calls, whatever the number of retries.
+pub const RATE_LIMIT: Duration = Duration::from_mins(10);
+
 /// Consecutive steps without a finish reason after which the loop still goes on.
 pub const UNFINISHED_STEPS: u32 = 3;
 

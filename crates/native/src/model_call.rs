@@ -6,6 +6,7 @@ use engine::ports::hooks::ChatContext;
 use engine::session::Turn;
 use llm::{Model, Request, Retry, retry};
 use protocol::{AgentEvent, MessageError, Millis};
+use tokio::time::Instant;
 
 use super::attempt::{AttemptFailure, ModelOutput, attempt};
 use super::{Inner, failure, hooks};
@@ -47,17 +48,20 @@ pub(super) async fn call_model(
 ) -> Result<ModelOutput, CallFailure> {
     let ModelCall { model, request, chat } = call;
     let mut retries = 0;
+    let mut first_failure = None;
     loop {
         let attempt_request = hooks::change_request(turn, chat, for_attempt(request, retries)).await;
         let AttemptFailure { error, emitted } = match attempt(turn, model, attempt_request).await {
             Ok(output) => return Ok(output),
             Err(failed) => failed,
         };
-        let wait = match error.retry_at(&request.model.provider) {
-            Retry::After { delay_hint } if retries < inner.options.retries => {
-                retry::delay(retries + 1, delay_hint, fraction(inner))
-            }
-            _ => return Err(CallFailure { error, emitted, until: None }),
+        let failing_since = *first_failure.get_or_insert_with(Instant::now);
+        let delay = match error.retry_at(&request.model.provider) {
+            Retry::After { delay_hint } => retry::delay(retries + 1, delay_hint, fraction(inner)),
+            Retry::Never => return Err(CallFailure { error, emitted, until: None }),
+        };
+        let Some(wait) = may_wait(inner, &error, retries, failing_since, delay) else {
+            return Err(CallFailure { error, emitted, until: None });
         };
         let next = inner.clock.now().saturating_add(millis(wait));
         if wait > retry::CEILING {
@@ -73,6 +77,23 @@ pub(super) async fn call_model(
         tokio::time::sleep(wait).await;
         turn.emit(AgentEvent::Resumed).await;
     }
+}
+
+/// Returns the delay if another retry is allowed: up to a number of retries or, while the provider limits the rate of
+/// calls, up to a time. The last delay is cut to that time.
+fn may_wait(
+    inner: &Inner,
+    error: &llm::Error,
+    retries: u32,
+    failing_since: Instant,
+    delay: Duration,
+) -> Option<Duration> {
+    if retries < inner.options.retries {
+        return Some(delay);
+    }
+    let left = inner.options.rate_limit.checked_sub(failing_since.elapsed())?;
+    let waits = error.is_rate_limit() && inner.options.retries > 0 && !left.is_zero();
+    waits.then(|| delay.min(left))
 }
 
 fn for_attempt(request: &Request, attempt: u32) -> Request {

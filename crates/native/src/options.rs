@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol::agent::Agent;
 use protocol::config::Budget;
@@ -29,6 +30,9 @@ pub struct Options {
     pub budget: Budget,
     /// Retries of a step after transient failures; the default is [`RETRIES`](super::limits::RETRIES).
     pub retries: u32,
+    /// Time for which a step keeps retrying while the provider limits the rate of calls; the default is
+    /// [`RATE_LIMIT`](super::limits::RATE_LIMIT).
+    pub rate_limit: Duration,
     /// Steps of one turn, for agents without a limit of their own; the default is [`STEPS`](super::limits::STEPS).
     pub steps: u32,
     /// Maximum size of an attachment that is not text, in characters of base64; at most
@@ -79,6 +83,7 @@ impl Default for Options {
             compaction: CompactionOptions::default(),
             budget: Budget::default(),
             retries: limits::RETRIES,
+            rate_limit: limits::RATE_LIMIT,
             steps: limits::STEPS,
             attachment: limits::ATTACHMENT,
             subagent_depth: 1,
@@ -100,6 +105,7 @@ impl fmt::Debug for Options {
             .field("compaction", &self.compaction)
             .field("budget", &self.budget)
             .field("retries", &self.retries)
+            .field("rate_limit", &self.rate_limit)
             .field("steps", &self.steps)
             .field("attachment", &self.attachment)
             .field("subagent_depth", &self.subagent_depth)

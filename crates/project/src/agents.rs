@@ -66,15 +66,8 @@ pub(crate) fn all(environment: &Environment, config: &Config, external: &[Arc<dy
     }
     if let Some(wanted) = &config.default_agent {
         let choosable = |agent: &Agent| agent.mode != AgentMode::Subagent && agent.hidden != Some(true);
-        match agents.iter().find(|agent| agent.name == *wanted) {
-            Some(agent) if choosable(agent) => agents.sort_by_key(|agent| agent.name != *wanted),
-            Some(_) => tracing::warn!(
-                agent = wanted,
-                "the default agent is hidden or a subagent; ignoring `default_agent`"
-            ),
-            None => {
-                tracing::warn!(agent = wanted, "unknown `default_agent` in the configuration; ignoring it");
-            }
+        if agents.iter().any(|agent| agent.name == *wanted && choosable(agent)) {
+            agents.sort_by_key(|agent| agent.name != *wanted);
         }
     }
     agents

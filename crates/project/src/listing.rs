@@ -23,9 +23,10 @@ use crate::providers::Usable;
 const CONTEXT: u64 = 128_000;
 const OUTPUT: u64 = 8_192;
 
-/// Lists the demo models.
-pub(crate) fn demo(demo: &Demo) -> Provider {
-    let models = demo.models().map(|(id, about)| (id.to_owned(), demo_model(id, about)));
+/// Lists these demo models.
+pub(crate) fn demo<'m>(demo: &Demo, ids: impl IntoIterator<Item = &'m str>) -> Provider {
+    let known = ids.into_iter().filter_map(|id| Some((id, demo.describe(id)?)));
+    let models = known.map(|(id, about)| (id.to_owned(), demo_model(id, about)));
     Provider {
         id: demo::PROVIDER.to_owned(),
         name: "Demo".to_owned(),

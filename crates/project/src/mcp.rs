@@ -17,7 +17,7 @@ use server::{
 };
 use supervision::mcp::{Servers, Settings};
 
-use crate::{announcer::Announcer, settings, trust};
+use crate::{announcer::Announcer, diagnostics, settings, trust};
 
 /// Creates the MCP servers that a configuration names, without connecting to them.
 pub(crate) async fn servers(
@@ -28,7 +28,7 @@ pub(crate) async fn servers(
 ) -> Servers {
     let project = Projects::default().find(directory).await.project;
     let place = Place { directory: directory.into(), project: project.into() };
-    let announcer = announcer.clone();
+    let (announcer, failures, spot) = (announcer.clone(), announcer.clone(), place.clone());
     let timeout = config.experimental.as_ref().and_then(|experimental| experimental.mcp_timeout);
     Servers::new(
         &config.mcp,
@@ -37,6 +37,9 @@ pub(crate) async fn servers(
             hidden,
             timeout: timeout.map(|millis| Duration::from_millis(millis.get())),
             changed: Some(Arc::new(move |server: &str| announcer.tools_changed(&place, server))),
+            failed: Some(Arc::new(move |server: &str, why: &str| {
+                failures.error(&spot, &diagnostics::server(server, why).message);
+            })),
         },
     )
 }

@@ -15,25 +15,10 @@ pub(crate) fn native(
     settings: &Arc<Settings>,
     agents: Vec<Agent>,
     models: &BTreeMap<String, Arc<dyn llm::Model>>,
-    external: &[Arc<dyn External>],
     hidden: Vec<String>,
 ) -> native::Options {
     let config = &settings.loaded.config;
-    let small_model = config.small_model.as_ref().and_then(|written| {
-        let known = providers::known(written, models);
-        if known.is_none() {
-            tracing::warn!(model = written, "unknown `small_model` in the configuration; ignoring it");
-        }
-        known
-    });
-    let is_unknown = |model: &&String| {
-        providers::known(model, models).or_else(|| providers::run_elsewhere(model, external)).is_none()
-    };
-    for (agent, written) in &config.agent {
-        if let Some(model) = written.model.as_ref().filter(is_unknown) {
-            tracing::warn!(agent, model, "unknown model of an agent in the configuration");
-        }
-    }
+    let small_model = config.small_model.as_ref().and_then(|written| providers::known(written, models));
     let resolved = &settings.resolved;
     native::Options {
         agents,
@@ -42,6 +27,7 @@ pub(crate) fn native(
         compaction: resolved.compaction.clone(),
         budget: resolved.budget.clone(),
         retries: resolved.retries,
+        rate_limit: resolved.rate_limit,
         steps: resolved.steps,
         attachment: resolved.attachment,
         subagent_depth: resolved.subagent_depth,

@@ -23,7 +23,9 @@ use store::files::{
 };
 use tokio::task::spawn_blocking;
 
-use crate::{hidden, patches::Patches, providers, services::Services, settings::Settings};
+use crate::{
+    diagnostics::Reports, hidden, patches::Patches, providers, services::Services, settings::Settings,
+};
 
 /// A caller that needs a directory waits this long for its plugins to load. Plugins that load later take effect with the
 /// next prompt.
@@ -37,6 +39,8 @@ const PACKAGES: &str = "plugins";
 pub(crate) struct Plugins {
     host: Option<Host>,
     hooks: SharedHooks,
+    /// Failures of plugins.
+    pub(crate) reports: Reports,
     /// The configuration before plugins changed it.
     written: Config,
     /// The plugins to run.
@@ -61,11 +65,15 @@ impl Plugins {
         let written = settings.loaded.config.clone();
         let wanted = wanted(settings);
         let same = before.filter(|before| before.wanted == wanted && before.written == written);
-        let (host, hooks) = match same.filter(|before| before.host.is_some()) {
-            Some(before) => (before.host.clone(), before.hooks.clone()),
-            None => start(services, settings, &wanted).await,
+        let (host, hooks, reports) = match same.filter(|before| before.host.is_some()) {
+            Some(before) => (before.host.clone(), before.hooks.clone(), before.reports.clone()),
+            None => {
+                let reports = Reports::default();
+                let (host, hooks) = start(services, settings, &wanted, &reports).await;
+                (host, hooks, reports)
+            }
         };
-        Self { host, hooks, written, wanted, applied: None }
+        Self { host, hooks, reports, written, wanted, applied: None }
     }
 
     /// Returns true if the directory has plugins to run.
@@ -122,7 +130,10 @@ impl Plugins {
         {
             let (config, wrong) = files::amend(&settings.loaded, &settings.environment, &changed);
             for key in wrong {
-                tracing::warn!(key, "a plugin wrote an invalid value into the configuration; ignoring it");
+                let message =
+                    format!("a plugin wrote an invalid value to `{key}` in the configuration; ignoring it");
+                tracing::warn!("{message}");
+                self.reports.add(&message);
             }
             settings.set_config(config);
             self.applied = host.life();
@@ -182,7 +193,12 @@ fn wanted(settings: &Settings) -> Vec<Plugin> {
 }
 
 /// Starts a host process if there are plugins and a server that they can call.
-async fn start(services: &Services, settings: &Settings, wanted: &[Plugin]) -> (Option<Host>, SharedHooks) {
+async fn start(
+    services: &Services,
+    settings: &Settings,
+    wanted: &[Plugin],
+    reports: &Reports,
+) -> (Option<Host>, SharedHooks) {
     let Some(address) = services.address.get().filter(|_| !wanted.is_empty()) else {
         return (None, SharedHooks(NoHooks::shared()));
     };
@@ -191,7 +207,11 @@ async fn start(services: &Services, settings: &Settings, wanted: &[Plugin]) -> (
     let place = Place { directory: directory.into(), project: project.project.clone().into() };
     let announcer = services.announcer.clone();
     let time = services.clock.now();
-    let report: Reporter = Arc::new(move |text: &str| announcer.error(&place, text));
+    let reports = reports.clone();
+    let report: Reporter = Arc::new(move |text: &str| {
+        announcer.error(&place, text);
+        reports.add(text);
+    });
     let host = Host::start(::plugins::host::Settings {
         runtime: settings.environment.get("PATH").and_then(Runtime::find),
         cache: services.places.cache.join(PACKAGES),

@@ -9,14 +9,15 @@ use drivers::roster::External;
 use engine::{bus::Place, ports::Hooks};
 use llm::demo;
 use native::Native;
-use protocol::config::Config;
+use protocol::{config::Config, diagnostic::Diagnostic, provider::Provider};
 use server::{Instance, instance::Invalid};
 use store::files::{commands, redacted};
 use supervision::mcp::Servers;
 
 use crate::{
-    agents, external, hidden, hooks, listing,
+    agents, diagnostics, external, hidden, hooks, listing,
     mcp::{self, ListedServers},
+    offer::{self, Offer},
     options,
     patches::Patches,
     plugins::Plugins,
@@ -40,6 +41,8 @@ pub(crate) struct Project {
     pub(crate) native: Native,
     pub(crate) mcp: Servers,
     pub(crate) plugins: Plugins,
+    /// Warnings that are known from the configuration alone.
+    warnings: Vec<Diagnostic>,
     hooks: HookChain,
 }
 
@@ -80,7 +83,11 @@ impl Project {
         }
         plugins.change(&mut settings).await;
         let patches = plugins.patches(&settings).await;
-        Self::build(services, settings, plugins, &patches, before.as_deref()).await
+        let project = Self::build(services, settings, plugins, &patches, before.as_deref()).await?;
+        for warning in &project.warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok(project)
     }
 
     async fn build(
@@ -108,10 +115,14 @@ impl Project {
             mcp: Some(Arc::new(ListedServers::new(mcp.clone(), &settings))),
             ..instance(services, &settings, &providers, &external)
         };
+        let mut warnings = settings.warnings.clone();
+        warnings.extend(providers.warnings.iter().cloned());
         let (roster, native) =
             roster(services, &settings, &instance, providers, mcp.clone(), external, &plugins);
+        let (config, agents) = (&settings.loaded.config, &instance.agents);
+        warnings.extend(diagnostics::references(config, agents, &roster.models, &roster.external));
         let (instance, hooks) = (Arc::new(instance), HookChain::default());
-        Ok(Self { settings, instance, roster, native, mcp, plugins, hooks })
+        Ok(Self { settings, instance, roster, native, mcp, plugins, warnings, hooks })
     }
 
     /// Returns true if the project would be built differently now.
@@ -122,6 +133,15 @@ impl Project {
     /// Returns the warning for the user if parts of the configuration are withheld.
     pub(crate) fn warning(&self) -> Option<String> {
         trust::warning(&self.settings.site.directory, &self.settings.loaded.withheld)
+    }
+
+    /// Returns all warnings about the configuration, including those of MCP servers and plugins that have failed so far.
+    pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
+        let withheld = diagnostics::withheld(&self.settings.site.directory, &self.settings.loaded.withheld);
+        let failures = self.mcp.failures();
+        let servers = failures.iter().map(|(name, why)| diagnostics::server(name, why));
+        let written = withheld.into_iter().chain(self.warnings.iter().cloned());
+        written.chain(servers).chain(self.plugins.reports.list()).collect()
     }
 
     /// Returns the hooks of this directory.
@@ -147,20 +167,20 @@ fn instance(
     external: &[Arc<dyn External>],
 ) -> Instance {
     let config = redacted(&settings.loaded.config);
-    let demo_default = (demo::PROVIDER.to_owned(), demo::BATON.to_owned());
-    let defaults = providers
-        .listed()
-        .filter_map(|usable| Some((usable.provider.id.clone(), usable.provider.default_model()?.id.clone())));
-    let listed = providers.listed().map(|usable| listing::usable(usable, &config));
-    let others = external.iter().map(|external| listing::external(external.about()));
-    let other_defaults = external.iter().map(|external| {
-        let about = external.about();
-        (about.id.clone(), about.models.first().cloned().unwrap_or_default())
-    });
+    let default = providers::default_model(&settings.loaded.config, providers.default_choice());
+    let offer = offer::Inputs {
+        config: &settings.loaded.config,
+        shown: &config,
+        providers,
+        external,
+        demo: &services.demo,
+        default: &default,
+    };
+    let Offer { providers: offered, defaults } = offer.offer();
     let skills: Vec<_> = settings.skills.values().cloned().collect();
     Instance {
-        providers: listed.chain(others).chain([listing::demo(&services.demo)]).collect(),
-        default_models: defaults.chain(other_defaults).chain([demo_default]).collect(),
+        providers: offered,
+        default_models: defaults,
         agents: agents::all(&settings.environment, &settings.loaded.config, external),
         commands: native::commands::all(commands(&settings.loaded.config), &skills),
         skills,
@@ -168,6 +188,13 @@ fn instance(
         config,
         mcp: None,
     }
+}
+
+/// Returns the providers that hooks of plugins learn about: those that are offered, and all models of the demo.
+fn known(services: &Services, instance: &Instance) -> Vec<Provider> {
+    let offered = instance.providers.iter().filter(|provider| provider.id != demo::PROVIDER).cloned();
+    let demo = listing::demo(&services.demo, services.demo.models().map(|(id, _)| id));
+    offered.chain([demo]).collect()
 }
 
 fn roster(
@@ -185,10 +212,10 @@ fn roster(
     models.insert(demo::PROVIDER.to_owned(), Arc::new(demo));
     let model = providers::default_model(&settings.loaded.config, default);
     let (agents, hidden) = (instance.agents.clone(), instance.hidden.clone());
-    let options = options::native(services, settings, agents, &models, &external, hidden);
+    let options = options::native(services, settings, agents, &models, hidden);
     let tools = native::ToolOptions { plugins: plugins.tools(), ..options.tools };
     let options =
-        native::Options { mcp: mcp.clone(), tools, providers: instance.providers.clone(), ..options };
+        native::Options { mcp: mcp.clone(), tools, providers: known(services, instance), ..options };
     let native = Native::new(models.clone(), services.clock.clone(), services.random.clone(), options);
     let about = Arc::clone(settings);
     let missing: Missing = Arc::new(move |provider| providers::missing(&about, provider));

@@ -18,7 +18,12 @@ use llm::{
     demo,
 };
 use protocol::{
-    config::Config, login::Login, message::ModelRef, provider::ProviderSource, secret::is_secret,
+    config::Config,
+    diagnostic::{Diagnostic, DiagnosticKind},
+    login::Login,
+    message::ModelRef,
+    provider::ProviderSource,
+    secret::is_secret,
 };
 use store::files::Environment;
 
@@ -38,7 +43,7 @@ pub(crate) const SHARED_KEYS: [&str; 7] = [
     "GITLAB_TOKEN",
 ];
 
-type Models = BTreeMap<String, Arc<dyn llm::Model>>;
+pub(crate) type Models = BTreeMap<String, Arc<dyn llm::Model>>;
 
 /// All usable providers except the demo.
 #[derive(Debug, Default)]
@@ -46,6 +51,8 @@ pub(crate) struct Providers {
     usable: Vec<Usable>,
     /// Variables that hold a key of a provider.
     pub(crate) keys: BTreeSet<String>,
+    /// A warning for each provider that cannot be used because of its configuration.
+    pub(crate) warnings: Vec<Diagnostic>,
 }
 
 /// Finds the usable providers and applies the patches of plugins.
@@ -69,7 +76,13 @@ pub(crate) fn find(settings: &Settings, patches: &Patches) -> Providers {
             patch: &patches.of(id),
             read: &read,
         };
-        let Some((usable, keys)) = inputs.decide(base) else { continue };
+        let (usable, keys) = match inputs.decide(base) {
+            Ok(decided) => decided,
+            Err(error) => {
+                found.warnings.push(unusable(id, &error));
+                continue;
+            }
+        };
         found.keys.extend(keys);
         let Some(usable) = usable else { continue };
         found.keys.extend(holders(&usable.provider, &settings.environment));
@@ -85,6 +98,12 @@ pub(crate) fn find(settings: &Settings, patches: &Patches) -> Providers {
         ProviderSource::Env | ProviderSource::Custom => 2,
     });
     found
+}
+
+/// Returns the warning about a provider whose configuration is invalid.
+fn unusable(id: &str, error: &catalogue::ConfigError) -> Diagnostic {
+    let message = format!("cannot use the provider `{id}`; leaving it out: {error}");
+    Diagnostic::new(DiagnosticKind::Config, message).at_key(format!("provider.{id}"))
 }
 
 /// Returns the providers that have a configuration, a login or a key, and Ollama.

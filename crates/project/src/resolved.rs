@@ -29,6 +29,8 @@ pub struct ResolvedConfig {
     pub(crate) deadlines: Deadlines,
     pub(crate) hooks: host::Limits,
     pub(crate) retries: u32,
+    /// Time for which a step keeps retrying while the provider limits the rate of calls.
+    pub(crate) rate_limit: Duration,
     pub(crate) steps: u32,
     pub(crate) continuation: Policy,
     pub(crate) budget: Budget,
@@ -57,6 +59,10 @@ impl ResolvedConfig {
             deadlines: deadlines(config),
             hooks: hooks(limits.hook_seconds),
             retries: limits.retries.unwrap_or(native::limits::RETRIES),
+            rate_limit: limits
+                .rate_limit_seconds
+                .map_or(native::limits::RATE_LIMIT, Positive::seconds)
+                .min(LONGEST_WAIT),
             steps: limits.steps.map_or(native::limits::STEPS, NonZeroU32::get),
             continuation: continuation(config),
             budget: config.budget.clone().unwrap_or_default(),
@@ -195,7 +201,7 @@ mod tests {
         let config = resolved(json!({
             "limits": {
                 "request_seconds": 2, "shutdown_seconds": 1e300, "first_chunk_seconds": 1.5, "next_chunk_seconds": 3,
-                "retries": 0, "steps": 7, "hook_seconds": 4, "command_seconds": 8,
+                "retries": 0, "rate_limit_seconds": 90, "steps": 7, "hook_seconds": 4, "command_seconds": 8,
             },
             "continuation": { "enabled": false, "minutes": 2 },
             "tool_output": { "max_lines": 9 },
@@ -207,6 +213,7 @@ mod tests {
         assert_eq!((first_chunk, next_chunk), (Duration::from_millis(1500), Duration::from_secs(3)));
         assert_eq!(headers, Deadlines::default().headers);
         assert_eq!((config.retries, config.steps), (0, 7));
+        assert_eq!(config.rate_limit, Duration::from_secs(90));
         assert_eq!(
             (config.hooks.hook, config.hooks.turn_end),
             (Duration::from_secs(4), Duration::from_secs(12))

@@ -8,17 +8,18 @@ use std::{
 
 use protocol::{
     config::{Config, Skill},
+    diagnostic::{Diagnostic, DiagnosticKind},
     login::Login,
     trust::{Withheld, WithheldKind, WithheldReason},
 };
 use server::instance::Invalid;
 use store::files::{
-    self, Environment, Loaded, Problem, Site, Source, Trace, auth::AuthFile, load, skills, trust::Trust,
+    self, Environment, Loaded, Site, Source, Trace, auth::AuthFile, load, skills, trust::Trust,
 };
 use tokio::task::{JoinError, spawn_blocking};
 use workspace::git::Repository;
 
-use crate::{resolved::ResolvedConfig, services::Services, trust::Standing};
+use crate::{diagnostics, resolved::ResolvedConfig, services::Services, trust::Standing};
 
 /// The configuration that applies in a directory, and the environment that it was read in.
 #[derive(Debug, Clone)]
@@ -32,6 +33,8 @@ pub struct Settings {
     /// Keys and logins, by provider.
     pub(crate) logins: BTreeMap<String, Login>,
     pub(crate) standing: Standing,
+    /// Warnings about files and variables.
+    pub(crate) warnings: Vec<Diagnostic>,
     /// The files that were read or looked for, to notice changes.
     trace: Arc<Trace>,
 }
@@ -57,20 +60,19 @@ impl Settings {
         let auth = AuthFile::new(&environment, data);
         auth.trace(&mut trace);
         trace.note(&Trust::file(data));
-        let logins = logins(&auth);
+        let (logins, mut warnings) = logins(&auth);
         let standing = Standing::read(data, &site, logins.keys());
         let mut loaded = load(&environment, &site, &standing.guard).map_err(|invalid| unusable(&invalid))?;
         if !standing.guard.trusted {
             hold_back_commits(&mut loaded, &site);
         }
         let found = skills::find(&environment, &site, &loaded);
-        warn(&loaded.warnings);
-        warn(&found.warnings);
+        warnings.extend(loaded.warnings.iter().chain(&found.warnings).map(diagnostics::problem));
         trace.join(std::mem::take(&mut loaded.trace));
         trace.join(found.trace);
         let (skills, trace) = (found.skills, Arc::new(trace));
         let resolved = Arc::new(ResolvedConfig::new(&loaded.config));
-        Ok(Self { environment, site, loaded, resolved, skills, logins, standing, trace })
+        Ok(Self { environment, site, loaded, resolved, skills, logins, standing, warnings, trace })
     }
 
     /// Replaces the configuration by one that plugins have changed.
@@ -110,15 +112,13 @@ fn hold_back_commits(loaded: &mut Loaded, site: &Site) {
     }
 }
 
-fn logins(auth: &AuthFile) -> BTreeMap<String, Login> {
+/// Returns the stored logins, and warnings about their file. A file that cannot be read has no logins.
+fn logins(auth: &AuthFile) -> (BTreeMap<String, Login>, Vec<Diagnostic>) {
     match auth.read() {
-        Ok(auth) => {
-            warn(&auth.warnings);
-            auth.entries
-        }
+        Ok(auth) => (auth.entries, auth.warnings.iter().map(diagnostics::problem).collect()),
         Err(error) => {
-            tracing::warn!(%error, "cannot read the stored keys and logins; continuing without them");
-            BTreeMap::new()
+            let message = format!("cannot read the stored keys and logins; continuing without them: {error}");
+            (BTreeMap::new(), vec![Diagnostic::new(DiagnosticKind::Config, message)])
         }
     }
 }
@@ -137,10 +137,4 @@ pub async fn site(directory: PathBuf) -> Site {
     let worktree =
         Repository::find(&directory).await.map_or_else(|| PathBuf::from("/"), |found| found.worktree);
     Site { directory, worktree }
-}
-
-fn warn(problems: &[Problem]) {
-    for problem in problems {
-        tracing::warn!("{problem}");
-    }
 }

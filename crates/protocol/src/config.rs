@@ -29,7 +29,7 @@ pub use self::{
     },
     bounds::{
         Allowance, Budget, ContinuationConfig, Limits, Positive, Sandbox, SandboxConfig, SandboxMode,
-        Webfetch,
+        SessionsConfig, Webfetch,
     },
     extend::{
         False, Formatter, GitReference, LanguageServer, Local, LocalReference, Mcp, McpClient, McpLocal,
@@ -177,6 +177,9 @@ pub struct Config {
     /// Baton: timeouts and retry limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
+    /// Baton: deletion of old sessions. Counts only in the user's own files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<SessionsConfig>,
     /// Baton: external agents that Baton supports by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agents: Option<Agents>,
@@ -297,6 +300,7 @@ mod tests {
             "permission_final": { "bash": { "git push *": "ask" } },
             "sandbox": "workspace-write",
             "webfetch": { "private_addresses": true },
+            "sessions": { "retention_days": 90 },
             "limits": { "request_seconds": 60, "request_reply": "reject" },
             "agents": { "codex": { "enabled": false }, "opencode-agent": { "url": "http://127.0.0.1:4096" } },
             "acp": { "mine": { "command": ["mine", "--acp"], "models": ["large"], "permission_mode": "plan" } },

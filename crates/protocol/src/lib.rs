@@ -12,6 +12,7 @@ pub mod agent_event;
 pub mod channel;
 pub mod config;
 pub mod continuation;
+pub mod diagnostic;
 pub mod error;
 pub mod event;
 pub mod id;

@@ -31,6 +31,17 @@ pub enum McpStatus {
     },
 }
 
+impl McpStatus {
+    /// Returns the reason why an enabled server is not available.
+    pub fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Connected | Self::Disabled => None,
+            Self::Failed { error } | Self::NeedsClientRegistration { error } => Some(error),
+            Self::NeedsAuth { error } => Some(error.as_deref().unwrap_or("the server requires a login")),
+        }
+    }
+}
+
 /// A resource that an MCP server offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -14,6 +14,7 @@ use protocol::{
     Rest,
     agent::{Agent, Command},
     config::Skill,
+    diagnostic::Diagnostic,
     login::{Authorization, Login, LoginBegin, LoginComplete, LoginMethod},
     provider::Provider,
     trust::Trust,
@@ -94,6 +95,11 @@ pub trait Instances: Send + Sync + fmt::Debug {
         directory: Option<&'a str>,
         change: Map<String, Value>,
     ) -> BoxFuture<'a, Result<Value, Unchanged>>;
+
+    /// Warnings about the configuration of a directory. The default implementation has none.
+    fn diagnostics<'a>(&'a self, _directory: &'a str) -> BoxFuture<'a, Result<Vec<Diagnostic>, Invalid>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 
     /// The trust in a directory and the withheld parts of its configuration.
     fn trust<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Trust, Invalid>> {

@@ -13,6 +13,7 @@ mod channels;
 mod edge;
 pub mod error;
 pub mod extract;
+mod greeting;
 pub mod instance;
 mod listings;
 mod logins;

@@ -72,6 +72,7 @@ pub async fn metrics(State(app): State<App>, counted: Option<Extension<Counted>>
         busy: statuses.len() - retrying,
         retrying,
         store: counted.map(|Extension(Counted(store))| store.figures()),
+        version: app.facts.version.clone(),
         uptime: app.started.elapsed(),
         resident: resident_bytes().await,
     };
@@ -87,6 +88,7 @@ struct Figures {
     busy: usize,
     retrying: usize,
     store: Option<StoreFigures>,
+    version: String,
     uptime: Duration,
     resident: Option<u64>,
 }
@@ -104,7 +106,7 @@ impl Figures {
 impl Collector for Figures {
     fn encode(&self, mut out: DescriptorEncoder<'_>) -> fmt::Result {
         let out = &mut out;
-        let Stats { live, unfinished, waiting, prompts, ended, bus } = &self.engine;
+        let Stats { live, unfinished, waiting, prompts, ended, used, bus } = &self.engine;
 
         let mut sessions = describe(out, "sessions", "Sessions by status", Gauge)?;
         for (status, count) in [("idle", self.idle), ("busy", self.busy), ("retry", self.retrying)] {
@@ -120,6 +122,16 @@ impl Collector for Figures {
         }
         counter(out, "prompts_accepted", "Accepted prompts", *prompts)?;
         gauge(out, "prompts_waiting", "Prompts that no turn has taken up yet", *waiting)?;
+
+        counter(out, "model_calls", "Model calls that have reported their usage", used.steps)?;
+        counter(
+            out,
+            "model_tokens",
+            "Tokens of model calls: input, output, reasoning and cache",
+            used.tokens,
+        )?;
+        describe(out, "model_cost_dollars", "Cost of model calls at the prices of the catalogue", Counter)?
+            .encode_counter::<NoLabelSet, _, f64>(&used.cost.0, None)?;
 
         counter(out, "events_published", "Events delivered to subscribers", bus.published)?;
         gauge(out, "subscribers", "Open event streams", bus.subscribers)?;
@@ -140,6 +152,9 @@ impl Collector for Figures {
             gauge(out, "writer_queue", "Commits and checkpoints that wait for the writer", store.waiting)?;
         }
 
+        describe(out, "build_info", "Version of the server", Gauge)?
+            .encode_family(&[("version", self.version.as_str())])?
+            .encode_gauge(&1)?;
         gauge(out, "uptime_seconds", "Time since the server started", self.uptime.as_secs_f64())?;
         if let Some(resident) = self.resident {
             gauge(out, "resident_memory_bytes", "Resident memory of the server", resident)?;
@@ -193,7 +208,8 @@ async fn resident_bytes() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use engine::bus::BusStats;
-    use protocol::EndReason;
+    use engine::session::Used;
+    use protocol::{EndReason, number::Number};
 
     use super::*;
 
@@ -206,6 +222,7 @@ mod tests {
                 waiting: 1,
                 prompts: 12,
                 ended: vec![(EndReason::Completed, 8), (EndReason::Aborted, 1)],
+                used: Used { cost: Number(1.25), tokens: 4_321, steps: 17 },
                 bus: BusStats { subscribers: 2, deepest: 5, cut_off: 1, published: 900 },
             },
             idle: 40,
@@ -218,6 +235,7 @@ mod tests {
                 refused: 0,
                 waiting: 4,
             }),
+            version: "1.2.3".into(),
             uptime: Duration::from_millis(1_500),
             resident: Some(12_345_678),
         };

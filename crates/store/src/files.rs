@@ -27,6 +27,7 @@ pub mod layers;
 mod locate;
 mod markdown;
 mod merge;
+mod newer;
 mod normal;
 pub mod permission;
 mod places;

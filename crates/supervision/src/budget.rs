@@ -90,14 +90,14 @@ impl Meter {
             let minutes = minutes.get();
             Some((
                 left(self.tally.began(), minutes, Duration::ZERO)?,
-                exceeded_message(Scope::Turn, "be busy for", minutes, "minutes"),
+                Scope::Turn.reached("time", "minutes", &format!("{minutes} minutes")),
             ))
         });
         let session = budget.session.and_then(|minutes| {
             let minutes = minutes.get();
             Some((
                 left(self.start, minutes, self.busy_before)?,
-                exceeded_message(Scope::Session, "be busy for", minutes, "minutes"),
+                Scope::Session.reached("time", "minutes", &format!("{minutes} minutes")),
             ))
         });
         turn.into_iter().chain(session).min_by_key(|(at, _)| *at)
@@ -117,20 +117,30 @@ impl Meter {
             let cost = cost.filter(|cost| spent.cost.0 >= cost.get());
             let tokens = tokens.filter(|tokens| spent.tokens >= tokens.get());
             let steps = steps.filter(|steps| spent.steps >= u64::from(steps.get()));
-            cost.map(|cost| exceeded_message(scope, "cost", cost.get(), ""))
-                .or_else(|| tokens.map(|tokens| exceeded_message(scope, "use", tokens, "tokens")))
-                .or_else(|| steps.map(|steps| exceeded_message(scope, "take", steps, "steps")))
+            cost.map(|cost| scope.reached("cost", "cost", &dollars(cost.get())))
+                .or_else(|| tokens.map(|tokens| scope.reached("token", "tokens", &tokens.to_string())))
+                .or_else(|| steps.map(|steps| scope.reached("step", "steps", &steps.to_string())))
         })
     }
 }
 
-fn exceeded_message(scope: Scope, may: &str, limit: impl std::fmt::Display, what: &str) -> String {
-    let who = match scope {
-        Scope::Turn => "turn",
-        Scope::Session => "session",
-    };
-    let message = format!("The {who} has used up its budget: it may {may} {limit} {what}");
-    format!("{}. Budgets are set in the configuration.", message.trim_end())
+impl Scope {
+    /// Returns the message for the user when a limit is reached. It names the key, so that the user finds the setting.
+    fn reached(self, what: &str, quantity: &str, limit: &str) -> String {
+        let (owner, scope) = match self {
+            Self::Turn => ("", "turn"),
+            Self::Session => ("session ", "session"),
+        };
+        format!(
+            "Turn stopped: {owner}{what} limit {limit} reached (`budget.{quantity}.{scope}` in baton.json)"
+        )
+    }
+}
+
+/// Formats a price with cents, or with all digits if it has smaller parts.
+fn dollars(cost: f64) -> String {
+    let cents = format!("{cost:.2}");
+    if cents.parse() == Ok(cost) { format!("${cents}") } else { format!("${cost}") }
 }
 
 /// Returns the usage of a turn's children, or zero if no budget for cost or tokens is set.
@@ -192,15 +202,15 @@ mod tests {
         costly.add_step(Number(0.1), &tokens(1, 1));
         assert_eq!(costly.exceeded(), None);
         costly.add_step(Number(0.1), &tokens(1, 1));
-        insta::assert_snapshot!(costly.exceeded().unwrap(), @"The turn has used up its budget: it may cost 0.3. Budgets are set in the configuration.");
+        insta::assert_snapshot!(costly.exceeded().unwrap(), @"Turn stopped: cost limit $0.30 reached (`budget.cost.turn` in baton.json)");
         let tally = Arc::new(Tally::default());
         let wordy = meter(&budget, &tally, Used::default());
         wordy.add_step(Number(0.0), &tokens(60, 40));
-        insta::assert_snapshot!(wordy.exceeded().unwrap(), @"The turn has used up its budget: it may use 100 tokens. Budgets are set in the configuration.");
+        insta::assert_snapshot!(wordy.exceeded().unwrap(), @"Turn stopped: token limit 100 reached (`budget.tokens.turn` in baton.json)");
         let tally = Arc::new(Tally::default());
         let busy = meter(&budget, &tally, Used::default());
         (0..5).for_each(|_| busy.add_step(Number(0.0), &tokens(1, 0)));
-        insta::assert_snapshot!(busy.exceeded().unwrap(), @"The turn has used up its budget: it may take 5 steps. Budgets are set in the configuration.");
+        insta::assert_snapshot!(busy.exceeded().unwrap(), @"Turn stopped: step limit 5 reached (`budget.steps.turn` in baton.json)");
     }
 
     #[test]
@@ -212,7 +222,7 @@ mod tests {
         meter.add_step(Number(0.05), &tokens(1, 1));
         assert_eq!(meter.exceeded(), None);
         meter.add_step(Number(0.01), &tokens(1, 1));
-        insta::assert_snapshot!(meter.exceeded().unwrap(), @"The session has used up its budget: it may take 3 steps. Budgets are set in the configuration.");
+        insta::assert_snapshot!(meter.exceeded().unwrap(), @"Turn stopped: session step limit 3 reached (`budget.steps.session` in baton.json)");
     }
 
     #[test]
@@ -226,7 +236,7 @@ mod tests {
         let second = meter(&budget, &tally, Used { tokens: 590, ..Used::default() });
         assert_eq!(second.exceeded(), None);
         second.add_step(Number(0.0), &tokens(10, 0));
-        assert!(second.exceeded().unwrap().starts_with("The turn"), "{second:?}");
+        assert!(second.exceeded().unwrap().contains("budget.tokens.turn"), "{second:?}");
         let tally = Arc::new(Tally::default());
         let other = meter(&budget, &tally, Used { tokens: 910, ..Used::default() });
         other.add_step(Number(0.0), &tokens(89, 0));
@@ -244,9 +254,9 @@ mod tests {
             (at.duration_since(Instant::now()).as_secs() / 60, sentence)
         };
         assert_eq!(at(0).0, 10);
-        insta::assert_snapshot!(at(0).1, @"The turn has used up its budget: it may be busy for 10 minutes. Budgets are set in the configuration.");
+        insta::assert_snapshot!(at(0).1, @"Turn stopped: time limit 10 minutes reached (`budget.minutes.turn` in baton.json)");
         assert_eq!(at(55).0, 5);
-        insta::assert_snapshot!(at(55).1, @"The session has used up its budget: it may be busy for 60 minutes. Budgets are set in the configuration.");
+        insta::assert_snapshot!(at(55).1, @"Turn stopped: session time limit 60 minutes reached (`budget.minutes.session` in baton.json)");
         assert_eq!(at(99).0, 0);
         assert_eq!(meter(&Budget::default(), &Arc::default(), Used::default()).deadline(), None);
     }

@@ -51,6 +51,9 @@ struct Inner {
 /// A callback that receives the name of a server.
 pub type Changed = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// A callback that receives the name of a server and the reason why it is not available.
+pub type Failed = Arc<dyn Fn(&str, &str) + Send + Sync>;
+
 /// Settings for connecting to servers.
 #[derive(Clone, Default)]
 pub struct Settings {
@@ -62,12 +65,20 @@ pub struct Settings {
     pub timeout: Option<Duration>,
     /// Called with the name of a server whose tools have changed.
     pub changed: Option<Changed>,
+    /// Called when connecting to a server has failed and is not tried again.
+    pub failed: Option<Failed>,
 }
 
 impl Settings {
     fn notify_changed(&self, server: &str) {
         if let Some(changed) = &self.changed {
             changed(server);
+        }
+    }
+
+    fn notify_failed(&self, server: &str, status: &McpStatus) {
+        if let (Some(failed), Some(why)) = (&self.failed, status.failure()) {
+            failed(server, why);
         }
     }
 }
@@ -99,6 +110,18 @@ impl Servers {
     pub async fn status(&self) -> BTreeMap<String, McpStatus> {
         self.wait(limits::MCP_WAIT).await;
         self.all().iter().map(|server| (server.name.clone(), server.status())).collect()
+    }
+
+    /// Returns the reason for each enabled server that is not available, without waiting for those that are
+    /// connecting.
+    pub fn failures(&self) -> BTreeMap<String, String> {
+        let servers = self.all();
+        let settled = servers.iter().filter(|server| !server.is_connecting());
+        let failed = settled.filter_map(|server| {
+            let status = server.status();
+            Some((server.name.clone(), status.failure()?.to_owned()))
+        });
+        failed.collect()
     }
 
     pub fn has(&self, name: &str) -> bool {

@@ -245,7 +245,10 @@ impl Permissions {
         match now.judge(&check) {
             Verdict::Allowed => Ok(Confinement::Configured),
             Verdict::Confined => Ok(Confinement::Sealed),
-            Verdict::Denied(rules) => Err(Failure::Error(denied(&rules))),
+            Verdict::Denied(rules) => {
+                now.log_denial(turn, &check);
+                Err(Failure::Error(denied(&rules)))
+            }
             Verdict::Ask => now.ask(turn, vec![check], call).await.map(|()| Confinement::Configured),
         }
     }
@@ -267,6 +270,14 @@ impl Permissions {
         self.require_command(turn, first, call).await
     }
 
+    /// Logs a denied call with the rule that denies it. The subject of the call may contain secrets, so it is left out.
+    fn log_denial(&self, turn: &Turn, check: &PermissionCheck) {
+        let decisions = check.patterns.iter().map(|pattern| self.decide(&check.permission, pattern));
+        let rule = decisions.filter(|(action, _)| *action == Action::Deny).find_map(|(_, rule)| rule);
+        let rule = rule.map(|rule| format!("{} {}", rule.permission, rule.pattern));
+        tracing::info!(session = %turn.session.id, tool = %check.permission, rule, "a rule refused a tool call");
+    }
+
     /// Asks the user about the first permission. The answer counts for all of them.
     async fn ask(
         &self,
@@ -278,6 +289,7 @@ impl Permissions {
         if self.is_final(&shown) {
             shown.always.clear();
         }
+        let permission = shown.permission.clone();
         let ask = Ask::Permission {
             permission: shown.permission.into_owned(),
             patterns: shown.patterns.into_iter().map(|pattern| pattern.text).collect(),
@@ -290,7 +302,7 @@ impl Permissions {
             let then = Self::new(rules.clone(), approved.to_vec());
             checks.iter().all(|check| then.judge(check) == Verdict::Allowed)
         };
-        match turn.ask_unless(ask, enough).await {
+        let allowed = match turn.ask_unless(ask, enough).await {
             Answer::Once
             | Answer::Always
             | Answer::Default(PermissionReply::Once | PermissionReply::Always) => Ok(()),
@@ -304,7 +316,10 @@ impl Permissions {
             Answer::Withdrawn => {
                 Err(Failure::Refused("The permission request was withdrawn without an answer.".to_owned()))
             }
-        }
+        };
+        allowed.inspect_err(|_| {
+            tracing::info!(session = %turn.session.id, tool = %permission, "the user did not allow a tool call");
+        })
     }
 }
 

@@ -119,6 +119,7 @@ async fn run(
     for warning in &warnings {
         terminal::warn(warning);
     }
+    let pruning = engine.start_pruning();
     let chats = CancellationToken::new();
     let chatting = gateway.map(|gateway| {
         channels::tell(&gateway, address);
@@ -139,6 +140,9 @@ async fn run(
         tokio::join!(engine.sessions.shutdown(), terminals.close());
     };
     serve_and_close(listener, router, admission, stop, close).await;
+    if let Some(pruning) = pruning {
+        pruning.abort();
+    }
     if let Some(chatting) = chatting {
         let _ = timeout(CLOSING, chatting).await;
     }

@@ -95,7 +95,7 @@ async fn a_change_that_would_break_a_configuration_leaves_the_file_alone() {
     for (change, expected) in [
         (
             json!({ "modle": "demo/simple" }),
-            vec!["ConfigInvalidError", "opencode.json:4:3", "did you mean `model`?"],
+            vec!["ConfigInvalidError", "opencode.json: ", "did you mean `model`?"],
         ),
         (json!({ "agent": { "poet": { "mode": "no" } } }), vec!["ConfigInvalidError", "agent.poet.mode"]),
         (json!({ "sandbox": "off" }), vec!["BadRequest", "sandbox", "baton.json"]),

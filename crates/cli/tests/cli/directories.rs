@@ -183,7 +183,7 @@ async fn an_invalid_configuration_is_reported_only_in_its_directory() {
     let server = world.serve().await;
     let (here, there) = (server.calls.session().await.unwrap(), other.session(&server).await);
     said(&server, &there, json!({})).await.unwrap();
-    other.write("opencode.json", r#"{ "modle": 1 }"#);
+    other.write("opencode.json", r#"{ "share": 1 }"#);
     let refused = [
         server.calls.get(&other.about("/agent")).await.map(drop),
         server.calls.get(&other.about("/config/providers")).await.map(drop),
@@ -191,7 +191,7 @@ async fn an_invalid_configuration_is_reported_only_in_its_directory() {
     ];
     for refused in refused {
         let told = refused.unwrap_err().to_string();
-        for expected in ["400", "ConfigInvalidError", "opencode.json:1:3", "did you mean `model`?"] {
+        for expected in ["400", "ConfigInvalidError", "opencode.json:1:12", "`share` must be"] {
             assert!(told.contains(expected), "{expected}: {told}");
         }
     }

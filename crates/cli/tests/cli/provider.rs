@@ -118,6 +118,32 @@ async fn a_configured_provider_answers_and_gets_its_key() {
 }
 
 #[tokio::test]
+async fn clients_start_with_the_demo_and_not_with_an_external_agent() {
+    let world = World::new();
+    let mut command = world.with_data(&["serve", "--port", "0"]);
+    let agent = json!({ "acp": { "mine": { "command": ["/bin/sh"] } } });
+    command.env("OPENCODE_CONFIG_CONTENT", agent.to_string());
+    let server = Server::start(command).await;
+    let ids = |list: &Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let configured = server.calls.get("/config/providers").await.unwrap();
+    assert_eq!(ids(&configured["providers"]), ["demo", "acp:mine"]);
+    assert_eq!(configured["default"], json!({ "demo": "baton" }));
+    let models = configured["providers"][0]["models"].as_object().unwrap();
+    assert_eq!(models.keys().collect::<Vec<_>>(), ["baton"]);
+    let all = server.calls.get("/provider").await.unwrap();
+    assert_eq!(ids(&all["all"])[..2], ["demo", "acp:mine"]);
+    assert_eq!(
+        (&all["connected"], &all["default"]),
+        (&json!(["demo", "acp:mine"]), &json!({ "demo": "baton" }))
+    );
+    let newer = server.calls.get("/api/model").await.unwrap();
+    assert_eq!(ids(&newer["data"])[0], "baton");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn clients_see_the_provider_but_not_its_key() {
     let (world, fake) = (World::new(), Fake::start().await);
     fake.configure(&world, &json!({}));
@@ -128,7 +154,7 @@ async fn clients_see_the_provider_but_not_its_key() {
     assert_eq!((&found["name"], &found["source"]), (&json!("Fake"), &json!("config")));
     assert_eq!(found["models"]["m"]["limit"]["context"], 100_000);
     assert_eq!(found["models"]["m"]["api"]["url"], fake.url);
-    assert_eq!(listed["default"], json!({ "demo": "baton", "fake": "m" }));
+    assert_eq!(listed["default"], json!({ "fake": "m" }));
     let session = server.calls.session().await.unwrap();
     let prompt = json!({ "parts": [{ "type": "text", "text": "hello" }] });
     let answer = server.calls.post(&format!("/session/{session}/message"), &prompt).await.unwrap();

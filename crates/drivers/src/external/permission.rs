@@ -9,7 +9,7 @@ use std::path::Path;
 use engine::session::Turn;
 use protocol::Extra;
 use protocol::agent_event::{Answer, Ask};
-use protocol::request::Rule;
+use protocol::request::{Action, Rule};
 use supervision::permission::{PermissionCheck, Permissions, Verdict, denied};
 use supervision::{Gate, Target, blocking, edit_check, external_directory_check, has_wildcard, root};
 use workspace::files::Closed;
@@ -24,7 +24,11 @@ pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
     let matter = Matter::new(turn, permission, patterns).await;
     match matter.judge(&rules, &approved) {
         Verdict::Allowed => Answer::Once,
-        Verdict::Denied(rules) => Answer::Rejected { message: Some(denied(&rules)) },
+        Verdict::Denied(rules) => {
+            let rule = rules.iter().rfind(|rule| rule.action == Action::Deny).map(|rule| &rule.pattern);
+            tracing::info!(session = %turn.session.id, tool = %permission, rule, "a rule refused a tool call");
+            Answer::Rejected { message: Some(denied(&rules)) }
+        }
         Verdict::Ask | Verdict::Confined => {
             let exact = matter.protected();
             if let Some(exact) = &exact {

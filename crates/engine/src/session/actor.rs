@@ -21,6 +21,7 @@ use super::{
     command::{ChildWork, Command, Edit},
     continuing::{Going, Last, Pause},
     orphans::Orphan,
+    record::Record,
     requests::Pending,
     run::{Running, Said},
     tally::Tally,
@@ -52,6 +53,8 @@ pub(super) struct Actor {
     pub(super) run: Option<Running>,
     /// Resources that the current turn has used.
     pub(super) tally: Option<Arc<Tally>>,
+    /// The facts of the current turn for the log.
+    pub(super) record: Option<Record>,
     /// The agent, model and runner of accepted prompts that no run has taken up yet.
     pub(super) resolved: HashMap<MessageId, Resolved>,
     /// Prompts for a single task, without continuations: command lines and summaries.
@@ -256,6 +259,15 @@ impl Actor {
             Command::Delete(reply) => {
                 self.delete = Some(reply);
                 self.stop(Stop::Abort, None).await;
+            }
+            Command::Expire(before, reply) => {
+                let is_used = self.life.is_busy() || !self.orphans.is_empty() || self.delete.is_some();
+                let Session { id, share, time, .. } = &self.session;
+                if is_used || share.is_some() || time.updated >= before {
+                    let _ = reply.send(Err(Error::Busy(id.clone())));
+                } else {
+                    self.delete = Some(reply);
+                }
             }
             Command::Settle(reply) => {
                 let _ = reply.send(());

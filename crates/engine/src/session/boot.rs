@@ -76,6 +76,7 @@ impl Actor {
             idle_waiters: Vec::new(),
             delete: None,
             tally: None,
+            record: None,
             aborting: None,
             broken: None,
         };

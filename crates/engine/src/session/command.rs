@@ -1,7 +1,7 @@
 //! The commands that an actor accepts.
 
 use protocol::{
-    MessageError, MessageId, Part, PartId, Session, SessionId,
+    MessageError, MessageId, Millis, Part, PartId, Session, SessionId,
     agent_event::Answer,
     continuation::ContinuationAction,
     message::Origin,
@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Wait(oneshot::Sender<()>),
     /// Stop, then delete.
     Delete(oneshot::Sender<Result<(), Error>>),
+    /// Delete if the session is idle, not shared, and was last updated before this time; else answer that it is busy.
+    Expire(Millis, oneshot::Sender<Result<(), Error>>),
     /// Answer at once. Starting the actor for this command repairs the session.
     Settle(oneshot::Sender<()>),
 }

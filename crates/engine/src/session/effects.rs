@@ -16,6 +16,7 @@ use super::{
     actor::Actor,
     command::{ChildWork, Command},
     continuing::Last,
+    record::{self, Record},
     revert::summary,
     run::{Running, Said},
     turn::{Call, ChildStarted, Resume, Signals, Turn},
@@ -34,7 +35,7 @@ pub(super) type Effects = VecDeque<Effect<MessageId, ChildWork>>;
 /// Notifications that follow once the events before them are stored and published.
 enum After {
     Prompt(MessageId, EndReason),
-    Idle(EndReason),
+    Idle(EndReason, Option<Record>),
 }
 
 impl Actor {
@@ -114,7 +115,7 @@ impl Actor {
                     self.note_refusal(reason).await;
                     (self.tally, self.last, self.pause, self.answer) = (None, None, None, None);
                     self.push_idle(reason);
-                    after.push(After::Idle(reason));
+                    after.push(After::Idle(reason, self.record.take()));
                 }
             }
         }
@@ -130,8 +131,11 @@ impl Actor {
                         let _ = waiter.send(reason);
                     }
                 }
-                After::Idle(reason) => {
+                After::Idle(reason, record) => {
                     self.shared().registry.count_end(reason);
+                    if let Some(record) = record {
+                        record.log(&self.session, reason);
+                    }
                     self.aborting = None;
                     for waiter in self.idle_waiters.drain(..) {
                         let _ = waiter.send(());
@@ -184,6 +188,7 @@ impl Actor {
         resume: Option<Resume>,
     ) {
         (self.last, self.pause, self.going, self.answer) = (None, None, None, None);
+        self.record.get_or_insert_with(|| Record::new(resolved.model.clone()));
         let (calls, inbox) = mpsc::channel(MAX_CALLS);
         let cancel = CancellationToken::new();
         let signals = Arc::new(Signals::default());
@@ -341,6 +346,12 @@ impl Actor {
         };
         let interval = self.shared().limits.checkpoint;
         let shared = self.sessions.shared.clone();
+        if let Some(used) = record::usage(&event) {
+            shared.registry.count_use(used);
+            if let Some(record) = &mut self.record {
+                record.add(used);
+            }
+        }
         let Some(running) = &mut self.run else { return };
         let events = running.transcript.apply(event, &mut self.session, &shared.mint);
         self.latest = self.latest.max(running.transcript.latest());

@@ -16,7 +16,7 @@ use crate::{
     Error,
     bus::BusStats,
     limits::MAX_INBOX,
-    session::{self, Command},
+    session::{self, Command, Used},
 };
 
 /// Live actors by session.
@@ -29,6 +29,7 @@ pub(crate) struct Registry {
     ended: [AtomicU64; EndReason::ALL.len()],
     waiting: AtomicI64,
     prompts: AtomicU64,
+    used: Mutex<Used>,
 }
 
 /// Counters for the metrics route.
@@ -43,6 +44,8 @@ pub struct Stats {
     pub prompts: u64,
     /// Turns that ended since the start, by reason.
     pub ended: Vec<(EndReason, u64)>,
+    /// Usage of all model calls since the start.
+    pub used: Used,
     pub bus: BusStats,
 }
 
@@ -102,6 +105,11 @@ impl Registry {
         self.prompts.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn count_use(&self, more: Used) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        *used = used.and(more);
+    }
+
     pub(crate) fn count_waiting(&self, before: usize, after: usize) {
         let change = i64::try_from(after).unwrap_or(0) - i64::try_from(before).unwrap_or(0);
         if change != 0 {
@@ -153,6 +161,7 @@ impl Sessions {
             waiting: registry.waiting.load(Ordering::Relaxed),
             prompts: registry.prompts.load(Ordering::Relaxed),
             ended: ended.map(|(reason, count)| (*reason, count.load(Ordering::Relaxed))).collect(),
+            used: *registry.used.lock().unwrap_or_else(PoisonError::into_inner),
             bus: self.shared.bus.stats(),
         }
     }

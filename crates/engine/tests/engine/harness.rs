@@ -91,12 +91,24 @@ impl Runners for OneRunner {
     }
 }
 
+/// The time at which the clock of a new world begins.
+const START: Millis = 1_794_724_000_000;
+
 /// A clock that advances one millisecond with every read.
 struct Ticking(AtomicI64);
 
 impl Clock for Ticking {
     fn now(&self) -> Millis {
         self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// A clock that follows the runtime's, which tests can pause.
+struct Runtime(Millis, tokio::time::Instant);
+
+impl Clock for Runtime {
+    fn now(&self) -> Millis {
+        self.0 + Millis::try_from(self.1.elapsed().as_millis()).unwrap()
     }
 }
 
@@ -132,7 +144,15 @@ impl World {
     pub(crate) async fn with(limits: Limits) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(Memory::new(bus.clone()));
-        Self::on(memory, bus, Arc::default(), 1_794_724_000_000, limits).await
+        Self::on(memory, bus, Arc::default(), START, limits).await
+    }
+
+    /// A world whose clock follows the runtime's.
+    pub(crate) async fn timed() -> Self {
+        let bus = Arc::new(Bus::default());
+        let memory = Arc::new(Memory::new(bus.clone()));
+        let clock = Arc::new(Runtime(START, tokio::time::Instant::now()));
+        Self::with_clock(memory, bus, Arc::default(), START, clock, Limits::default()).await
     }
 
     /// Kills the process at this instant and opens the same log in another one.
@@ -149,13 +169,25 @@ impl World {
         start: Millis,
         limits: Limits,
     ) -> Self {
+        let clock = Arc::new(Ticking(AtomicI64::new(start)));
+        Self::with_clock(memory, bus, attic, start, clock, limits).await
+    }
+
+    async fn with_clock(
+        memory: Arc<Memory>,
+        bus: Arc<Bus>,
+        attic: Arc<Attic>,
+        start: Millis,
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+    ) -> Self {
         let runner = Arc::new(Scripted::default());
         let sessions = Sessions::new(Parts {
             log: memory.clone(),
             reads: memory.clone(),
             runners: Arc::new(OneRunner(runner.clone())),
             undo: attic.clone(),
-            clock: Arc::new(Ticking(AtomicI64::new(start))),
+            clock,
             random: Arc::new(Counting(AtomicU64::new(0))),
             bus,
             limits,
@@ -165,9 +197,12 @@ impl World {
         Self { sessions, memory, runner, attic, stream, unread: VecDeque::new(), start, seen: Vec::new() }
     }
 
+    pub(crate) fn home() -> Home {
+        Home { directory: "/project".into(), project: "global".into(), path: String::new() }
+    }
+
     pub(crate) async fn session(&self) -> Session {
-        let home = Home { directory: "/project".into(), project: "global".into(), path: String::new() };
-        self.sessions.create(home, SessionInput::default()).await.unwrap()
+        self.sessions.create(Self::home(), SessionInput::default()).await.unwrap()
     }
 
     /// Sets the script of the next run.

@@ -23,6 +23,7 @@ mod outages;
 mod prompts;
 mod recovery;
 mod requests;
+mod retention;
 mod revert;
 mod simulation;
 mod streams;

@@ -118,6 +118,12 @@ impl Demo {
             .chain(self.scenarios.iter().map(|(name, scenario)| (name, scenario.about.as_str())))
     }
 
+    /// The description of a model, whose id may contain numbers for its scenario.
+    pub fn describe(&self, model: &str) -> Option<&str> {
+        let name = choice::Choice::parse(model).name;
+        self.models().find(|(id, _)| *id == name).map(|(_, about)| about)
+    }
+
     fn begin(&self, request: &Request) -> Result<EventStream, Error> {
         let script = |step: &[Action], tuning| play::script(step, request, tuning, self.deadlines);
         let cues = match request.purpose {

@@ -64,7 +64,7 @@ async fn money_runs_out() {
     let model = busy();
     let (harness, session, end, sentence) = turn(json!({ "cost": { "turn": 0.007 } }), &model).await;
     assert_eq!(end, EndReason::Budget);
-    insta::assert_snapshot!(sentence, @"The turn has used up its budget: it may cost 0.007. Budgets are set in the configuration.");
+    insta::assert_snapshot!(sentence, @"Turn stopped: cost limit $0.007 reached (`budget.cost.turn` in baton.json)");
     assert_eq!(model.conversations().len(), 3, "the third step passes the mark");
     let tools = harness.tools(&session).await;
     let done = tools.iter().filter(|tool| matches!(tool, ToolState::Completed(_))).count();
@@ -76,7 +76,7 @@ async fn tokens_run_out() {
     let model = busy();
     let (_, _, end, sentence) = turn(json!({ "tokens": { "turn": 2_000 } }), &model).await;
     assert_eq!((end, model.conversations().len()), (EndReason::Budget, 2));
-    insta::assert_snapshot!(sentence, @"The turn has used up its budget: it may use 2000 tokens. Budgets are set in the configuration.");
+    insta::assert_snapshot!(sentence, @"Turn stopped: token limit 2000 reached (`budget.tokens.turn` in baton.json)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +84,7 @@ async fn steps_run_out() {
     let model = busy();
     let (_, _, end, sentence) = turn(json!({ "steps": { "turn": 4 } }), &model).await;
     assert_eq!((end, model.conversations().len()), (EndReason::Budget, 4));
-    insta::assert_snapshot!(sentence, @"The turn has used up its budget: it may take 4 steps. Budgets are set in the configuration.");
+    insta::assert_snapshot!(sentence, @"Turn stopped: step limit 4 reached (`budget.steps.turn` in baton.json)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +94,7 @@ async fn minutes_run_out_in_the_middle_of_a_step() {
     let (_, _, end, sentence) = turn(json!({ "minutes": { "turn": 1.5 } }), &model).await;
     assert_eq!(end, EndReason::Budget);
     assert_eq!(start.elapsed().as_secs(), 90);
-    insta::assert_snapshot!(sentence, @"The turn has used up its budget: it may be busy for 1.5 minutes. Budgets are set in the configuration.");
+    insta::assert_snapshot!(sentence, @"Turn stopped: time limit 1.5 minutes reached (`budget.minutes.turn` in baton.json)");
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_whole_session_has_a_budget_of_its_own() {
         }
         assert_eq!(ends, [EndReason::Completed, EndReason::Completed, EndReason::Budget]);
         assert_eq!(model.conversations().len(), steps);
-        assert!(sentence(&harness, &session).await.starts_with("The session has used up its budget"));
+        assert!(sentence(&harness, &session).await.starts_with("Turn stopped: session "));
     }
 }
 

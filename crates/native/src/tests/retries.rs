@@ -82,16 +82,46 @@ async fn a_wait_says_until_when() {
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_in_trouble_is_called_six_times_at_most() {
-    for (status, wait) in [(429, Some("0")), (500, None), (503, Some("0"))] {
-        let headers = wait.map(|wait| ("retry-after".to_owned(), wait.to_owned())).into_iter().collect();
-        let refused = llm::Error::Http { status, message: "no".into(), headers, body: String::new() };
+    for (status, wait) in [(500, None), (503, Some("0"))] {
+        let refused = refusal(status, wait);
         let model = ScriptedModel::new((0..20).map(|_| Reply::refused(refused.clone())));
         let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
         let start = Instant::now();
         let session = harness.turn("any", Responder::AllowOnce).await;
         assert_eq!((harness.end(&session), model.conversations().len()), (EndReason::Error, 6), "{status}");
-        assert!(start.elapsed() >= Duration::from_secs(5), "no hammering");
+        assert!(start.elapsed() >= Duration::from_secs(60), "the delays grow");
     }
+}
+
+fn refusal(status: u16, retry_after: Option<&str>) -> llm::Error {
+    let headers = retry_after.map(|wait| ("retry-after".to_owned(), wait.to_owned())).into_iter().collect();
+    llm::Error::Http { status, message: "no".into(), headers, body: String::new() }
+}
+
+/// Runs a turn whose model refuses this many calls because of its rate limit.
+async fn rate_limited(refused: usize, options: Options) -> (EndReason, usize, Duration) {
+    let refusals = (0..refused).map(|_| Reply::refused(refusal(429, Some("0"))));
+    let model = ScriptedModel::new(refusals.chain([Reply::text("at last")]));
+    let mut harness = Harness::with_model(Arc::new(model.clone()), options).await;
+    let start = Instant::now();
+    let session = harness.turn("any", Responder::AllowOnce).await;
+    (harness.end(&session), model.conversations().len(), start.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_limit_is_waited_for_up_to_the_patience() {
+    let (end, calls, took) = rate_limited(12, Options::default()).await;
+    assert_eq!((end, calls), (EndReason::Completed, 13), "twelve refusals are less than ten minutes");
+    assert_eq!(took.as_secs(), 2 + 4 + 8 + 16 + 8 * 30);
+
+    let (end, calls, took) = rate_limited(100, Options::default()).await;
+    assert_eq!((end, took), (EndReason::Error, crate::limits::RATE_LIMIT));
+    assert_eq!(calls, 24);
+
+    let short = Options { rate_limit: Duration::from_secs(100), ..Options::default() };
+    assert_eq!(rate_limited(100, short).await.2, Duration::from_secs(100));
+    let none = Options { retries: 0, ..Options::default() };
+    assert_eq!(rate_limited(100, none).await.1, 1, "no retries at all");
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,6 +14,7 @@ use engine::{
 };
 use futures::future::{BoxFuture, FutureExt};
 use protocol::{
+    diagnostic::Diagnostic,
     login::{Authorization, Login, LoginBegin, LoginComplete, LoginMethod},
     provider::Provider,
     trust::Trust,
@@ -158,6 +159,10 @@ impl Instances for Directories {
             }
         }
         .boxed()
+    }
+
+    fn diagnostics<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Vec<Diagnostic>, Invalid>> {
+        async move { Ok(self.project(directory).await?.diagnostics()) }.boxed()
     }
 
     fn trust<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Trust, Invalid>> {

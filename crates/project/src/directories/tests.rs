@@ -5,3 +5,4 @@ mod harness;
 mod providers;
 mod trusted;
 mod turns;
+mod warnings;

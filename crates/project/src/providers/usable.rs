@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use llm::{
     Carrier, Deadlines, Secret,
-    catalogue::{Model, OLLAMA, Provider},
+    catalogue::{ConfigError, Model, OLLAMA, Provider},
 };
 use protocol::{
     config::{Config, ProviderConfig},
@@ -40,8 +40,8 @@ pub(super) struct Inputs<'a> {
 
 impl Inputs<'_> {
     /// Applies patches, configuration and key to a provider. Returns the provider if it is usable, and the variables that
-    /// may hold its key. Returns nothing if the configuration is invalid.
-    pub(super) fn decide(&self, base: Provider) -> Option<(Option<Usable>, Vec<String>)> {
+    /// may hold its key. Fails if the configuration is invalid.
+    pub(super) fn decide(&self, base: Provider) -> Result<(Option<Usable>, Vec<String>), ConfigError> {
         let id = base.id.clone();
         let written = self.config.provider.get(&id);
         // A provider whose models were all filtered out is unusable; one that never listed any accepts every model.
@@ -62,20 +62,17 @@ impl Inputs<'_> {
         let is_listed = written.is_some() || id != OLLAMA;
         let carrier = self.patch.carrier();
         let usable = Usable { provider, source, is_default_candidate, is_listed, carrier };
-        Some((is_usable.then_some(usable), keys))
+        Ok((is_usable.then_some(usable), keys))
     }
 
-    fn configured(&self, base: Provider, written: Option<&ProviderConfig>) -> Option<Provider> {
+    fn configured(&self, base: Provider, written: Option<&ProviderConfig>) -> Result<Provider, ConfigError> {
         let mut provider = self.patch.opened(self.patch.listed(base));
         // Timeouts in the provider's own configuration replace these.
         provider.deadlines = self.deadlines;
         if let Some(written) = written {
-            let config = read_config(written).inspect_err(|error| {
-                tracing::warn!(provider = provider.id, %error, "cannot use a provider; leaving it out");
-            });
-            provider = provider.configured(&config.ok()?);
+            provider = provider.configured(&read_config(written)?);
         }
-        Some(self.patch.priced(provider))
+        Ok(self.patch.priced(provider))
     }
 
     fn with_login(&self, provider: Provider) -> Provider {
@@ -142,7 +139,7 @@ mod tests {
             patch: &Patch::default(),
             read: &|name| environment.text(name).map(str::to_owned),
         };
-        inputs.decide(base).is_some_and(|(usable, _)| usable.is_some())
+        inputs.decide(base).is_ok_and(|(usable, _)| usable.is_some())
     }
 
     fn acme() -> Provider {

@@ -163,6 +163,16 @@ pub struct Webfetch {
     pub private_addresses: Option<bool>,
 }
 
+/// Deletion of old sessions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct SessionsConfig {
+    /// Days after which the server deletes a session that is idle, not shared and was not updated meanwhile, with its
+    /// children. Default: sessions are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention_days: Option<NonZeroU32>,
+}
+
 /// Timeouts and retry limits; each has a default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -182,6 +192,9 @@ pub struct Limits {
     /// Maximum number of retries of a step after transient failures. Default: 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
+    /// Seconds for which a step keeps retrying while the provider limits the rate of calls. Default: 600.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_limit_seconds: Option<Positive>,
     /// Maximum number of steps per turn, for agents without a limit of their own. Default: 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<NonZeroU32>,

@@ -80,7 +80,7 @@ mod tests {
 
     /// Baton's own keys.
     const OWN: &str = "acp agents auto_commit budget channels continuation limits permission_final \
-        sandbox webfetch webhook";
+        sandbox sessions webfetch webhook";
 
     #[test]
     fn the_schema_has_exactly_the_keys_of_opencode_and_baton_and_describes_them() {

@@ -8,7 +8,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use protocol::{
-    EventBody, Extra, Rest, config::Config, provider::ConfiguredProviders, secret::without_secrets,
+    EventBody, Extra, Rest, config::Config, diagnostic::Diagnostic, provider::ConfiguredProviders,
+    secret::without_secrets,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
@@ -35,6 +36,9 @@ pub(super) fn routes() -> Vec<Route> {
         Route::patch("/global/config", "global.config.update", change_user)
             .summary("Change the user's global configuration; running turns continue")
             .faults(&[Fault::Configuration, Fault::Full]),
+        Route::get("/config/diagnostics", "config.diagnostics", diagnostics)
+            .summary("List the warnings about the configuration of a directory")
+            .faults(&[Fault::Configuration]),
         Route::get("/config/providers", "config.providers", providers)
             .summary("List the available providers and their models"),
     ]
@@ -42,6 +46,10 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn config(Here(instance): Here) -> Shown {
     Shown::from(&instance.config)
+}
+
+async fn diagnostics(State(app): State<App>, directory: Directory) -> Result<Json<Vec<Diagnostic>>, Error> {
+    Ok(Json(app.instances.diagnostics(&directory.path).await?))
 }
 
 async fn user_config(State(app): State<App>) -> Result<Shown, Error> {

@@ -1,17 +1,30 @@
 //! Routes about the server as a whole.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, convert::Infallible};
 
-use axum::{Json, extract::State};
+use axum::{
+    Json,
+    extract::{FromRequestParts, State},
+    response::{IntoResponse, Response},
+};
+use http::request::Parts;
 use protocol::{Event, EventBody, Extra, OPENCODE_VERSION, Rest, config::Health};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde_json::json;
 
-use crate::{App, Error, error::Fault, extract::Body, openapi::Route, sse};
+use crate::{
+    App, Error,
+    error::Fault,
+    extract::Body,
+    openapi::{Gives, Operation, Route, Takes},
+    security, sse,
+};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/global/health", "global.health", health).summary("Get the health of the server"),
+        Route::get("/global/health", "global.health", health)
+            .summary("Get the health of the server; without the password, only whether it is up"),
         Route::get("/global/event", "global.event", sse::global_event)
             .summary("Follow the events of all directories")
             .streams::<GlobalEvent>(),
@@ -23,9 +36,51 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn health(State(app): State<App>) -> Json<Health> {
-    let (version, baton) = (OPENCODE_VERSION.to_owned(), Some(app.facts.version.clone()));
-    Json(Health { healthy: true, version, baton, problem: app.sessions.problem(), extra: Rest::NONE })
+async fn health(State(app): State<App>, caller: Caller) -> Healthy {
+    Healthy(matches!(caller, Caller::Known).then(|| Health {
+        healthy: true,
+        version: OPENCODE_VERSION.to_owned(),
+        baton: Some(app.facts.version.clone()),
+        problem: app.sessions.problem(),
+        extra: Rest::NONE,
+    }))
+}
+
+/// The health, without details for a caller who has not given the password.
+struct Healthy(Option<Health>);
+
+impl IntoResponse for Healthy {
+    fn into_response(self) -> Response {
+        match self.0 {
+            Some(health) => Json(health).into_response(),
+            None => Json(json!({ "healthy": true })).into_response(),
+        }
+    }
+}
+
+impl Gives for Healthy {
+    fn describe(operation: &mut Operation) {
+        operation.gives::<Health>(&[]);
+    }
+}
+
+/// The caller, by its password.
+enum Caller {
+    Known,
+    Unknown,
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(call: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let is_unknown = call.extensions.get::<security::Unknown>().is_some();
+        Ok(if is_unknown { Self::Unknown } else { Self::Known })
+    }
+}
+
+impl Takes for Caller {
+    fn describe(_: &mut Operation) {}
 }
 
 async fn dispose(State(app): State<App>) -> Json<bool> {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use axum::{
-    Router,
+    Extension, Router,
     routing::{get, post},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -27,8 +27,13 @@ impl Answer {
 }
 
 async fn start(policy: Policy) -> u16 {
-    let router =
-        Router::new().route("/session", get(|| async { "seen" })).route("/do", post(|| async { "done" }));
+    let health = |unknown: Option<Extension<Unknown>>| async move {
+        if unknown.is_some() { "unknown" } else { "known" }
+    };
+    let router = Router::new()
+        .route("/session", get(|| async { "seen" }))
+        .route("/do", post(|| async { "done" }))
+        .route(HEALTH, get(health));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(crate::serve::serve(listener, layer(router, policy), std::future::pending()));
@@ -293,4 +298,23 @@ fn an_address_that_other_machines_can_reach_needs_a_password() {
         assert_eq!(open.check_bind(address), Err(Error::Exposed(address)));
         assert_eq!(closed.check_bind(address), Ok(()));
     }
+}
+
+#[tokio::test]
+async fn a_probe_without_the_password_learns_only_that_the_server_is_up() {
+    let port = start(Policy::local().with_credentials(Credentials::new(Some("ada"), "secret"))).await;
+    for method in ["GET", "HEAD"] {
+        assert_eq!(call(port, &format!("{method} {HEALTH}"), &[]).await.status, 200, "{method}");
+    }
+    assert!(call(port, &format!("GET {HEALTH}"), &[]).await.text.ends_with("unknown"));
+    let basic = |password: &str| format!("Basic {}", STANDARD.encode(format!("ada:{password}")));
+    let right = call(port, &format!("GET {HEALTH}"), &[("authorization", &basic("secret"))]).await;
+    assert!(right.text.ends_with("known") && !right.text.ends_with("unknown"), "{}", right.text);
+    let wrong = call(port, &format!("GET {HEALTH}"), &[("authorization", &basic("wrong"))]).await;
+    assert_eq!(wrong.status, 401, "a wrong password is refused");
+    for line in ["POST /global/health", "GET /global/health/", "GET /session"] {
+        assert_eq!(call(port, line, &[]).await.status, 401, "{line}");
+    }
+    let foreign = call(port, &format!("GET {HEALTH}"), &[("host", "evil.example")]).await;
+    assert_eq!(foreign.status, 403);
 }

@@ -9,13 +9,14 @@ use serde_json::Value;
 use crate::{document::operations, schema::Schemas};
 
 /// Paths that Baton has and OpenCode does not.
-const ADDITIONS: [&str; 6] = [
+const ADDITIONS: [&str; 7] = [
     "/doc",
     "/metrics",
     "/session/{sessionID}/turn",
     "/session/{sessionID}/continuation",
     "/trust",
     "/channel",
+    "/config/diagnostics",
 ];
 
 fn contract() -> Vec<Value> {

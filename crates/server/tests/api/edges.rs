@@ -13,13 +13,31 @@ use crate::world::{World, prompt};
 async fn unknown_paths_and_methods_are_answered_in_json() {
     let world = World::new();
     let answers = [
-        world.expect(404, "GET", "/", None).await,
+        world.expect(404, "POST", "/", json!({})).await,
         world.expect(404, "GET", "/session/ses_1/nothing", None).await,
         world.expect(404, "POST", "/api/nothing", json!({})).await,
         world.expect(405, "PUT", "/session", json!({})).await,
         world.expect(405, "POST", "/global/health", None).await,
     ];
     assert_json_snapshot!(answers);
+}
+
+#[tokio::test]
+async fn the_root_says_what_this_is() {
+    let world = World::new();
+    let ask = |accept: &'static str| {
+        world.send(Request::get("/").header(header::ACCEPT, accept).body(Body::empty()).unwrap())
+    };
+    let text = ask("text/html, */*").await;
+    assert_eq!(text.status, 200);
+    let line = String::from_utf8(text.bytes.to_vec()).unwrap();
+    assert!(line.starts_with("Baton 1.2.3: ") && line.contains("/doc"), "{line}");
+    let json = ask("application/json").await.json();
+    assert_eq!(
+        (&json["name"], &json["version"], &json["documentation"]),
+        (&json!("Baton"), &json!("1.2.3"), &json!("/doc"))
+    );
+    assert_eq!(world.call("HEAD", "/", None).await.status, 200);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use super::{
     Environment, Guard, Invalid, Loaded, Position, Problem, Site, Source, document,
     layers::{self, Draft, MAX_BYTES, OWN_KEYS},
     replace::{OWNER_ONLY, replace},
-    walk,
+    schema, walk,
 };
 
 /// The names of files that can be changed, the one with precedence first.
@@ -56,6 +56,7 @@ pub fn change(
         Some((site, _)) => of_project(environment, site)?,
         None => of_user(environment)?,
     };
+    check_keys(change, &path)?;
     let failed = |source| Unchanged::File { path: path.clone(), source };
     let old = walk::read(&path, MAX_BYTES).map_err(failed)?;
     let new = edited(old.as_deref().unwrap_or("{}\n"), change, &path)?;
@@ -73,6 +74,18 @@ pub fn change(
         write(&path, &new).map_err(failed)?;
     }
     Ok(loaded)
+}
+
+/// Refuses keys that no version of Baton or OpenCode knows. In a file they are only worth a warning; a client that sends one
+/// learns about it at once.
+fn check_keys(change: &Map<String, Value>, path: &Path) -> Result<(), Unchanged> {
+    let set = change.iter().filter(|(_, value)| !value.is_null());
+    let problem = |(key, _): (&String, &Value)| {
+        let problem = Problem::about(&Source::File(path.to_owned()), None, schema::unknown_key(key)?);
+        Some(Problem { key: key.clone(), ..problem })
+    };
+    let problems: Vec<Problem> = set.filter_map(problem).collect();
+    if problems.is_empty() { Ok(()) } else { Err(Unchanged::Invalid(Invalid { problems })) }
 }
 
 /// The project's configuration file that is nearest to the directory, or a new one in it.

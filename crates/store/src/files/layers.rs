@@ -29,8 +29,8 @@
 //! them; see [`super::tighten`].
 //!
 //! A text that does not match the schema makes the whole configuration invalid, as in OpenCode, but the errors of
-//! all texts are reported at once. Unknown keys below the top level only cause warnings, because OpenCode ignores
-//! them.
+//! all texts are reported at once. Unknown keys only cause warnings, because a newer OpenCode may know them; the format
+//! of OpenCode 2 is refused.
 
 mod held;
 
@@ -53,7 +53,7 @@ use super::{
     entries,
     guard::Guard,
     merge::{merge, merge_value},
-    normal, plugin,
+    newer, normal, plugin,
     problem::{Invalid, Problem, Source},
     schema,
     substitute::{Substituted, conceal, substitute},
@@ -66,13 +66,14 @@ use super::{
 pub(super) const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Keys that OpenCode does not know.
-pub(super) const OWN_KEYS: [&str; 11] = [
+pub(super) const OWN_KEYS: [&str; 12] = [
     "budget",
     "permission_final",
     "continuation",
     "sandbox",
     "webfetch",
     "limits",
+    "sessions",
     "agents",
     "acp",
     "auto_commit",
@@ -391,6 +392,10 @@ impl<'a> Loader<'a> {
         let locate = |offset| lines.position(filled.origin(offset));
         let Some(mut node) = self.parsed(&filled.text, &locate, source) else { return };
         let held = if refusal.is_some() { withhold::placeholders(&mut node) } else { Vec::new() };
+        if let Some(problem) = newer::refusal(&node, source) {
+            self.wrong.push(problem);
+            return;
+        }
         self.warn_of_own_keys(&node, source);
         let claims = if self.in_project { tighten::claims(&node, source) } else { Vec::new() };
         if !self.fits(&node, &schema::CONFIGURATION, source) {

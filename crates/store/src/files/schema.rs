@@ -3,6 +3,9 @@
 //! The schema comes from the types in [`protocol::config`], so there is one description of what is allowed. This
 //! module supports only the keywords that those types produce; it is not a general validator.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -26,8 +29,6 @@ pub(super) struct Expected {
     pub(super) besides: &'static [&'static str],
     /// Required keys that do not come from the document.
     pub(super) supplied: &'static [&'static str],
-    /// True if unknown keys at the top level are errors, not only warnings.
-    pub(super) closed: bool,
 }
 
 /// A configuration. The three extra keys belong to OpenCode's terminal interface, which removes them from such
@@ -37,17 +38,11 @@ pub(super) const CONFIGURATION: Expected = Expected {
     subject: "the configuration",
     besides: &["theme", "keybinds", "tui"],
     supplied: &[],
-    closed: true,
 };
 
 /// The value of `permission`.
-pub(super) const PERMISSION: Expected = Expected {
-    definition: Some("PermissionConfig"),
-    subject: "the permission",
-    besides: &[],
-    supplied: &[],
-    closed: true,
-};
+pub(super) const PERMISSION: Expected =
+    Expected { definition: Some("PermissionConfig"), subject: "the permission", besides: &[], supplied: &[] };
 
 /// The front matter of an agent.
 pub(super) const AGENT: Expected = Expected {
@@ -55,7 +50,6 @@ pub(super) const AGENT: Expected = Expected {
     subject: "the front matter",
     besides: &["name"],
     supplied: &[],
-    closed: false,
 };
 
 /// The front matter of a command.
@@ -64,7 +58,6 @@ pub(super) const COMMAND: Expected = Expected {
     subject: "the front matter",
     besides: &["name"],
     supplied: &["template"],
-    closed: false,
 };
 
 /// The errors and warnings in a document.
@@ -90,6 +83,14 @@ pub(super) fn check(node: &Node, expected: &Expected, source: &Source) -> Findin
     findings
 }
 
+/// Returns a message if a configuration has no such key at its top level.
+pub(super) fn unknown_key(name: &str) -> Option<String> {
+    let known = CONFIG.get("properties").and_then(Value::as_object)?;
+    let is_known = known.contains_key(name) || CONFIGURATION.besides.contains(&name);
+    let keys: Vec<String> = known.keys().cloned().collect();
+    (!is_known).then(|| format!("`{name}` is not a known key{}", hint(name, &keys)))
+}
+
 #[derive(Debug, Clone)]
 struct Finding {
     at: Position,
@@ -100,8 +101,8 @@ struct Finding {
 
 #[derive(Debug, Clone)]
 enum What {
-    /// The value must be one of these.
-    Choice(Vec<String>),
+    /// The value must be as described. The allowed words are listed.
+    Choice { expected: String, allowed: Vec<String> },
     /// The key must be one of these.
     Unknown(Vec<String>),
     /// Another error, as the rest of a sentence.
@@ -112,11 +113,10 @@ impl Finding {
     fn told(self, source: &Source, subject: &str) -> Problem {
         let subject = if self.key.is_empty() { subject.to_owned() } else { format!("`{}`", self.key) };
         let (message, allowed) = match self.what {
-            What::Choice(allowed) => (format!("{subject} must be {}", one_of(&allowed)), allowed),
+            What::Choice { expected, allowed } => (format!("{subject} must be {expected}"), allowed),
             What::Unknown(allowed) => {
                 let name = self.key.rsplit('.').next().unwrap_or_default();
-                let hint = closest(name, &allowed).map(|known| format!("; did you mean `{known}`?"));
-                (format!("{subject} is not a known key{}", hint.unwrap_or_default()), allowed)
+                (format!("{subject} is not a known key{}", hint(name, &allowed)), allowed)
             }
             What::Other(message) => (format!("{subject} {message}"), Vec::new()),
         };
@@ -138,7 +138,8 @@ impl Check<'_> {
         let finding = |what| Finding { at: node.at, key: key.to_owned(), what, wrong: true };
         if let Some(choices) = choices(schema) {
             if !choices.iter().any(|choice| is(node, choice)) {
-                out.push(finding(What::Choice(choices.into_iter().map(bare).collect())));
+                let allowed: Vec<String> = choices.into_iter().map(bare).collect();
+                out.push(finding(What::Choice { expected: one_of(&allowed), allowed }));
             }
             return;
         }
@@ -146,7 +147,7 @@ impl Check<'_> {
             return self.any(schema, branches, node, key, out);
         }
         if !self.fits(schema, node) {
-            let expected = self.described(schema);
+            let expected = keyed(schema).unwrap_or_else(|| self.described(schema));
             return out.push(finding(What::Other(format!("must be {expected}, not {}", called(node)))));
         }
         match &node.kind {
@@ -155,10 +156,10 @@ impl Check<'_> {
             Kind::Number(number) => {
                 out.extend(bound(schema, number).map(|message| finding(What::Other(message))));
             }
-            Kind::Text(text) if schema.get("format").is_some_and(|format| format == "hex-color") => {
+            Kind::Text(text) if is_color(schema) => {
                 let digits = text.strip_prefix('#').unwrap_or_default();
                 if digits.len() != 6 || !digits.chars().all(|digit| digit.is_ascii_hexdigit()) {
-                    out.push(finding(What::Other("must be a colour like `#ff5733`".into())));
+                    out.push(finding(What::Other(format!("must be {COLOR}"))));
                 }
             }
             _ => {}
@@ -180,8 +181,7 @@ impl Check<'_> {
                 Some(Value::Bool(false)) => {
                     let known =
                         properties.into_iter().flat_map(|properties| properties.keys().cloned()).collect();
-                    let wrong = is_root && self.expected.closed;
-                    out.push(Finding { at: entry.at, key: inner, what: What::Unknown(known), wrong });
+                    out.push(Finding { at: entry.at, key: inner, what: What::Unknown(known), wrong: false });
                 }
                 Some(other) if other.is_object() => self.node(other, &entry.value, &inner, out),
                 _ => {}
@@ -216,7 +216,11 @@ impl Check<'_> {
 
     /// Checks a value with several allowed forms. If none matches, reports the errors of the closest one.
     fn any(&self, schema: &Value, branches: &[Value], node: &Node, key: &str, out: &mut Vec<Finding>) {
-        let candidates = branches.iter().filter(|branch| self.fits(branch, node));
+        let branches = match self.by_tag(branches, node, key) {
+            Ok(branches) => branches,
+            Err(finding) => return out.push(finding),
+        };
+        let candidates = branches.into_iter().filter(|branch| self.fits(branch, node));
         let mut results: Vec<Vec<Finding>> = candidates
             .map(|branch| {
                 let mut found = Vec::new();
@@ -234,13 +238,66 @@ impl Check<'_> {
         // The allowed values at a key are those of all forms.
         for other in results.flatten() {
             let same = best.iter_mut().find(|finding| finding.key == other.key);
-            if let (Some(Finding { what: What::Choice(allowed), .. }), What::Choice(more)) =
-                (same, other.what)
+            if let (
+                Some(Finding { what: What::Choice { expected, allowed }, .. }),
+                What::Choice { allowed: more, .. },
+            ) = (same, other.what)
             {
                 allowed.extend(more.into_iter().filter(|more| !allowed.contains(more)).collect::<Vec<_>>());
+                *expected = one_of(allowed);
+            }
+        }
+        for finding in best.iter_mut().filter(|finding| finding.key == key) {
+            if let What::Choice { expected, .. } = &mut finding.what {
+                *expected = self.described(schema);
             }
         }
         out.append(&mut best);
+    }
+
+    /// Selects the forms of a map that its `type` leaves, or reports that the `type` is missing or wrong. Forms without a
+    /// `type` are left if the map has none, and no key that only the other forms have.
+    fn by_tag<'s>(
+        &'s self,
+        branches: &'s [Value],
+        node: &Node,
+        key: &str,
+    ) -> Result<Vec<&'s Value>, Finding> {
+        let (tagged, plain): (Vec<&Value>, Vec<&Value>) =
+            branches.iter().partition(|branch| self.tags(branch).is_some());
+        let Kind::Map(entries) = &node.kind else { return Ok(branches.iter().collect()) };
+        if tagged.is_empty() {
+            return Ok(plain);
+        }
+        let allowed = || tagged.iter().filter_map(|branch| self.tags(branch)).flatten().map(bare).collect();
+        if let Some(tag) = node.entry(TAG) {
+            let is_meant = |branch: &&Value| {
+                self.tags(branch).is_some_and(|tags| tags.iter().any(|choice| is(&tag.value, choice)))
+            };
+            let meant: Vec<&Value> = tagged.iter().copied().filter(is_meant).collect();
+            let allowed: Vec<String> = allowed();
+            let what = What::Choice { expected: one_of(&allowed), allowed };
+            let finding = Finding { at: tag.value.at, key: joined(key, TAG), what, wrong: true };
+            return if meant.is_empty() { Err(finding) } else { Ok(meant) };
+        }
+        let only_tagged = |entry: &Entry| {
+            let has = |branch: &&Value| self.property(branch, &entry.name).is_some();
+            tagged.iter().any(has) && !plain.iter().any(has)
+        };
+        if plain.is_empty() || entries.is_empty() || entries.iter().any(only_tagged) {
+            let what = What::Other(format!("needs `{TAG}`, which is {}", one_of(&allowed())));
+            return Err(Finding { at: node.at, key: key.to_owned(), what, wrong: true });
+        }
+        Ok(plain)
+    }
+
+    fn property<'s>(&'s self, schema: &'s Value, name: &str) -> Option<&'s Value> {
+        self.resolve(schema).get("properties").and_then(|properties| properties.get(name))
+    }
+
+    /// The values of the key that tells the forms of a map apart.
+    fn tags<'s>(&'s self, schema: &'s Value) -> Option<Vec<&'s Value>> {
+        choices(self.resolve(self.property(schema, TAG)?))
     }
 
     /// Returns true if a node has the right type, whatever it contains.
@@ -277,6 +334,7 @@ impl Check<'_> {
         match schema.get("type").and_then(Value::as_str) {
             Some("object") => MAP,
             Some("array") => LIST,
+            Some("string") if is_color(schema) => COLOR,
             Some("string") => TEXT,
             Some("boolean") => SWITCH,
             Some("integer") => "a whole number",
@@ -293,6 +351,12 @@ impl Check<'_> {
     }
 }
 
+/// The key whose value tells the forms of a map apart.
+const TAG: &str = "type";
+/// A message lists the keys of a map up to this number.
+const LISTED_KEYS: usize = 8;
+
+const COLOR: &str = "a colour like `#ff5733`";
 const MAP: &str = "a map";
 const LIST: &str = "a list";
 const TEXT: &str = "text";
@@ -321,6 +385,26 @@ fn kind_of(value: &Value) -> &'static str {
         Value::String(_) => TEXT,
         Value::Array(_) => LIST,
         Value::Object(_) => MAP,
+    }
+}
+
+fn is_color(schema: &Value) -> bool {
+    schema.get("format").is_some_and(|format| format == "hex-color")
+}
+
+/// A description of a map that names its keys, if they are few.
+fn keyed(schema: &Value) -> Option<String> {
+    let properties = schema.get("properties")?.as_object()?;
+    let keys: Vec<String> = properties.keys().map(|key| format!("`{key}`")).collect();
+    (2..=LISTED_KEYS).contains(&keys.len()).then(|| format!("a map with the keys {}", keys.join(", ")))
+}
+
+/// The known key that an unknown one resembles, or all known keys if they are few.
+fn hint(name: &str, known: &[String]) -> String {
+    match closest(name, known) {
+        Some(known) => format!("; did you mean `{known}`?"),
+        None if (2..=LISTED_KEYS).contains(&known.len()) => format!("; the keys are {}", known.join(", ")),
+        None => String::new(),
     }
 }
 
@@ -383,100 +467,5 @@ pub(super) fn joined(key: &str, name: &str) -> String {
         (true, true) => name.to_owned(),
         (false, true) => format!("{key}.{name}"),
         (_, false) => format!("{key}[{}]", Value::from(name)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{super::document, *};
-
-    fn problems(text: &str) -> Vec<String> {
-        let lines = document::Lines::of(text);
-        let node = document::parse(text, &|offset| lines.position(offset)).unwrap().unwrap();
-        let findings = check(&node, &CONFIGURATION, &Source::Variable("X"));
-        let odd = findings.odd.iter().map(|problem| format!("odd: {problem}"));
-        findings.wrong.iter().map(ToString::to_string).chain(odd).collect()
-    }
-
-    fn only(text: &str) -> String {
-        let problems = problems(text);
-        assert_eq!(problems.len(), 1, "{problems:?}");
-        problems.into_iter().next().unwrap()
-    }
-
-    #[test]
-    fn every_kind_of_mistake_has_its_sentence() {
-        let cases = [
-            (r"[]", "X:1:1: the configuration must be a map, not a list"),
-            (r#"{ "modle": "x" }"#, "X:1:3: `modle` is not a known key; did you mean `model`?"),
-            (r#"{ "color": 1 }"#, "X:1:3: `color` is not a known key"),
-            (r#"{ "model": 1 }"#, "X:1:12: `model` must be text, not a number"),
-            (r#"{ "model": null }"#, "X:1:12: `model` must be text, not null"),
-            (r#"{ "share": "yes" }"#, "X:1:12: `share` must be one of manual, auto, disabled"),
-            (r#"{ "subagent_depth": 1.5 }"#, "X:1:21: `subagent_depth` must be a whole number, not a number"),
-            (r#"{ "subagent_depth": -1 }"#, "X:1:21: `subagent_depth` must be at least 0"),
-            (r#"{ "server": { "port": 70000 } }"#, "X:1:23: `server.port` must be at most 65535"),
-            (r#"{ "agent": { "a": { "steps": 0 } } }"#, "X:1:30: `agent.a.steps` must be at least 1"),
-            (
-                r#"{ "agent": { "a": { "steps": 5000000000 } } }"#,
-                "X:1:30: `agent.a.steps` must be at most 4294967295",
-            ),
-            (r#"{ "budget": { "cost": { "turn": 0 } } }"#, "X:1:33: `budget.cost.turn` must be more than 0"),
-            (r#"{ "command": { "a b": {} } }"#, r#"X:1:23: `command["a b"]` needs `template`"#),
-            (r#"{ "instructions": ["a", 2] }"#, "X:1:25: `instructions[1]` must be text, not a number"),
-            (r#"{ "plugin": [["a"]] }"#, "X:1:14: `plugin[0]` must have 2 elements, not 1"),
-            (r#"{ "plugin": [1] }"#, "X:1:14: `plugin[0]` must be text, or a list, not a number"),
-            (
-                r#"{ "permission": { "bash": { "rm *": "no" } } }"#,
-                r#"X:1:37: `permission.bash["rm *"]` must be one of allow, deny, ask"#,
-            ),
-            (
-                r#"{ "permission": 1 }"#,
-                "X:1:17: `permission` must be one of allow, deny, ask, or a map, not a number",
-            ),
-            (r#"{ "mcp": { "a": { "type": "local" } } }"#, "X:1:17: `mcp.a` needs `command`"),
-            (
-                r#"{ "mcp": { "a": { "type": "lokal", "command": [] } } }"#,
-                "X:1:27: `mcp.a.type` must be one of local, remote",
-            ),
-            (
-                r#"{ "provider": { "a": { "options": { "timeout": true } } } }"#,
-                "X:1:48: `provider.a.options.timeout` must be `false`",
-            ),
-            (
-                r#"{ "agent": { "a": { "color": "red" } } }"#,
-                "X:1:30: `agent.a.color` must be one of \
-                primary, secondary, accent, success, warning, error, info",
-            ),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(only(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn an_unknown_key_deeper_down_is_only_odd() {
-        let text = r#"{ "compaction": { "autp": true }, "mcp": { "a": { "enabled": true, "x": 1 } } }"#;
-        assert_eq!(
-            problems(text),
-            [
-                "odd: X:1:19: `compaction.autp` is not a known key; did you mean `auto`?",
-                "odd: X:1:68: `mcp.a.x` is not a known key",
-            ]
-        );
-    }
-
-    #[test]
-    fn allowed_values_are_listed() {
-        let text = r#"{ "share": 1 }"#;
-        let node = document::parse(text, &|_| Position { line: 1, column: 1 }).unwrap().unwrap();
-        let findings = check(&node, &CONFIGURATION, &Source::Merged);
-        assert_eq!(findings.wrong[0].allowed, ["manual", "auto", "disabled"]);
-        assert_eq!(findings.wrong[0].key, "share");
-    }
-
-    #[test]
-    fn all_errors_are_reported_at_once() {
-        assert_eq!(problems(r#"{ "a": 1, "model": 1, "share": 1, "mcp": [] }"#).len(), 4);
     }
 }

@@ -168,13 +168,15 @@ async fn maintain(config: ConnectionConfig, state: watch::Sender<State>, stop: C
                 error
             }
             Err(status) => {
-                tracing::warn!(server = config.name, ?status, "failed to connect to an MCP server");
+                config.settings.notify_failed(&config.name, &status);
                 state.send_replace(State::Disconnected(status));
                 return;
             }
         };
         if losses > limits::MCP_RECONNECTS {
-            state.send_replace(State::Disconnected(McpStatus::Failed { error: why }));
+            let status = McpStatus::Failed { error: why };
+            config.settings.notify_failed(&config.name, &status);
+            state.send_replace(State::Disconnected(status));
             return;
         }
         let pause = reconnect_delay(losses);

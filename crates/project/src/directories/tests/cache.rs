@@ -57,12 +57,12 @@ async fn an_invalid_configuration_is_reported_until_it_is_corrected() {
     let harness = Harness::new();
     let (broken, other) = (harness.project("broken", &json!({})), harness.project("other", &json!({})));
     harness.instance(&broken).await;
-    write(&broken, CONFIG, r#"{ "modle": 1 }"#);
+    write(&broken, CONFIG, r#"{ "share": "sometimes" }"#);
     let invalid = harness.find(&broken).await.unwrap_err();
     assert_eq!(invalid.path.as_deref(), Some(format!("{broken}/{CONFIG}").as_str()));
-    assert!(invalid.message.contains("did you mean `model`?"), "{invalid}");
+    assert!(invalid.message.contains("`share` must be one of"), "{invalid}");
     let unresolved = harness.resolve(&broken, None).await.unwrap_err().to_string();
-    assert!(unresolved.contains(&broken) && unresolved.contains("did you mean"), "{unresolved}");
+    assert!(unresolved.contains(&broken) && unresolved.contains("must be one of"), "{unresolved}");
     harness.instance(&other).await;
 
     write(&broken, CONFIG, "{}");

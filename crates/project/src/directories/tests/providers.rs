@@ -23,20 +23,89 @@ fn local() -> Value {
 async fn a_provider_is_usable_by_configuration_login_or_key_in_this_order() {
     let harness = Harness::with_variables(&[("ANTHROPIC_API_KEY", KEY)]);
     let plain = harness.project("plain", &json!({}));
-    assert_eq!(harness.provider_ids(&plain).await, ["anthropic", "demo"]);
+    assert_eq!(harness.provider_ids(&plain).await, ["anthropic"]);
     harness.directories.log_in("openai", Some(api_key("sk-openai"))).await.unwrap();
-    assert_eq!(harness.provider_ids(&plain).await, ["openai", "anthropic", "demo"]);
+    assert_eq!(harness.provider_ids(&plain).await, ["openai", "anthropic"]);
     harness.configure_user(&json!({ "provider": { "near": local() } }));
-    assert_eq!(harness.provider_ids(&plain).await, ["near", "openai", "anthropic", "demo"]);
+    assert_eq!(harness.provider_ids(&plain).await, ["near", "openai", "anthropic"]);
     assert_eq!(harness.resolve(&plain, None).await.unwrap().model.provider_id, "near");
 
     let disabled = harness.project("disabled", &json!({ "disabled_providers": ["near", "openai"] }));
-    assert_eq!(harness.provider_ids(&disabled).await, ["anthropic", "demo"]);
+    assert_eq!(harness.provider_ids(&disabled).await, ["anthropic"]);
     let enabled = harness.project("enabled", &json!({ "enabled_providers": ["openai"] }));
-    assert_eq!(harness.provider_ids(&enabled).await, ["openai", "demo"]);
+    assert_eq!(harness.provider_ids(&enabled).await, ["openai"]);
 
     harness.directories.log_in("openai", None).await.unwrap();
-    assert_eq!(harness.provider_ids(&plain).await, ["near", "anthropic", "demo"]);
+    assert_eq!(harness.provider_ids(&plain).await, ["near", "anthropic"]);
+}
+
+/// Returns the provider, the model and the `default` with which a client that takes the first provider begins.
+async fn first_choice(harness: &Harness, directory: &str) -> (String, Option<String>, Vec<String>) {
+    let instance = harness.instance(directory).await;
+    let first = instance.providers[0].id.clone();
+    let model = instance.default_models.get(&first).cloned();
+    (first, model, instance.default_models.keys().cloned().collect())
+}
+
+#[tokio::test]
+async fn clients_begin_with_the_default_model_and_not_with_an_external_agent() {
+    let harness = Harness::new();
+    let agent = json!({ "acp": { "mine": { "command": ["/bin/sh"], "models": ["large"] } } });
+    harness.configure_user(&agent);
+    let plain = harness.project("plain", &json!({}));
+    assert_eq!(harness.provider_ids(&plain).await, ["demo", "acp:mine"]);
+    assert_eq!(
+        first_choice(&harness, &plain).await,
+        ("demo".into(), Some("baton".into()), vec!["demo".into()])
+    );
+    let resolved = harness.resolve(&plain, None).await.unwrap().model;
+    assert_eq!((resolved.provider_id.as_str(), resolved.model_id.as_str()), ("demo", "baton"));
+
+    let chosen = harness.project("chosen", &json!({ "model": "acp:mine/large" }));
+    assert_eq!(harness.provider_ids(&chosen).await, ["acp:mine", "demo"]);
+    assert_eq!(first_choice(&harness, &chosen).await.1.as_deref(), Some("large"));
+    harness.directories.close().await;
+}
+
+#[tokio::test]
+async fn the_provider_of_the_configured_model_comes_first() {
+    let harness = Harness::with_variables(&[("ANTHROPIC_API_KEY", KEY), ("GITHUB_TOKEN", "ghp_1")]);
+    harness.configure_user(&json!({ "provider": { "near": local() } }));
+    let directory = harness.project("p", &json!({ "model": "anthropic/claude-sonnet-4-5" }));
+    let (provider, model, _) = first_choice(&harness, &directory).await;
+    assert_eq!((provider.as_str(), model.as_deref()), ("anthropic", Some("claude-sonnet-4-5")));
+}
+
+#[tokio::test]
+async fn a_key_with_another_purpose_is_not_the_first_choice_of_a_client() {
+    let harness = Harness::with_variables(&[("GITHUB_TOKEN", "ghp_1")]);
+    let directory = harness.project("p", &json!({}));
+    let default = harness.resolve(&directory, None).await.unwrap().model;
+    assert_eq!(first_choice(&harness, &directory).await.0, default.provider_id);
+}
+
+#[tokio::test]
+async fn only_the_tour_of_the_demo_is_listed_and_only_without_a_provider() {
+    let harness = Harness::new();
+    let models = async |directory: &str| -> Vec<String> {
+        let instance = harness.instance(directory).await;
+        let demo = instance.providers.iter().find(|provider| provider.id == "demo");
+        demo.into_iter().flat_map(|demo| demo.models.keys().cloned()).collect()
+    };
+    let plain = harness.project("plain", &json!({}));
+    assert_eq!(models(&plain).await, ["baton"]);
+    assert!(harness.resolve(&plain, Some("demo/retry_429")).await.is_ok(), "usable by name");
+    let named = harness.project(
+        "named",
+        &json!({ "model": "demo/slow:2@1", "provider": { "demo": { "models": { "simple": {}, "none": {} } } } }),
+    );
+    assert_eq!(models(&named).await, ["baton", "simple", "slow:2@1"]);
+    assert_eq!(first_choice(&harness, &named).await.1.as_deref(), Some("slow:2@1"));
+
+    harness.configure_user(&json!({ "provider": { "near": local() } }));
+    assert_eq!(models(&plain).await, [""; 0]);
+    assert_eq!(models(&named).await, ["simple", "slow:2@1"]);
+    assert!(harness.resolve(&plain, Some("demo/simple")).await.is_ok());
 }
 
 #[tokio::test]

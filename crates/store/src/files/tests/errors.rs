@@ -89,16 +89,30 @@ fn an_empty_file_is_fine() {
 }
 
 #[test]
-fn unknown_keys_deeper_down_are_warned_about() {
+fn unknown_keys_are_warned_about() {
     let world = World::new().with(&[
         ("project/opencode.json", r#"{ "compaction": { "autoo": true }, "theme": "dark", "keybinds": {} }"#),
+        ("project/sub/opencode.json", r#"{ "modle": "a/b", "later": { "x": 1 } }"#),
         ("project/.opencode/command/a.md", "---\nallowed-tools: Bash\n---\nHello"),
     ]);
     assert_eq!(
         world.told(&world.load().unwrap().warnings),
         "@/project/opencode.json:1:19: `compaction.autoo` is not a known key; did you mean `auto`?\n\
-         @/project/.opencode/command/a.md:2:1: `allowed-tools` is not a known key"
+         @/project/sub/opencode.json:1:3: `modle` is not a known key; did you mean `model`?\n\
+         @/project/sub/opencode.json:1:19: `later` is not a known key\n\
+         @/project/.opencode/command/a.md:2:1: `allowed-tools` is not a known key; the keys are template, \
+         description, agent, model, variant, subtask"
     );
+}
+
+#[test]
+fn the_format_of_opencode_2_is_refused_with_one_sentence() {
+    let told = problems(&[(
+        "project/opencode.json",
+        r#"{ "providers": {}, "permissions": [], "commands": {}, "mcp": { "servers": {} }, "skills": [1] }"#,
+    )]);
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(told.contains("OpenCode 2") && told.contains("`permission`"), "{told}");
 }
 
 #[test]

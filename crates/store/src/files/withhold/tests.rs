@@ -3,7 +3,7 @@
 use super::*;
 
 /// Keys that need no trust: they start nothing, call nothing and read nothing outside the project.
-const HARMLESS: [&str; 33] = [
+const HARMLESS: [&str; 34] = [
     "$schema",
     "model",
     "small_model",
@@ -39,6 +39,7 @@ const HARMLESS: [&str; 33] = [
     // These two are read from the user's own configuration only.
     "webhook",
     "channels",
+    "sessions",
     // The terminal's own keys are dropped.
     "theme",
     "keybinds",
