@@ -204,11 +204,11 @@ fn runner(services: &Services, settings: &Settings, candidate: &Candidate) -> Ar
         Kind::Codex => {
             let description = "OpenAI's Codex, with the settings and the login it has on this machine.";
             let about = about(candidate, description, codex::ABILITIES);
-            driver(services, Codex::new(Options::new(about, program)))
+            driver(services, Codex::new(options(services, settings, about, program)))
         }
         Kind::Claude => {
             let about = about(candidate, "Claude Code, with its own tools and settings.", claude::ABILITIES);
-            driver(services, Claude::new(Options::new(about, program)))
+            driver(services, Claude::new(options(services, settings, about, program)))
         }
         Kind::Acp => driver(services, acp(services, settings, candidate, program)),
         Kind::OpenCode => {
@@ -216,10 +216,16 @@ fn runner(services: &Services, settings: &Settings, candidate: &Candidate) -> Ar
                 about(candidate, "OpenCode, with its own agents, tools and providers.", opencode::ABILITIES);
             let about = About { has_providers: true, ..about };
             let (clock, random) = (services.clock.clone(), services.random.clone());
-            let options = Options::new(about, program);
+            let options = options(services, settings, about, program);
             driver(services, opencode::OpenCode::new(options, remote(candidate), clock, random))
         }
     }
+}
+
+/// The settings of an agent. Its idle processes count together with those of all other agents.
+fn options(services: &Services, settings: &Settings, about: About, program: Program) -> Options {
+    let pool = services.idle.with_limit(settings.resolved.idle_agents);
+    Options { pool, ..Options::new(about, program) }
 }
 
 fn driver(services: &Services, agent: impl Agent) -> Arc<dyn External> {
@@ -245,7 +251,7 @@ fn acp(services: &Services, settings: &Settings, candidate: &Candidate, program:
     let about = About { has_providers: true, ..about(candidate, &description, acp::Options::ABILITIES) };
     let program = Program { rules: agents::rules(&settings.environment, config), ..program };
     Acp::new(acp::Options {
-        agent: Options::new(about, program),
+        agent: options(services, settings, about, program),
         servers: config.mcp.clone(),
         sandbox: settings.resolved.sandbox.clone(),
         closed: services.closed.clone(),

@@ -72,7 +72,7 @@ impl Actor {
             None => self.sessions.resolve(&self.session, &input).await?,
         };
         let no_reply = input.no_reply == Some(true);
-        let delivery = input.delivery.unwrap_or_default();
+        let delivery = input.delivery.unwrap_or(resolved.delivery);
         let before = (self.session.clone(), self.latest);
         self.forget_reverted().await?;
         let after = Some(self.head);
