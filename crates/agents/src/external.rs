@@ -58,6 +58,8 @@ pub struct Patience {
     pub interrupt: Duration,
     /// Until the end of a turn whose end the agent has announced, or in which the user has refused a request.
     pub settle: Duration,
+    /// Silence after which a turn has ended whose end the agent does not report for certain.
+    pub quiet: Duration,
     /// The longest silence of an agent at work; the only bound on an agent that hangs.
     pub silence: Duration,
 }
@@ -69,6 +71,7 @@ impl Default for Patience {
             answer: Duration::from_secs(30),
             interrupt: Duration::from_millis(350),
             settle: Duration::from_secs(5),
+            quiet: Duration::from_secs(1),
             silence: Duration::from_mins(30),
         }
     }
