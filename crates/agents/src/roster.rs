@@ -8,6 +8,7 @@ mod handover;
 pub mod known;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unenforced;
 mod watched;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ use crate::native::mcp::Servers;
 use crate::native::permission::evaluate;
 
 pub use external::{About, DEFAULT_MODEL, External, IDLE, Program};
+pub use unenforced::unenforced;
 pub use watched::Watched;
 
 /// The available agents and models. A prompt that names another one is refused before it is accepted.
