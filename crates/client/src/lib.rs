@@ -35,7 +35,6 @@ pub mod id;
 mod password;
 pub mod recording;
 pub mod streaming;
-pub mod title;
 pub mod view;
 
 pub use choices::Provider;

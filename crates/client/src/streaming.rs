@@ -15,14 +15,13 @@ use std::{
 use futures::{Stream, StreamExt, stream::BoxStream};
 use protocol::{
     EndReason, EventBody, MessageError, MessageId, PartBody, SessionId, ToolState, continuation::StopReason,
-    part::ToolPart, prompt::PromptInput,
+    part::ToolPart, prompt::PromptInput, title,
 };
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use crate::{
     Client, Error, Received, Scope,
     answer::Answer,
-    title,
     view::{Activity, Change, Request, SessionView},
 };
 
@@ -380,7 +379,8 @@ impl PromptStream {
         }
         self.tools_at = now + self.pace.tools;
         let title = running.title.clone().filter(|title| !title.is_empty());
-        let title = title.unwrap_or_else(|| title::of_call(&tool.tool, &running.input));
+        let title = title.or_else(|| title::of_call(&tool.tool, &running.input));
+        let title = title.unwrap_or_else(|| tool.tool.clone());
         self.ready.push_back(Progress::Tool { tool: tool.tool.clone(), title });
     }
 

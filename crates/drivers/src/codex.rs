@@ -11,7 +11,8 @@
 //! While a thread has a goal, Codex begins one turn after the other by itself; they are one turn here. A turn that it
 //! begins between turns is a wake-up, for which the session's actor opens a turn.
 //!
-//! A prompt that arrives meanwhile joins the running turn (`turn/steer`).
+//! A prompt that arrives meanwhile waits, because Codex cuts its answer short for one that joins. It joins the running turn
+//! (`turn/steer`) if its delivery says so.
 
 mod ask;
 mod failure;
@@ -28,6 +29,7 @@ mod wire;
 use engine::session::Turn;
 use protocol::MessageError;
 use protocol::agent::Abilities;
+use protocol::prompt::Delivery;
 
 use crate::external::{Agent, Context, Opened, Options, Outcome, Task, exchange};
 use process::CodexProcess;
@@ -64,6 +66,8 @@ impl Codex {
 
 impl Agent for Codex {
     type Process = CodexProcess;
+
+    const DELIVERY: Delivery = Delivery::Queue;
 
     fn options(&self) -> &Options {
         &self.options

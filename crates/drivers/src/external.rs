@@ -10,7 +10,8 @@
 //!   children of a server that crashes end too.
 //! - [`keeper`]: processes that are kept between the turns of a session. A turn takes one with [`Keeper::take`] and returns
 //!   it with [`Keeper::keep`]; [`Keeper::failed`] delays the next start. Kept processes are watched ([`Kept::rest`]), ended
-//!   after a while without a turn, and all ended by [`Keeper::close`].
+//!   after a while without a turn, and all ended by [`Keeper::close`]. The [`IdlePool`] limits the idle processes of all
+//!   agents together.
 //! - [`children`]: subagents as child sessions; the turns of parents and children meet in a [`ChildRegistry`].
 //! - [`permission`]: the rules that answer a request of an agent before the user is asked.
 //! - `shell`: command lines that the user runs in a session.
@@ -30,6 +31,7 @@ pub(crate) mod harness;
 pub mod keeper;
 mod lines;
 pub mod permission;
+pub mod pool;
 pub mod registry;
 mod shell;
 
@@ -41,6 +43,7 @@ pub use children::{ChildLink, Children, Subagent};
 pub use driver::Driver;
 pub use exchange::exchange;
 pub use keeper::{Keeper, Keeping, Kept, Rested};
+pub use pool::IdlePool;
 pub use registry::ChildRegistry;
 
 use std::time::Duration;
@@ -57,6 +60,8 @@ pub struct Patience {
     pub interrupt: Duration,
     /// Until the end of a turn whose end the agent has announced, or in which the user has refused a request.
     pub settle: Duration,
+    /// Silence after which a turn has ended whose end the agent does not report for certain.
+    pub quiet: Duration,
     /// The longest silence of an agent at work; the only bound on an agent that hangs.
     pub silence: Duration,
 }
@@ -68,6 +73,7 @@ impl Default for Patience {
             answer: Duration::from_secs(30),
             interrupt: Duration::from_millis(350),
             settle: Duration::from_secs(5),
+            quiet: Duration::from_secs(1),
             silence: Duration::from_mins(30),
         }
     }

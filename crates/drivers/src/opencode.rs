@@ -82,7 +82,7 @@ impl OpenCode {
     ) -> Self {
         let server = match remote {
             Some(remote) => Server::there(remote),
-            None => Server::to_start(Start::new(&options.program), Arc::clone(&random)),
+            None => Server::to_start(Start::new(&options.program, options.pool.clone()), Arc::clone(&random)),
         };
         Self {
             options,

@@ -8,7 +8,9 @@ mod handover;
 pub mod known;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unenforced;
 mod watched;
 
 pub use external::{About, DEFAULT_MODEL, External, IDLE, Program};
+pub use unenforced::unenforced;
 pub use watched::Watched;

@@ -1,5 +1,7 @@
 //! External agents: finds the installed ones and builds their runners.
 
+pub mod own_keys;
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -13,16 +15,19 @@ use drivers::{
     external::{Agent, Driver, Options},
     opencode,
     roster::{
-        About, DEFAULT_MODEL, External, IDLE, Program, Watched,
+        self, About, DEFAULT_MODEL, External, IDLE, Program, Watched,
         known::{self, ACP, KNOWN, Kind, Known},
     },
 };
 use protocol::agent::Abilities;
-use protocol::config::{self, Agents, Config, OpenCode, Positive};
+use protocol::config::{self, Agents, Config, OpenCode, PermissionMode, Positive};
 use server::instance::Invalid;
 use store::files::Environment;
 
-use crate::{agents, hidden, services::Services, settings::Settings};
+use crate::{agents, hidden, providers::Providers, services::Services, settings::Settings};
+
+/// Keys of an agent that is a server.
+const SERVER_KEYS: [&str; 3] = ["url", "username", "password"];
 
 /// Characters that a name in `acp` may have besides letters and digits.
 const NAME_CHARACTERS: &str = "-_.";
@@ -39,6 +44,8 @@ pub struct Candidate {
     pub command: Vec<String>,
     /// True if the program was found, or a server is configured in its place.
     pub is_there: bool,
+    /// A file with the program's name that is not executable, if nothing else was found.
+    pub not_executable: Option<PathBuf>,
     pub known: Option<&'static Known>,
     /// The agent's configuration, in the form that has all fields.
     pub written: OpenCode,
@@ -72,17 +79,20 @@ pub fn candidates(environment: &Environment, config: &Config) -> Result<Vec<Cand
     let mut found = Vec::new();
     for known in &KNOWN {
         let written = match known.kind {
-            Kind::Claude => written.claude_code.as_ref().map(as_opencode),
-            Kind::Codex => written.codex.as_ref().map(as_opencode),
+            Kind::Claude => written.claude_code.as_ref().map(|it| as_opencode(known.id, it)).transpose()?,
+            Kind::Codex => written.codex.as_ref().map(|it| as_opencode(known.id, it)).transpose()?,
             Kind::OpenCode => written.opencode_agent.clone(),
-            Kind::Acp => known.id.strip_prefix(ACP).and_then(|name| config.acp.get(name)).map(as_opencode),
+            Kind::Acp => {
+                let written = known.id.strip_prefix(ACP).and_then(|name| config.acp.get(name));
+                written.map(|it| as_opencode(known.id, it)).transpose()?
+            }
         };
         found.push(candidate(environment, known.id, Some(known), written.unwrap_or_default())?);
     }
     for (name, written) in &config.acp {
         let id = format!("{ACP}{name}");
         if known::find(&id).is_none() {
-            found.push(candidate(environment, &id, None, as_opencode(written))?);
+            found.push(candidate(environment, &id, None, as_opencode(&id, written)?)?);
         }
     }
     Ok(found)
@@ -99,11 +109,33 @@ fn unknown(name: &str) -> Invalid {
     Invalid { path: None, message }
 }
 
-fn as_opencode(program: &config::Program) -> OpenCode {
-    let config::Program { enabled, command, environment, models, permission_mode, idle_seconds } =
+/// Converts the configuration of a program. Refuses keys that only a server has, because they would have no effect.
+fn as_opencode(id: &str, program: &config::Program) -> Result<OpenCode, Invalid> {
+    let config::Program { enabled, command, environment, models, permission_mode, idle_seconds, unknown } =
         program.clone();
+    if let Some(key) = SERVER_KEYS.iter().find(|key| unknown.contains(**key)) {
+        let entry = match id.strip_prefix(ACP) {
+            Some(name) => format!("acp.{name}"),
+            None => format!("agents.{id}"),
+        };
+        let message = format!(
+            "{entry}.{key}: Baton starts this agent as a program and cannot use a server; set `command`. Only \
+             agents.opencode-agent has `{key}`"
+        );
+        return Err(Invalid { path: None, message });
+    }
     let (url, username, password) = (None, None, None);
-    OpenCode { enabled, command, environment, url, username, password, models, permission_mode, idle_seconds }
+    Ok(OpenCode {
+        enabled,
+        command,
+        environment,
+        url,
+        username,
+        password,
+        models,
+        permission_mode,
+        idle_seconds,
+    })
 }
 
 fn candidate(
@@ -145,27 +177,28 @@ fn candidate(
     let Some(program) = command.first_mut().filter(|program| !program.is_empty()) else {
         return Err(invalid(format!("{id}: `command` must begin with a program")));
     };
-    let found = find_program(environment, program);
+    let found = find_program(environment, program, is_executable);
     if let Some(path) = found.as_ref().and_then(|path| path.to_str()) {
         path.clone_into(program);
     }
     let is_there = found.is_some() || written.url.is_some();
+    let not_executable = if is_there { None } else { find_program(environment, program, Path::is_file) };
     let (id, title) = (id.to_owned(), known.map_or(name, |known| known.name).to_owned());
     let kind = known.map_or(Kind::Acp, |known| known.kind);
-    Ok(Candidate { id, name: title, kind, command, is_there, known, written })
+    Ok(Candidate { id, name: title, kind, command, is_there, not_executable, known, written })
 }
 
 /// Finds a program: a path is used as it is, a name is searched on PATH.
-fn find_program(environment: &Environment, program: &str) -> Option<PathBuf> {
+fn find_program(environment: &Environment, program: &str, fits: fn(&Path) -> bool) -> Option<PathBuf> {
     let written = match program.strip_prefix("~/") {
         Some(below) => environment.home()?.join(below),
         None => PathBuf::from(program),
     };
     if program.contains('/') {
-        return is_executable(&written).then_some(written);
+        return fits(&written).then_some(written);
     }
     let path = environment.get("PATH")?;
-    std::env::split_paths(path).map(|directory| directory.join(program)).find(|file| is_executable(file))
+    std::env::split_paths(path).map(|directory| directory.join(program)).find(|file| fits(file))
 }
 
 fn is_executable(file: &Path) -> bool {
@@ -174,7 +207,11 @@ fn is_executable(file: &Path) -> bool {
 }
 
 /// Builds a runner for each agent that is installed and enabled.
-pub(crate) fn runners(services: &Services, settings: &Settings) -> Result<Vec<Arc<dyn External>>, Invalid> {
+pub(crate) fn runners(
+    services: &Services,
+    settings: &Settings,
+    providers: &Providers,
+) -> Result<Vec<Arc<dyn External>>, Invalid> {
     let config = &settings.loaded.config;
     let snapshots = settings.resolved.snapshots.then(|| Arc::clone(&services.snapshots));
     let budget = settings.resolved.budget.clone();
@@ -182,15 +219,46 @@ pub(crate) fn runners(services: &Services, settings: &Settings) -> Result<Vec<Ar
         |runner| -> Arc<dyn External> { Arc::new(Watched::new(runner, snapshots.clone(), budget.clone())) };
     let candidates = candidates(&settings.environment, config)?;
     let usable = candidates.iter().filter(|candidate| candidate.is_there && candidate.is_enabled());
-    Ok(usable.map(|candidate| watch(runner(services, settings, candidate))).collect())
+    let build = |candidate: &Candidate| {
+        if let Some(warning) = unenforced(&settings.environment, config, candidate) {
+            tracing::warn!(agent = candidate.id, "{warning}");
+        }
+        watch(runner(services, settings, providers, candidate))
+    };
+    Ok(usable.map(build).collect())
 }
 
-fn program(settings: &Settings, candidate: &Candidate) -> Program {
+/// Returns a warning if the configuration has rules that the agent cannot enforce.
+pub fn unenforced(environment: &Environment, config: &Config, candidate: &Candidate) -> Option<String> {
+    let rules = agents::written(environment, config);
+    let mode = candidate.written.permission_mode.unwrap_or_default();
+    let rules = roster::unenforced(candidate.kind, mode, &rules);
+    let shown: Vec<String> =
+        rules.iter().map(|rule| format!("{} \"{}\"", rule.permission, rule.pattern)).collect();
+    (!shown.is_empty()).then(|| {
+        let why = if mode == PermissionMode::Bypass {
+            "does not ask with the permission mode `bypass`"
+        } else {
+            "asks only if a rule with the pattern \"*\" restricts all of them"
+        };
+        format!(
+            "these permission rules have no effect on {}, which {why}: {}",
+            candidate.name,
+            shown.join(", ")
+        )
+    })
+}
+
+fn program(settings: &Settings, providers: &Providers, candidate: &Candidate) -> Program {
     let written = &candidate.written;
+    let named =
+        candidate.known.map(|known| own_keys::named(&settings.environment, &written.environment.0, known));
+    let named = named.unwrap_or_default();
+    let is_own = |variable: &str| own_keys::is_own(candidate.known, &named, variable);
     Program {
         command: candidate.command.clone(),
         environment: written.environment.0.clone(),
-        hidden: hidden::from_agents(settings),
+        hidden: hidden::from_agent(settings, providers, is_own),
         mode: written.permission_mode.unwrap_or_default(),
         rules: agents::written(&settings.environment, &settings.loaded.config),
         idle: written.idle_seconds.map_or(IDLE, Positive::seconds),
@@ -198,17 +266,22 @@ fn program(settings: &Settings, candidate: &Candidate) -> Program {
 }
 
 /// The runner for an agent.
-fn runner(services: &Services, settings: &Settings, candidate: &Candidate) -> Arc<dyn External> {
-    let program = program(settings, candidate);
+fn runner(
+    services: &Services,
+    settings: &Settings,
+    providers: &Providers,
+    candidate: &Candidate,
+) -> Arc<dyn External> {
+    let program = program(settings, providers, candidate);
     match candidate.kind {
         Kind::Codex => {
             let description = "OpenAI's Codex, with the settings and the login it has on this machine.";
             let about = about(candidate, description, codex::ABILITIES);
-            driver(services, Codex::new(Options::new(about, program)))
+            driver(services, Codex::new(options(services, settings, about, program)))
         }
         Kind::Claude => {
             let about = about(candidate, "Claude Code, with its own tools and settings.", claude::ABILITIES);
-            driver(services, Claude::new(Options::new(about, program)))
+            driver(services, Claude::new(options(services, settings, about, program)))
         }
         Kind::Acp => driver(services, acp(services, settings, candidate, program)),
         Kind::OpenCode => {
@@ -216,10 +289,16 @@ fn runner(services: &Services, settings: &Settings, candidate: &Candidate) -> Ar
                 about(candidate, "OpenCode, with its own agents, tools and providers.", opencode::ABILITIES);
             let about = About { has_providers: true, ..about };
             let (clock, random) = (services.clock.clone(), services.random.clone());
-            let options = Options::new(about, program);
+            let options = options(services, settings, about, program);
             driver(services, opencode::OpenCode::new(options, remote(candidate), clock, random))
         }
     }
+}
+
+/// The settings of an agent. Its idle processes count together with those of all other agents.
+fn options(services: &Services, settings: &Settings, about: About, program: Program) -> Options {
+    let pool = services.idle.with_limit(settings.resolved.idle_agents);
+    Options { pool, ..Options::new(about, program) }
 }
 
 fn driver(services: &Services, agent: impl Agent) -> Arc<dyn External> {
@@ -245,9 +324,10 @@ fn acp(services: &Services, settings: &Settings, candidate: &Candidate, program:
     let about = About { has_providers: true, ..about(candidate, &description, acp::Options::ABILITIES) };
     let program = Program { rules: agents::rules(&settings.environment, config), ..program };
     Acp::new(acp::Options {
-        agent: Options::new(about, program),
+        agent: options(services, settings, about, program),
         servers: config.mcp.clone(),
         sandbox: settings.resolved.sandbox.clone(),
+        command: config.limits.as_ref().and_then(|limits| limits.command_seconds).map(Positive::seconds),
         closed: services.closed.clone(),
     })
 }
@@ -334,6 +414,24 @@ mod tests {
         std::fs::create_dir(directory.path().join("claude")).unwrap();
         let found = look(directory.path(), json!({})).unwrap();
         assert!(found.iter().all(|candidate| !candidate.is_there));
+        let file = |id| named(&found, id).not_executable.clone();
+        assert_eq!(file("codex"), Some(directory.path().join("codex")));
+        assert_eq!((file("claude-code"), file("acp:goose")), (None, None));
+    }
+
+    #[test]
+    fn rules_that_an_agent_cannot_enforce_are_named() {
+        let directory = TempDir::new().unwrap();
+        install(&directory, "codex", 0o755);
+        install(&directory, "claude", 0o755);
+        let config = json!({ "permission": { "bash": { "*": "allow", "rm *": "deny" } } });
+        let found = look(directory.path(), config.clone()).unwrap();
+        let environment = Environment::of([("HOME", directory.path().as_os_str())]);
+        let config: Config = serde_json::from_value(config).unwrap();
+        let warning = |id| unenforced(&environment, &config, named(&found, id));
+        let codex = warning("codex").unwrap();
+        assert!(codex.contains("no effect on Codex") && codex.contains("bash \"rm *\""), "{codex}");
+        assert_eq!(warning("claude-code"), None);
     }
 
     #[test]
@@ -347,6 +445,10 @@ mod tests {
             (json!({ "acp": { "mine": {} } }), ["acp.mine", "no `command`", "gemini"]),
             (json!({ "acp": { "a/b": { "command": ["x"] } } }), ["\"a/b\"", "letters", "-_."]),
             (json!({ "acp": { "": { "command": ["x"] } } }), ["\"\"", "name", "letters"]),
+            (
+                json!({ "agents": { "claude-code": { "url": "http://h" } } }),
+                ["agents.claude-code.url", "`command`", "opencode-agent"],
+            ),
             (
                 json!({ "agents": { "codex": { "command": [""] } } }),
                 ["codex", "command", "must begin with a program"],

@@ -31,11 +31,23 @@ pub(crate) fn from_commands(settings: &Settings, providers: &Providers) -> Vec<S
     from_agents(settings).into_iter().chain(whole).chain(providers.keys.iter().cloned()).collect()
 }
 
-/// Variables hidden from external agents. They call models themselves, so they inherit the keys of providers.
-pub(crate) fn from_agents(settings: &Settings) -> Vec<String> {
+/// Variables hidden from every external agent. An agent inherits the keys of its own providers besides, see
+/// [`from_agent`].
+fn from_agents(settings: &Settings) -> Vec<String> {
     let passwords = PASSWORDS.into_iter().map(str::to_owned);
     let own = holding(written(&settings.loaded.config), &settings.environment);
     passwords.chain(own.filter(|name| !SHARED_KEYS.contains(&name.as_str()))).collect()
+}
+
+/// Variables hidden from one external agent. It calls models itself, so it inherits the keys for which `is_own` returns
+/// true, and no other provider's.
+pub(crate) fn from_agent(
+    settings: &Settings,
+    providers: &Providers,
+    is_own: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let others = providers.keys.iter().filter(|name| !is_own(name)).cloned();
+    from_agents(settings).into_iter().chain(others).collect()
 }
 
 /// Returns the variables that hold one of these secrets. They are found by value, because a configuration can take a key

@@ -109,7 +109,7 @@ impl Project {
         };
         let external = match before.filter(|before| has_same_agents(&before.settings, &settings)) {
             Some(before) => before.roster.external.clone(),
-            None => external::runners(services, &settings)?,
+            None => external::runners(services, &settings, &providers)?,
         };
         let instance = Instance {
             mcp: Some(Arc::new(ListedServers::new(mcp.clone(), &settings))),
@@ -153,9 +153,9 @@ impl Project {
 /// Returns true if external agents are configured alike, so that their processes can keep running.
 fn has_same_agents(one: &Settings, other: &Settings) -> bool {
     let about = |settings: &Settings| {
-        let Config { agents, acp, snapshot, budget, permission, mcp, sandbox, .. } =
+        let Config { agents, acp, snapshot, budget, permission, mcp, sandbox, limits, provider, .. } =
             settings.loaded.config.clone();
-        (agents, acp, snapshot, budget, permission, mcp, sandbox)
+        (agents, acp, snapshot, budget, permission, mcp, sandbox, limits, provider)
     };
     about(one) == about(other)
 }

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use drivers::roster::{External, known};
+use drivers::roster::External;
 use llm::{
     Catalogue, Client, HttpModel, Secret,
     catalogue::{self, OLLAMA, Provider},
@@ -27,7 +27,7 @@ use protocol::{
 };
 use store::files::Environment;
 
-use crate::{hidden, listing, patches::Patches, revealed, settings::Settings};
+use crate::{external, hidden, listing, patches::Patches, revealed, settings::Settings};
 use usable::Inputs;
 pub(crate) use usable::Usable;
 
@@ -191,6 +191,23 @@ pub(crate) fn others<'l>(
     unpacked.collect()
 }
 
+/// Explains why an external agent cannot be used. Returns nothing for a provider of another kind.
+fn missing_agent(settings: &Settings, id: &str) -> Option<String> {
+    let candidates = external::candidates(&settings.environment, &settings.loaded.config).ok()?;
+    let agent = candidates.iter().find(|candidate| candidate.id == id)?;
+    Some(match &agent.not_executable {
+        _ if !agent.is_enabled() => {
+            format!("{} is switched off by `enabled` in the configuration", agent.name)
+        }
+        Some(file) => {
+            format!("{} cannot be started, because `{}` is not executable", agent.name, file.display())
+        }
+        None => {
+            format!("{} is not installed; `baton agents` lists the agents that were found", agent.name)
+        }
+    })
+}
+
 /// Explains why a provider is not usable and what to do. Returns nothing for an unknown provider.
 pub(crate) fn missing(settings: &Settings, id: &str) -> Option<String> {
     let config = &settings.loaded.config;
@@ -202,11 +219,8 @@ pub(crate) fn missing(settings: &Settings, id: &str) -> Option<String> {
     if config.provider.contains_key(id) {
         return Some(format!("{id} is configured, but its key, its address or a usable model is missing"));
     }
-    if let Some(agent) = known::find(id) {
-        return Some(format!(
-            "{} is not installed or is switched off; `baton agents` lists the agents that were found",
-            agent.name
-        ));
+    if let Some(reason) = missing_agent(settings, id) {
+        return Some(reason);
     }
     let catalogue = Catalogue::built_in().ok()?;
     let entry = catalogue.entries().find(|entry| entry.id == id)?;

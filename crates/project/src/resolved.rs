@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use drivers::external::pool::MAX_IDLE;
 use ::plugins::host;
 use engine::{lifecycle::continuation::Policy, limits::Limits};
 use llm::Deadlines;
@@ -37,6 +38,8 @@ pub struct ResolvedConfig {
     pub(crate) compaction: CompactionOptions,
     /// The timeout of a command for which the model sets none.
     pub(crate) command: Duration,
+    /// The number of idle processes of external agents.
+    pub(crate) idle_agents: usize,
     /// The sandbox of commands; none if they may do what the user may.
     pub(crate) sandbox: Option<SandboxOptions>,
     pub(crate) output: output::Limits,
@@ -68,6 +71,7 @@ impl ResolvedConfig {
             budget: config.budget.clone().unwrap_or_default(),
             compaction: compaction(config),
             command: limits.command_seconds.map_or(native::limits::COMMAND, Positive::seconds),
+            idle_agents: limits.idle_agents.map_or(MAX_IDLE, usize::from),
             sandbox: config.sandbox.and_then(sandbox),
             output: output_limits(config.tool_output.as_ref()),
             attachment: attachment(config),
@@ -190,7 +194,7 @@ mod tests {
         assert_eq!((plain.retries, plain.steps, plain.subagent_depth), (5, 1000, 1));
         assert_eq!(plain.deadlines, Deadlines::default());
         assert_eq!(plain.hooks, host::Limits::default());
-        assert_eq!(plain.sandbox, None);
+        assert_eq!((plain.sandbox, plain.idle_agents), (None, 4));
         assert_eq!((plain.command, plain.compaction.auto), (native::limits::COMMAND, true));
         assert!(plain.snapshots && plain.continuation.todos);
         assert!(!plain.auto_commit && !plain.continue_on_deny && !plain.private_addresses);
@@ -202,6 +206,7 @@ mod tests {
             "limits": {
                 "request_seconds": 2, "shutdown_seconds": 1e300, "first_chunk_seconds": 1.5, "next_chunk_seconds": 3,
                 "retries": 0, "rate_limit_seconds": 90, "steps": 7, "hook_seconds": 4, "command_seconds": 8,
+                "idle_agents": 0,
             },
             "continuation": { "enabled": false, "minutes": 2 },
             "tool_output": { "max_lines": 9 },
@@ -222,6 +227,7 @@ mod tests {
         assert_eq!((config.output.lines, config.output.bytes), (9, output::Limits::default().bytes));
         assert_eq!((config.compaction.auto, config.compaction.reserved), (false, Some(5)));
         assert_eq!(config.command, Duration::from_secs(8));
+        assert_eq!(config.idle_agents, 0);
         assert!(!config.snapshots);
     }
 

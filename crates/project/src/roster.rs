@@ -129,7 +129,9 @@ impl Roster {
         let agent = self.agent(wanted)?;
         let model = self.model(wanted, agent)?;
         let runner = self.runner(&model);
+        let delivery = self.external(&model.provider_id).map(|external| external.delivery());
         let mut resolved = Resolved::new(&agent.name, model, runner);
+        resolved.delivery = delivery.unwrap_or_default();
         // An agent that may not edit cannot finish its todos, so it does not continue.
         let todos = self.continuation.todos && may_edit(agent);
         resolved.continuation = Policy { todos, ..self.continuation.clone() };

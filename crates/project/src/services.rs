@@ -6,6 +6,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
+use drivers::external::IdlePool;
 use engine::{
     bus::Bus,
     mint::Mint,
@@ -56,6 +57,8 @@ pub struct Services {
     /// Shared because several directories may be in one worktree.
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) wakes: Wakes,
+    /// The idle processes of external agents, which share one limit.
+    pub(crate) idle: IdlePool,
     pub(crate) announcer: Announcer,
     /// The address at which the server listens. Plugins start once it is set, because they call the server.
     pub(crate) address: OnceLock<String>,
@@ -81,6 +84,7 @@ impl Services {
             shelf: shelf(&places, clock.as_ref()),
             snapshots: Arc::new(Snapshots::new(places.data.join(SNAPSHOTS)).without(closed.clone())),
             wakes: Wakes::default(),
+            idle: IdlePool::default(),
             announcer: Announcer { bus, mint },
             address: OnceLock::new(),
             authorization,

@@ -31,6 +31,7 @@ pub mod secret;
 pub mod session;
 pub mod status;
 pub mod time;
+pub mod title;
 pub mod todo;
 pub mod trust;
 pub mod turn;

@@ -39,12 +39,18 @@ struct Row {
     name: String,
     /// True if the program, or a server in its place, exists.
     found: bool,
+    /// True if the program exists, but is not executable.
+    #[serde(skip)]
+    is_blocked: bool,
     /// False if the configuration switches the agent off.
     enabled: bool,
     /// Path or address of the agent; for a missing program, the name that was searched for.
     place: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
+    /// The reason why the version is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
     /// Evidence of a login: the name of a variable or of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     login: Option<String>,
@@ -70,6 +76,11 @@ pub(crate) async fn agents(options: Agents) -> Result<Exit, Failure> {
     }
     let candidates =
         external::candidates(&environment, &loaded.config).map_err(|invalid| unusable(invalid.message))?;
+    for candidate in candidates.iter().filter(|candidate| candidate.is_there && candidate.is_enabled()) {
+        if let Some(warning) = external::unenforced(&environment, &loaded.config, candidate) {
+            terminal::note(&format!("{} {warning}", "warning:".yellow().bold()));
+        }
+    }
     let rows = join_all(candidates.iter().map(|candidate| row(&environment, &here, candidate))).await;
     let shown = if options.json { json(&rows)? } else { table(&rows) };
     terminal::write(&shown).map_err(|error| Failure::error(format!("cannot print the list: {error}")))?;
@@ -79,9 +90,13 @@ pub(crate) async fn agents(options: Agents) -> Result<Exit, Failure> {
 async fn row(environment: &Environment, here: &Path, candidate: &Candidate) -> Row {
     let is_remote = candidate.written.url.is_some();
     let version = match &candidate.written.url {
-        _ if !candidate.is_there || !candidate.is_enabled() => None,
-        Some(url) => remote_version(url).await,
+        _ if !candidate.is_there || !candidate.is_enabled() => Ok(None),
+        Some(url) => Ok(remote_version(url).await),
         None => version(here, candidate).await,
+    };
+    let (version, problem) = match version {
+        Ok(version) => (version, None),
+        Err(Slow) => (None, Some(format!("did not answer within {} s", VERSION.as_secs()))),
     };
     let logins = candidate.known.filter(|_| !is_remote).map(|known| known.logins);
     let login = logins.and_then(|logins| login::find(environment, &candidate.written.environment.0, logins));
@@ -91,9 +106,11 @@ async fn row(environment: &Environment, here: &Path, candidate: &Candidate) -> R
         id: candidate.id.clone(),
         name: candidate.name.clone(),
         found: candidate.is_there,
+        is_blocked: candidate.not_executable.is_some(),
         enabled: candidate.is_enabled(),
         place: place.unwrap_or_default(),
         version,
+        problem,
         login,
         logged_in,
         hint: None,
@@ -108,6 +125,9 @@ fn hint(candidate: &Candidate, row: &Row) -> Option<String> {
     if !row.enabled {
         return Some("the configuration switches it off".to_owned());
     }
+    if let Some(file) = &candidate.not_executable {
+        return Some(format!("`{}` is not executable; run `chmod +x` on it", file.display()));
+    }
     if !row.found {
         return Some(format!("`{}` is not on PATH", row.place));
     }
@@ -118,15 +138,22 @@ fn hint(candidate: &Candidate, row: &Row) -> Option<String> {
     Some(format!("no login found: {}", known.hint))
 }
 
-/// Runs the program with `--version` and returns its version; none after the timeout.
-async fn version(here: &Path, candidate: &Candidate) -> Option<String> {
-    let program = candidate.command.first()?;
+/// A program that did not print its version in time.
+struct Slow;
+
+/// Runs the program with `--version` and returns its version.
+async fn version(here: &Path, candidate: &Candidate) -> Result<Option<String>, Slow> {
+    let Some(program) = candidate.command.first() else { return Ok(None) };
     let mut spec = Spec::new(program, here, VERSION).args(["--version"]).hide(environment::PASSWORDS);
     spec.environment =
         candidate.written.environment.0.iter().map(|(name, value)| (name.into(), value.into())).collect();
     spec.mute_errors = true;
-    let done = process::run(spec, &CancellationToken::new(), |_| {}).await.ok()?;
-    if done.exit == Ended::Code(0) { number(&done.output.text()) } else { None }
+    let Ok(done) = process::run(spec, &CancellationToken::new(), |_| {}).await else { return Ok(None) };
+    match done.exit {
+        Ended::Code(0) => Ok(number(&done.output.text())),
+        Ended::DeadlinePassed => Err(Slow),
+        _ => Ok(None),
+    }
 }
 
 async fn remote_version(url: &str) -> Option<String> {
@@ -161,7 +188,10 @@ fn table(rows: &[Row]) -> String {
         lines.push("No external agent found. The built-in agent needs none.".to_owned());
     }
     if !missing.is_empty() {
-        let names: Vec<String> = missing.iter().map(|row| format!("{} ({})", row.id, row.place)).collect();
+        let blocked = missing.iter().filter(|row| row.is_blocked);
+        lines.extend(blocked.filter_map(|row| Some(format!("{}  {}", row.id.bold(), row.hint.as_ref()?))));
+        let missing = missing.iter().filter(|row| !row.is_blocked);
+        let names: Vec<String> = missing.map(|row| format!("{} ({})", row.id, row.place)).collect();
         lines.push(format!("\n{} {}", "Not found:".dimmed(), names.join(", ")));
     }
     lines.join("\n") + "\n"
@@ -194,7 +224,7 @@ fn lacks(abilities: Abilities) -> Vec<String> {
 }
 
 fn shown_version(row: &Row) -> &str {
-    row.version.as_deref().unwrap_or("unknown")
+    row.version.as_deref().or(row.problem.as_deref()).unwrap_or("unknown")
 }
 
 #[cfg(test)]
@@ -206,6 +236,26 @@ mod tests {
         let some = Abilities { steer: true, resume: true, continuation: true, ..Abilities::LEAST };
         let lacks = lacks(some);
         assert!(lacks.contains(&"children".to_owned()) && !lacks.contains(&"steer".to_owned()), "{lacks:?}");
+    }
+
+    fn candidate(directory: &Path, script: &str) -> Candidate {
+        use std::os::unix::fs::PermissionsExt;
+        let file = directory.join("codex");
+        std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let environment = Environment::of([("PATH", directory.as_os_str())]);
+        let found = external::candidates(&environment, &protocol::config::Config::default()).unwrap();
+        found.into_iter().find(|candidate| candidate.id == "codex").unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_program_that_does_not_print_its_version_in_time_is_called_slow() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let (here, environment) = (directory.path(), Environment::default());
+        let slow = row(&environment, here, &candidate(here, "exec sleep 600")).await;
+        assert_eq!(shown_version(&slow), "did not answer within 5 s");
+        let quick = row(&environment, here, &candidate(here, "echo codex-cli 0.166.0")).await;
+        assert_eq!(shown_version(&quick), "0.166.0");
     }
 
     #[test]

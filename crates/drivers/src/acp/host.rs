@@ -265,7 +265,8 @@ impl Host {
             return Err(fault(Failure::Cancelled));
         }
         let confined = Confined { sandbox, kept, root: self.root.clone() };
-        self.terminals.create(&wanted, directory, &self.options.agent.program.hidden, confined)
+        let (time, hidden) = (self.options.command_time(), &self.options.agent.program.hidden);
+        self.terminals.create(&wanted, directory, time, hidden, confined)
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) const PROMPT: Duration = Duration::from_hours(24);
 /// Commands of an agent that may run at once.
 pub(super) const TERMINALS: usize = 16;
 
-/// Longest command of an agent.
+/// Longest command of an agent, unless the configuration sets another time.
 pub(super) const COMMAND: Duration = Duration::from_hours(1);
 
 /// Largest part of a file that the agent may read at once, in bytes.

@@ -1,12 +1,14 @@
 //! The settings of an agent.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use protocol::agent::Abilities;
 use protocol::config::Mcp;
 use supervision::SandboxOptions;
 use workspace::files::Closed;
 
+use super::limits;
 use crate::external;
 
 /// The settings of an agent.
@@ -18,6 +20,8 @@ pub struct Options {
     pub servers: BTreeMap<String, Mcp>,
     /// The sandbox for commands that Baton runs for the agent.
     pub sandbox: Option<SandboxOptions>,
+    /// The longest time that such a command may run; none for the default.
+    pub command: Option<Duration>,
     /// Places that the agent can neither read nor change through Baton.
     pub closed: Closed,
 }
@@ -35,6 +39,11 @@ impl Options {
         continuation: true,
         ..Abilities::LEAST
     };
+
+    /// The longest time that a command of the agent may run.
+    pub(super) fn command_time(&self) -> Duration {
+        self.command.unwrap_or(limits::COMMAND)
+    }
 
     /// The agent's name as a provider.
     pub(super) fn id(&self) -> &str {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use agent_client_protocol_schema::v1::{
     CreateTerminalRequest, CreateTerminalResponse, KillTerminalResponse, ReleaseTerminalResponse,
@@ -94,6 +95,7 @@ impl Terminals {
         &self,
         wanted: &CreateTerminalRequest,
         directory: PathBuf,
+        time: Duration,
         hidden: &[String],
         confined: Confined,
     ) -> Result<CreateTerminalResponse, Fault> {
@@ -105,9 +107,9 @@ impl Terminals {
             return Err(Fault::new(INTERNAL_ERROR, message));
         }
         let mut spec = if wanted.args.is_empty() {
-            Spec::shell(&wanted.command, directory, limits::COMMAND)
+            Spec::shell(&wanted.command, directory, time)
         } else {
-            Spec::new(&wanted.command, directory, limits::COMMAND).args(&wanted.args)
+            Spec::new(&wanted.command, directory, time).args(&wanted.args)
         };
         spec = spec.hide(hidden);
         spec.environment.extend(wanted.env.iter().map(|it| ((&it.name).into(), (&it.value).into())));
@@ -227,13 +229,13 @@ mod tests {
     #[tokio::test]
     async fn a_command_ends_when_its_process_exits() {
         let (terminals, directory) = (Terminals::default(), tempfile::TempDir::new().unwrap());
-        let create = |line: &str| {
+        let create_for = |line: &str, time: Duration| {
             let root = Root::new(directory.path()).unwrap();
             let confined = Confined { sandbox: None, kept: Vec::new(), root };
-            let made =
-                terminals.create(&wanted(line, &[]), directory.path().to_owned(), &[], confined).unwrap();
-            made.terminal_id
+            let place = directory.path().to_owned();
+            terminals.create(&wanted(line, &[]), place, time, &[], confined).unwrap().terminal_id
         };
+        let create = |line: &str| create_for(line, limits::COMMAND);
         // The background process holds the output open.
         let id = create("sleep 600 & echo hello; exit 3");
         let exit = TerminalExitStatus::new().exit_code(3);
@@ -243,6 +245,8 @@ mod tests {
         let id = create("sleep 600");
         terminals.kill(&id).unwrap();
         assert_eq!(terminals.wait(&id).await.unwrap().exit_status.signal.as_deref(), Some("SIGTERM"));
+        let id = create_for("sleep 600", Duration::from_millis(10));
+        assert!(terminals.wait(&id).await.is_ok(), "its time is over");
         let id = create("sleep 600");
         terminals.release(&id).unwrap();
         assert!(terminals.wait(&id).await.is_err());

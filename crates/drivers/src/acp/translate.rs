@@ -41,6 +41,8 @@ pub(super) struct Translation {
     failure: Option<String>,
     /// True if the user has refused a request and the agent has done nothing since.
     refused: bool,
+    /// The tokens of the open step, from an agent that reports them with its chunks. None if it does not.
+    counted: Option<Tokens>,
 }
 
 /// The text or reasoning part that is open.
@@ -134,6 +136,7 @@ impl Translation {
     }
 
     fn chunk(&mut self, chunk: ContentChunk, thought: bool, events: &mut Vec<AgentEvent>) {
+        self.count(chunk.meta.as_ref());
         let Some(text) = tool::words(&chunk.content).filter(|text| !text.is_empty()) else { return };
         // An agent that reports an error this way sends the reason as a text chunk without a message id.
         if let Some(failure) = &mut self.failure
@@ -162,6 +165,14 @@ impl Translation {
         });
     }
 
+    /// Adds the tokens that a chunk reports for a call of the agent's model.
+    fn count(&mut self, meta: Option<&Meta>) {
+        if let Some(usage) = meta.and_then(|meta| meta.get("usage")).and_then(usage) {
+            let sum = self.counted.get_or_insert_default();
+            add(sum, &tokens(Some(&usage)));
+        }
+    }
+
     fn speak(&mut self, thought: bool, id: Option<MessageId>, events: &mut Vec<AgentEvent>) {
         self.spoken += 1;
         let key = self.spoken.to_string();
@@ -187,7 +198,8 @@ impl Translation {
     /// Opens the next step if the tools of the open one have finished, or if no step is open.
     fn next_step(&mut self, events: &mut Vec<AgentEvent>) {
         if self.open && self.acted && !self.is_acting() {
-            events.push(finished(Finish::ToolCalls, Tokens::default(), 0.0, None));
+            let tokens = self.counted.as_mut().map(std::mem::take).unwrap_or_default();
+            events.push(finished(Finish::ToolCalls, tokens, 0.0, None));
             self.open = false;
             self.acted = false;
         }
@@ -201,9 +213,15 @@ impl Translation {
         // An update without any description is about a call of an earlier turn, except for a failure that says why: some
         // agents report a call that they reject with nothing else.
         let is_described = fields.title.is_some() || fields.kind.is_some() || fields.raw_input.is_some();
-        let is_failure = fields.status == Some(ToolCallStatus::Failed) && fields.content.is_some();
+        let is_named = call.meta.as_ref().is_some_and(|meta| meta.contains_key("toolName"));
+        let is_failed = fields.status == Some(ToolCallStatus::Failed);
+        let is_failure = is_failed && (fields.content.is_some() || is_named);
         let stray = !new && !is_described && !is_failure;
         if self.tools.get(&id).map_or(stray, Tool::is_over) || self.tools.len() >= limits::TOOLS {
+            // The words before and after a failure belong to two messages, even if the failed call is unknown.
+            if is_failed {
+                self.hush(events);
+            }
             return;
         }
         self.resume(events);
@@ -304,7 +322,9 @@ impl Translation {
             }
         };
         let error = if let TurnEnd::Error(error) = &end { Some(error.clone()) } else { None };
-        (self.finish(reason, tokens(response.usage.as_ref()), error), end)
+        // The answer counts the whole turn, so it would count the tokens of chunks a second time.
+        let tokens = self.counted.take().unwrap_or_else(|| tokens(response.usage.as_ref()));
+        (self.finish(reason, tokens, error), end)
     }
 
     /// Closes the open part and the open step.
@@ -401,4 +421,28 @@ fn tokens(usage: Option<&Usage>) -> Tokens {
     }
     let cache = CacheTokens { read, write, extra: Rest::NONE };
     Tokens { total: Some(usage.total_tokens), input, output, reasoning, cache, extra: Extra::new() }
+}
+
+/// Reads the token counts in `_meta.usage` of a chunk. Qwen Code has used two sets of names for them.
+fn usage(told: &Value) -> Option<Usage> {
+    let count = |names: [&str; 2]| names.iter().find_map(|name| told.get(*name)?.as_u64());
+    let input = count(["inputTokens", "promptTokens"]);
+    let output = count(["outputTokens", "completionTokens"]);
+    let thought = count(["thoughtTokens", "thoughtsTokens"]);
+    let cached = count(["cachedReadTokens", "cachedTokens"]);
+    let sum = input.unwrap_or_default().saturating_add(output.unwrap_or_default());
+    let total = told.get("totalTokens").and_then(Value::as_u64).filter(|total| *total > 0).unwrap_or(sum);
+    let usage = Usage::new(total, input.unwrap_or_default(), output.unwrap_or_default());
+    (total > 0).then(|| usage.thought_tokens(thought).cached_read_tokens(cached))
+}
+
+/// Adds token counts of the same step.
+fn add(sum: &mut Tokens, more: &Tokens) {
+    let total = [sum.total, more.total].into_iter().flatten().fold(0, u64::saturating_add);
+    sum.total = Some(total);
+    sum.input = sum.input.saturating_add(more.input);
+    sum.output = sum.output.saturating_add(more.output);
+    sum.reasoning = sum.reasoning.saturating_add(more.reasoning);
+    sum.cache.read = sum.cache.read.saturating_add(more.cache.read);
+    sum.cache.write = sum.cache.write.saturating_add(more.cache.write);
 }

@@ -98,6 +98,9 @@ pub struct ClaudeProcess {
     manner: Manner,
     /// This version reports its state, so a result does not end a turn.
     has_states: bool,
+    /// Silence after which a result has ended the turn of a version that does not report its state: such a version may send
+    /// a result after each call of its model.
+    quiet: Duration,
     /// The number of control requests so far.
     controls: u64,
     turn: Progress,
@@ -134,6 +137,7 @@ impl ClaudeProcess {
             queue: VecDeque::new(),
             manner,
             has_states: false,
+            quiet: options.patience.quiet,
             controls: 0,
             turn: Progress::default(),
         };
@@ -220,18 +224,43 @@ impl ClaudeProcess {
         }
     }
 
+    /// The phase after a segment has ended. A version that does not report its state may continue.
+    fn settling(&self) -> Phase {
+        if self.has_states {
+            Phase::Ending
+        } else if self.translator.has_calls() {
+            Phase::Working
+        } else if self.translator.has_called() {
+            Phase::Ending
+        } else {
+            Phase::Listening(self.quiet)
+        }
+    }
+
     /// Returns true if the turn has ended. Subagents keep it open unless the user has aborted the turn.
     fn has_ended(&self) -> bool {
-        let is_over = if self.has_states { self.turn.is_idle } else { self.turn.segment.is_some() };
+        let is_over = match &self.turn.segment {
+            _ if self.has_states => self.turn.is_idle,
+            Some(segment) => segment.is_error || self.turn.stop.is_some(),
+            None => false,
+        };
         is_over && (self.turn.stop == Some(Stop::Interrupted) || !self.translator.has_children())
     }
 
     /// The end of the turn according to its last segment.
-    fn end(&mut self) -> Signal<Request> {
+    fn end(&mut self, out: &mut Vec<Signal<Request>>) {
         let segment = self.turn.segment.take().unwrap_or_default();
-        if !segment.is_error {
-            return Signal::Ended(TurnEnd::Completed);
+        if segment.is_error {
+            out.push(Self::failure(&segment));
+            return;
         }
+        for signal in self.translator.end_turn() {
+            self.apply(signal, out);
+        }
+        out.push(Signal::Ended(TurnEnd::Completed));
+    }
+
+    fn failure(segment: &Segment) -> Signal<Request> {
         if segment.was_aborted() {
             return Signal::Ended(TurnEnd::Cancelled);
         }
@@ -268,7 +297,7 @@ impl Process for ClaudeProcess {
             self.apply(signal, &mut out);
         }
         if self.has_ended() {
-            out.push(self.end());
+            self.end(&mut out);
         }
         out
     }
@@ -317,18 +346,21 @@ impl Process for ClaudeProcess {
     fn phase(&self) -> Phase {
         let is_settling = self.turn.segment.is_some() && !self.translator.has_busy_children();
         match (&self.turn.segment, self.turn.has_begun) {
-            _ if self.turn.stop == Some(Stop::Refused) || is_settling => Phase::Ending,
+            _ if self.turn.stop == Some(Stop::Refused) => Phase::Ending,
+            _ if is_settling => self.settling(),
             (None, false) => Phase::Starting,
             _ => Phase::Working,
         }
     }
 
-    /// Ends the turn after a segment that no idle follows. The process does not get another turn.
+    /// Ends the turn after a segment that no idle follows. A process that should have become idle does not get another turn.
     fn conclude(&mut self) -> Vec<Signal<Request>> {
-        if !self.turn.is_idle {
+        if self.has_states && !self.turn.is_idle {
             self.turn.stop = Some(Stop::Overdue);
         }
-        vec![self.end()]
+        let mut out = Vec::new();
+        self.end(&mut out);
+        out
     }
 
     fn finish(&mut self) -> bool {

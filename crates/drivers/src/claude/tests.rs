@@ -3,6 +3,7 @@
 mod children;
 mod misbehaviour;
 mod recordings;
+mod results;
 mod sessions;
 
 use std::sync::Arc;
@@ -54,7 +55,14 @@ const PATIENT: Duration = Duration::from_secs(20);
 const HASTY: Duration = Duration::from_millis(300);
 
 fn patient() -> Patience {
-    Patience { start: PATIENT, answer: PATIENT, interrupt: PATIENT, silence: PATIENT, settle: PATIENT }
+    Patience {
+        start: PATIENT,
+        answer: PATIENT,
+        interrupt: PATIENT,
+        silence: PATIENT,
+        settle: PATIENT,
+        ..Patience::default()
+    }
 }
 
 fn claude(fake: &Fake, patience: Patience) -> Options {

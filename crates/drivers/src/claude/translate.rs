@@ -85,6 +85,8 @@ pub(super) struct Translator {
     /// The cost of the process in dollars at the end of the last segment.
     spent: f64,
     retrying: bool,
+    /// The last segment ended with calls.
+    has_called: bool,
 }
 
 impl Translator {
@@ -96,7 +98,25 @@ impl Translator {
             tasks: BTreeSet::new(),
             spent: 0.0,
             retrying: false,
+            has_called: false,
         }
+    }
+
+    /// Returns true while a call of the agent itself has no result.
+    pub(super) fn has_calls(&self) -> bool {
+        self.main.has_calls()
+    }
+
+    /// Returns true if the last segment ended with calls, whose results are the input of another message.
+    pub(super) fn has_called(&self) -> bool {
+        self.has_called
+    }
+
+    /// Ends the step that waits for results when the turn ends.
+    pub(super) fn end_turn(&mut self) -> Vec<Signal> {
+        let mut out = Vec::new();
+        self.within(None, &mut out, |main, events| main.end_turn(events));
+        out
     }
 
     /// Returns true while a background task runs.
@@ -227,13 +247,16 @@ impl Translator {
         }
     }
 
-    /// Ends the step with the cost of the segment. A failed step stays open, so that the turn closes it with its error.
+    /// Ends the step with the cost of the segment, and adds the text of the segment if it was not said. A failed step stays open, so that the turn closes it with its error.
     fn segment(&mut self, segment: &Segment, out: &mut Vec<Signal>) {
         let mut cost = Number(segment.total_cost_usd);
         cost += Number(-self.spent);
         self.spent = segment.total_cost_usd;
+        let text = segment.result.as_deref().filter(|_| !segment.is_error).unwrap_or_default();
+        self.within(None, out, |main, events| main.add_missing(text, events));
+        self.has_called = self.main.has_called();
         if self.main.is_open() && !segment.is_error {
-            self.within(None, out, |main, events| main.finish(cost, events));
+            self.within(None, out, |main, events| main.end_segment(cost, events));
         } else if cost.0 > 0.0 {
             out.push(Signal::Say(None, AgentEvent::Spent { tokens: Tokens::default(), cost }));
         }

@@ -12,10 +12,11 @@ use std::time::Duration;
 use engine::ports::Clock;
 use engine::session::Turn;
 use protocol::agent_event::{Answer, Ask};
+use protocol::prompt::Delivery;
 use protocol::{AgentEvent, MessageError, MessageWithParts, Millis, TurnEnd};
 
 use super::child::Words;
-use super::{Bounds, ChildRegistry, Keeping, Kept, Launch, Patience, Subagent};
+use super::{Bounds, ChildRegistry, IdlePool, Keeping, Kept, Launch, Patience, Subagent};
 use crate::roster::{About, Program};
 
 /// Settings that every external agent has.
@@ -30,13 +31,16 @@ pub struct Options {
     pub bounds: Bounds,
     /// Limits for processes that are kept between turns.
     pub keeping: Keeping,
+    /// The idle processes of all agents.
+    pub pool: IdlePool,
 }
 
 impl Options {
     /// The default limits for a configured program.
     pub fn new(about: About, program: Program) -> Self {
         let keeping = Keeping { idle: program.idle, ..Keeping::default() };
-        Self { about, program, patience: Patience::default(), bounds: Bounds::default(), keeping }
+        let (patience, bounds, pool) = (Patience::default(), Bounds::default(), IdlePool::default());
+        Self { about, program, patience, bounds, keeping, pool }
     }
 
     /// The configured program with its environment. `args` follow the configured arguments.
@@ -69,6 +73,10 @@ pub trait Agent: Send + Sync + 'static {
 
     /// The agent can compact its conversation when the user asks for it.
     const COMPACTS: bool = true;
+
+    /// The delivery of a prompt that names none. An agent that would cut its answer short for a prompt that joins has
+    /// [`Delivery::Queue`].
+    const DELIVERY: Delivery = Delivery::Steer;
 
     /// The agent's settings.
     fn options(&self) -> &Options;

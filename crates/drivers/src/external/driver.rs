@@ -8,6 +8,7 @@ use engine::ports::{Clock, Runner};
 use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use protocol::message::Origin;
+use protocol::prompt::Delivery;
 use protocol::{AgentEvent, Message, MessageError, MessageWithParts, Part, PartBody, SessionId, TurnEnd};
 use tokio::time::sleep;
 
@@ -31,7 +32,8 @@ struct Inner<A: Agent> {
 impl<A: Agent> Driver<A> {
     /// Creates the runner and starts nothing. `wake` is called when the agent begins to work between turns.
     pub fn new(agent: A, clock: Arc<dyn Clock>, wake: keeper::Wake) -> Self {
-        let keeper = Keeper::new(agent.options().keeping, wake);
+        let Options { keeping, pool, .. } = agent.options();
+        let keeper = Keeper::new(*keeping, pool.clone(), wake);
         Self(Arc::new(Inner { agent, clock, keeper, children: ChildRegistry::default() }))
     }
 }
@@ -219,6 +221,10 @@ async fn title(turn: &Turn, prompt: &MessageWithParts) {
 impl<A: Agent> External for Driver<A> {
     fn about(&self) -> &About {
         &self.0.agent.options().about
+    }
+
+    fn delivery(&self) -> Delivery {
+        A::DELIVERY
     }
 
     fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {

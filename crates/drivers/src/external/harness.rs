@@ -76,7 +76,9 @@ impl Runners for OneRunner {
             let model = wanted.model.cloned();
             let model = model.unwrap_or_else(|| ModelRef::new(&self.0.about().id, "default"));
             let runner = Arc::clone(&self.0) as Arc<dyn Runner>;
-            Ok(Resolved::new(wanted.agent.unwrap_or("build"), model, runner))
+            let mut resolved = Resolved::new(wanted.agent.unwrap_or("build"), model, runner);
+            resolved.delivery = self.0.delivery();
+            Ok(resolved)
         }
         .boxed()
     }

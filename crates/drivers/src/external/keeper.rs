@@ -12,6 +12,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use super::pool::{Idle, IdlePool};
+
 /// Timeout for all kept processes to end when the server stops.
 const CLOSE: Duration = Duration::from_secs(2);
 
@@ -49,7 +51,8 @@ pub struct Keeping {
     pub idle: Duration,
     /// The same for a process that works in the background.
     pub working: Duration,
-    /// The number of kept processes; the one that is unused the longest is ended first.
+    /// The number of kept processes of one agent, including those that work in the background; the one that is unused the
+    /// longest is ended first. The [`IdlePool`] limits those of all agents that do not work.
     pub most: usize,
     /// The delay of a restart after a failure; it doubles with each failure in a row.
     pub pause: Duration,
@@ -77,6 +80,7 @@ pub struct Keeper<K: Kept>(Arc<Inner<K>>);
 
 struct Inner<K: Kept> {
     keeping: Keeping,
+    pool: IdlePool,
     wake: Wake,
     state: Mutex<State<K>>,
     tasks: TaskTracker,
@@ -105,11 +109,12 @@ struct Failures {
 
 impl<K: Kept> Keeper<K> {
     /// Creates an empty keeper.
-    pub fn new(keeping: Keeping, wake: Wake) -> Self {
+    pub fn new(keeping: Keeping, pool: IdlePool, wake: Wake) -> Self {
         let closing = CancellationToken::new();
         let state = State { kept: HashMap::new(), failures: BTreeMap::new(), number: 0 };
         Self(Arc::new(Inner {
             keeping,
+            pool,
             wake,
             state: Mutex::new(state),
             tasks: TaskTracker::new(),
@@ -132,7 +137,8 @@ impl<K: Kept> Keeper<K> {
         state.number += 1;
         let number = state.number;
         let Keeping { idle, working, .. } = self.0.keeping;
-        let patience = if kept.is_working() { working } else { idle };
+        let is_working = kept.is_working();
+        let patience = if is_working { working } else { idle };
         let wanted = CancellationToken::new();
         let watch = Watch {
             keeper: Arc::downgrade(&self.0),
@@ -142,6 +148,7 @@ impl<K: Kept> Keeper<K> {
             closing: self.0.closing.clone(),
             wake: Arc::clone(&self.0.wake),
             until: Instant::now() + patience,
+            idle: (!is_working).then(|| self.0.pool.enter()),
         };
         let task = self.0.tasks.spawn(watch.over(kept));
         // A replaced process is ended by its task.
@@ -223,19 +230,24 @@ struct Watch<K: Kept> {
     closing: CancellationToken,
     wake: Wake,
     until: Instant,
+    /// Its entry among the idle processes; none while it works.
+    idle: Option<Idle>,
 }
 
 impl<K: Kept> Watch<K> {
-    async fn over(self, mut kept: K) -> Option<K> {
+    async fn over(mut self, mut kept: K) -> Option<K> {
+        let evicted = self.idle.as_ref().map(|idle| idle.evicted().clone()).unwrap_or_default();
         let rested = tokio::select! {
             biased;
             () = self.closing.cancelled() => None,
             () = self.wanted.cancelled() => return Some(kept),
             rested = kept.rest() => Some(rested),
+            () = evicted.cancelled() => None,
             () = sleep_until(self.until) => None,
         };
         match rested {
             Some(Rested::Woke(why)) => {
+                self.idle = None;
                 (self.wake)(self.session.clone(), why);
                 tokio::select! {
                     biased;

@@ -10,11 +10,12 @@ use client::{Client, Password};
 use engine::ports::Random;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::ChildStdout;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use workspace::process::{self, Companion, Exit, Spec};
 
+use crate::external::pool::{Idle, IdlePool};
 use crate::roster::Program;
 
 /// Default timeout for a server to start listening.
@@ -51,18 +52,20 @@ pub struct Start {
     environment: BTreeMap<String, String>,
     hidden: Vec<String>,
     idle: Duration,
+    pool: IdlePool,
     /// Timeout for the server to start listening.
     pub patience: Duration,
 }
 
 impl Start {
     /// Settings from the configured program.
-    pub fn new(program: &Program) -> Self {
+    pub fn new(program: &Program, pool: IdlePool) -> Self {
         Self {
             command: program.command.clone(),
             environment: program.environment.clone(),
             hidden: program.hidden.clone(),
             idle: program.idle,
+            pool,
             patience: START,
         }
     }
@@ -91,12 +94,17 @@ struct Live {
     /// The reason of its end; none while it runs.
     gone: watch::Receiver<Option<String>>,
     uses: Mutex<Uses>,
+    /// Notified when the last turn that uses the server has ended.
+    released: Notify,
+    pool: IdlePool,
     stop: CancellationToken,
 }
 
 struct Uses {
     count: usize,
     since: Instant,
+    /// The server's entry among the idle processes of all agents; none while a turn uses it.
+    idle: Option<Idle>,
     /// True while the server is being stopped. No turn may begin to use it.
     is_closing: bool,
 }
@@ -124,7 +132,11 @@ impl Drop for Lease {
         if let Some(live) = &self.live {
             let mut uses = live.uses();
             uses.count = uses.count.saturating_sub(1);
-            uses.since = Instant::now();
+            if uses.count == 0 {
+                uses.since = Instant::now();
+                uses.idle = Some(live.pool.enter());
+                live.released.notify_one();
+            }
         }
     }
 }
@@ -145,7 +157,27 @@ impl Live {
             return None;
         }
         uses.count += 1;
+        uses.idle = None;
         Some(Lease { client: self.client.clone(), live: Some(Arc::clone(self)) })
+    }
+}
+
+impl Live {
+    /// Returns the time at which an unused server has to stop, and a token that is cancelled if it has to stop earlier.
+    /// Returns none, and refuses further leases, if it has to stop now.
+    fn rest(&self, patience: Duration) -> Option<(Option<Instant>, CancellationToken)> {
+        let mut uses = self.uses();
+        if uses.count > 0 {
+            return Some((None, CancellationToken::new()));
+        }
+        let due = uses.since.checked_add(patience);
+        let evicted = uses.idle.as_ref().map(|idle| idle.evicted().clone()).unwrap_or_default();
+        if evicted.is_cancelled() || due.is_some_and(|due| due <= Instant::now()) {
+            uses.is_closing = true;
+            uses.idle = None;
+            return None;
+        }
+        Some((due, evicted))
     }
 }
 
@@ -251,8 +283,9 @@ impl Starter {
             .map_err(|error| format!("OpenCode reported an invalid address: {error}"))?
             .with_login(USER, Password::new(password));
         let (tell, gone) = watch::channel(None);
-        let uses = Mutex::new(Uses { count: 0, since: Instant::now(), is_closing: false });
-        let live = Arc::new(Live { client, gone, uses, stop: CancellationToken::new() });
+        let uses = Mutex::new(Uses { count: 0, since: Instant::now(), idle: None, is_closing: false });
+        let (released, pool, stop) = (Notify::new(), self.start.pool.clone(), CancellationToken::new());
+        let live = Arc::new(Live { client, gone, uses, released, pool, stop });
         let keeper = Keeper {
             live: Arc::clone(&live),
             idle: self.start.idle,
@@ -318,23 +351,26 @@ impl Keeper {
         self.tell.send_replace(Some(why));
     }
 
-    /// Resolves when the server has been unused for the idle time. No turn can take a lease afterwards.
+    /// Resolves when the server has been unused for the idle time, or has to make room for a process of another agent. No
+    /// turn can take a lease afterwards.
     async fn useless(&self) {
         loop {
-            let due = {
-                let mut uses = self.live.uses();
-                let due = uses.since.checked_add(self.idle);
-                if uses.count == 0 && due.is_some_and(|due| due <= Instant::now()) {
-                    uses.is_closing = true;
-                    return;
-                }
-                if uses.count > 0 { Instant::now().checked_add(self.idle) } else { due }
-            };
-            match due {
-                Some(due) => sleep_until(due.max(Instant::now() + FIRST_PAUSE)).await,
-                None => std::future::pending().await,
+            let Some((due, evicted)) = self.live.rest(self.idle) else { return };
+            tokio::select! {
+                biased;
+                () = self.live.released.notified() => {}
+                () = evicted.cancelled() => {}
+                () = until(due) => {}
             }
         }
+    }
+}
+
+/// Waits for a time, or for ever if there is none.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -12,6 +12,7 @@ use protocol::SessionId;
 use protocol::agent::{Abilities, Agent, AgentMode};
 use protocol::config::PermissionMode;
 use protocol::message::ModelRef;
+use protocol::prompt::Delivery;
 use protocol::request::Rule;
 
 /// The model that every external agent has: the one that its own settings name.
@@ -23,6 +24,11 @@ pub const IDLE: Duration = Duration::from_mins(10);
 /// An external agent.
 pub trait External: Runner {
     fn about(&self) -> &About;
+
+    /// The delivery of a prompt that names none.
+    fn delivery(&self) -> Delivery {
+        Delivery::Steer
+    }
 
     /// Ends the process of a session that will have no more turns.
     fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {

@@ -23,6 +23,8 @@ pub struct Known {
     pub models: &'static [&'static str],
     /// The signs of a login, any one of which is enough.
     pub logins: &'static [Login],
+    /// The keys of providers that it inherits.
+    pub keys: Keys,
     /// Instructions to log in.
     pub hint: &'static str,
 }
@@ -53,6 +55,15 @@ impl Kind {
     }
 }
 
+/// The environment variables with keys of providers that an agent inherits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// The agent can use any provider, so it inherits all keys.
+    All,
+    /// The keys of the providers that the agent can use.
+    Of(&'static [&'static str]),
+}
+
 /// A sign that the user is logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Login {
@@ -60,6 +71,8 @@ pub enum Login {
     Variable(&'static str),
     /// A file that is not empty.
     File(Place, &'static str),
+    /// A variable that a TOML file names with this key, and that is not empty.
+    VariableIn(Place, &'static str, &'static str),
 }
 
 /// The directory of a login file.
@@ -78,11 +91,26 @@ const CLAUDE: &[Login] = &[
     Login::File(Place::Named("CLAUDE_CONFIG_DIR", ".claude"), ".credentials.json"),
 ];
 
+/// Claude Code calls Claude at Anthropic, Amazon or Google.
+const CLAUDE_KEYS: Keys = Keys::Of(&[
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+]);
+
 const CODEX: &[Login] = &[
     Login::Variable("CODEX_API_KEY"),
     Login::Variable("OPENAI_API_KEY"),
     Login::File(Place::Named("CODEX_HOME", ".codex"), "auth.json"),
+    Login::VariableIn(Place::Named("CODEX_HOME", ".codex"), "config.toml", "env_key"),
 ];
+
+const CODEX_KEYS: Keys =
+    Keys::Of(&["CODEX_API_KEY", "OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_API_KEY"]);
 
 const OPENCODE: &[Login] = &[
     Login::Variable("OPENCODE_API_KEY"),
@@ -97,6 +125,13 @@ const GEMINI: &[Login] = &[
     Login::File(Place::Home, ".gemini/oauth_creds.json"),
 ];
 
+const GEMINI_KEYS: Keys = Keys::Of(&[
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GOOGLE_GENERATIVE_AI_API_KEY",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+]);
+
 /// Every agent that Baton looks for.
 pub const KNOWN: [Known; 11] = [
     Known {
@@ -106,6 +141,7 @@ pub const KNOWN: [Known; 11] = [
         command: &["claude"],
         models: &["sonnet", "opus", "haiku"],
         logins: CLAUDE,
+        keys: CLAUDE_KEYS,
         hint: "run `claude` and log in, or set ANTHROPIC_API_KEY",
     },
     Known {
@@ -115,6 +151,7 @@ pub const KNOWN: [Known; 11] = [
         command: &["codex"],
         models: &[],
         logins: CODEX,
+        keys: CODEX_KEYS,
         hint: "run `codex login`, or set CODEX_API_KEY",
     },
     Known {
@@ -124,16 +161,32 @@ pub const KNOWN: [Known; 11] = [
         command: &["opencode"],
         models: &[],
         logins: OPENCODE,
+        keys: Keys::All,
         hint: "run `opencode auth login`, or configure a provider for it",
     },
-    acp("acp:opencode", "OpenCode (ACP)", &["opencode", "acp"], OPENCODE, "run `opencode auth login`"),
-    acp("acp:claude", "Claude Code (ACP)", &["claude-agent-acp"], CLAUDE, "run `claude` and log in"),
-    acp("acp:codex", "Codex (ACP)", &["codex-acp"], CODEX, "run `codex login`"),
+    acp(
+        "acp:opencode",
+        "OpenCode (ACP)",
+        &["opencode", "acp"],
+        OPENCODE,
+        Keys::All,
+        "run `opencode auth login`",
+    ),
+    acp(
+        "acp:claude",
+        "Claude Code (ACP)",
+        &["claude-agent-acp"],
+        CLAUDE,
+        CLAUDE_KEYS,
+        "run `claude` and log in",
+    ),
+    acp("acp:codex", "Codex (ACP)", &["codex-acp"], CODEX, CODEX_KEYS, "run `codex login`"),
     acp(
         "acp:gemini",
         "Gemini CLI",
         &["gemini", "--acp"],
         GEMINI,
+        GEMINI_KEYS,
         "run `gemini` and log in, or set GEMINI_API_KEY",
     ),
     acp(
@@ -144,6 +197,7 @@ pub const KNOWN: [Known; 11] = [
             Login::Variable("GOOSE_PROVIDER"),
             Login::File(Place::Named("XDG_CONFIG_HOME", ".config"), "goose/config.yaml"),
         ],
+        Keys::All,
         "run `goose configure`",
     ),
     acp(
@@ -151,6 +205,7 @@ pub const KNOWN: [Known; 11] = [
         "Qwen Code",
         &["qwen", "--acp"],
         &[Login::Variable("DASHSCOPE_API_KEY"), Login::File(Place::Home, ".qwen/oauth_creds.json")],
+        Keys::Of(&["DASHSCOPE_API_KEY", "OPENAI_API_KEY"]),
         "run `qwen` and log in",
     ),
     acp(
@@ -158,6 +213,7 @@ pub const KNOWN: [Known; 11] = [
         "Copilot CLI",
         &["copilot", "--acp"],
         &[Login::Variable("COPILOT_GITHUB_TOKEN"), Login::File(Place::Home, ".copilot/config.json")],
+        Keys::Of(&["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"]),
         "run `copilot` and log in",
     ),
     acp(
@@ -165,6 +221,7 @@ pub const KNOWN: [Known; 11] = [
         "Kimi CLI",
         &["kimi", "acp"],
         &[Login::Variable("KIMI_API_KEY"), Login::File(Place::Home, ".kimi/config.toml")],
+        Keys::Of(&["KIMI_API_KEY", "MOONSHOT_API_KEY"]),
         "run `kimi` and log in",
     ),
 ];
@@ -174,9 +231,10 @@ const fn acp(
     name: &'static str,
     command: &'static [&'static str],
     logins: &'static [Login],
+    keys: Keys,
     hint: &'static str,
 ) -> Known {
-    Known { id, name, kind: Kind::Acp, command, models: &[], logins, hint }
+    Known { id, name, kind: Kind::Acp, command, models: &[], logins, keys, hint }
 }
 
 /// The known agent with this id.

@@ -12,6 +12,7 @@ use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use protocol::config::Budget;
 use protocol::message::Origin;
+use protocol::prompt::Delivery;
 use protocol::{AgentEvent, Message, MessageError, MessageWithParts, Session, SessionId, TurnEnd};
 use supervision::{Snapshots, Supervisor};
 
@@ -108,6 +109,10 @@ impl fmt::Debug for Watched {
 impl External for Watched {
     fn about(&self) -> &About {
         self.runner.about()
+    }
+
+    fn delivery(&self) -> Delivery {
+        self.runner.delivery()
     }
 
     fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {

@@ -6,7 +6,7 @@ use futures::future::{self, BoxFuture, FutureExt};
 use protocol::{
     AgentEvent, EndReason, MessageError, Session, SessionId, TurnEnd,
     message::ModelRef,
-    prompt::{CommandInput, PartInput, PromptInput},
+    prompt::{CommandInput, Delivery, PartInput, PromptInput},
     request::Rule,
 };
 
@@ -98,12 +98,15 @@ pub struct Resolved {
     pub hooks: Arc<dyn Hooks>,
     /// Limits for turns that continue by themselves.
     pub continuation: Policy,
+    /// The delivery of a prompt that names none.
+    pub delivery: Delivery,
 }
 
 impl Resolved {
     /// A runner without hooks, whose turns do not continue by themselves.
     pub fn new(agent: impl Into<String>, model: ModelRef, runner: Arc<dyn Runner>) -> Self {
-        Self { agent: agent.into(), model, runner, hooks: NoHooks::shared(), continuation: Policy::default() }
+        let (hooks, continuation) = (NoHooks::shared(), Policy::default());
+        Self { agent: agent.into(), model, runner, hooks, continuation, delivery: Delivery::default() }
     }
 }
 

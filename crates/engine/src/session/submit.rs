@@ -73,7 +73,7 @@ impl Actor {
             None => self.sessions.resolve(&self.session, &input).await?,
         };
         let no_reply = input.no_reply == Some(true);
-        let delivery = input.delivery.unwrap_or_default();
+        let delivery = input.delivery.unwrap_or(resolved.delivery);
         let input = PromptInput { message_id: Some(self.prompt_id(&input)), ..input };
         let errand = is_errand(&input, origin.as_ref());
         let round = self.plugin_round(&input, &resolved).await?;

@@ -12,6 +12,7 @@ use protocol::{
         ToolFailed, ToolPart, ToolPending, ToolRunning,
     },
     session::Tokens,
+    title,
 };
 
 use super::Emit;
@@ -116,6 +117,8 @@ impl Step {
             AgentEvent::ToolPending { call, tool } => self.tool_pending(call, tool, emit),
             AgentEvent::ToolRunning { call, tool, input, title, metadata } => {
                 let time = PartTime::started(emit.now());
+                // Every agent's calls have titles in the same words; an agent's own title is for tools that only it knows.
+                let title = title::of_call(&tool, &input).or(title.filter(|title| !title.is_empty()));
                 let state = ToolRunning { input, title, metadata, time, extra: Extra::new() };
                 self.tool_running(call, tool, state, emit);
             }

@@ -11,6 +11,7 @@ use std::{
 use proptest::prelude::*;
 use protocol::{
     AgentEvent, EndReason, EventBody, Extra, Message, MessageId, Millis, Part, PartBody, PartId, Session,
+    ToolState,
     agent_event::Speaker,
     message::{Finish, ModelRef},
     number::Number,
@@ -232,6 +233,27 @@ fn a_message_names_its_speaker_and_marks_a_summary() {
     let Message::Assistant(message) = &it.info else { panic!("{it:?}") };
     assert_eq!((message.agent.as_str(), message.mode.as_str()), ("compaction", "compaction"));
     assert_eq!((message.model_id.as_str(), message.summary), ("small", Some(true)));
+}
+
+#[test]
+fn a_running_call_has_a_title_made_from_its_input() {
+    let mint = mint();
+    let mut session = session(&mint);
+    let mut transcript = Transcript::new(&session, "build".into(), ModelRef::new("p", "m"), mint.id(), 0);
+    let mut title = |tool: &str, own: Option<&str>| {
+        let input = serde_json::from_value(serde_json::json!({ "filePath": "/project/README.md" })).unwrap();
+        let (call, tool, title) = (tool.to_owned(), tool.to_owned(), own.map(str::to_owned));
+        let running = AgentEvent::ToolRunning { call, tool, input, title, metadata: None };
+        let events = transcript.apply(running, &mut session, &mint);
+        let Some(EventBody::PartUpdated(it)) = events.last() else { panic!("{events:?}") };
+        let PartBody::Tool(tool) = &it.part.body else { panic!("{it:?}") };
+        let ToolState::Running(running) = &tool.state else { panic!("{tool:?}") };
+        running.title.clone()
+    };
+    assert_eq!(title("read", None).as_deref(), Some("Reading README.md"));
+    assert_eq!(title("edit", Some("README.md")).as_deref(), Some("Editing README.md"));
+    assert_eq!(title("acme_deploy", Some("Deploying")).as_deref(), Some("Deploying"));
+    assert_eq!(title("acme_other", None), None);
 }
 
 #[test]

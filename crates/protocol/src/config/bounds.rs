@@ -207,6 +207,9 @@ pub struct Limits {
     /// Seconds that a shutdown waits for running turns. Default: 4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shutdown_seconds: Option<Positive>,
+    /// Maximum number of idle processes of external agents, all agents together. Default: 4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_agents: Option<u16>,
 }
 
 #[cfg(test)]

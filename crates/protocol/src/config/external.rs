@@ -1,10 +1,10 @@
 //! Configuration of external agents: the program to start or the server to call. These are Baton's own keys, for
 //! `baton.json`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 
 use super::{Positive, Secret, Variables};
 
@@ -52,6 +52,15 @@ pub struct Program {
     /// Seconds after which Baton stops an idle process. The next prompt starts it again. Default: 600.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_seconds: Option<Positive>,
+    /// Names of keys that Baton does not know here, without their values, which may be secret.
+    #[serde(flatten, deserialize_with = "names", skip_serializing)]
+    #[schemars(skip)]
+    pub unknown: BTreeSet<String>,
+}
+
+fn names<'de, D: Deserializer<'de>>(rest: D) -> Result<BTreeSet<String>, D::Error> {
+    let rest = BTreeMap::<String, IgnoredAny>::deserialize(rest)?;
+    Ok(rest.into_keys().collect())
 }
 
 /// OpenCode as an agent: a program to start or a running server.

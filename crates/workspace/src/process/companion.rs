@@ -7,7 +7,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::guard::Guard;
+use super::guard::{self, Watched};
 use super::tree::{self, Tree};
 use super::{CHUNK, DRAIN, Error, Exit, GRACE, Output, QUIET, REAP, Spec, command, exit, launch};
 
@@ -23,8 +23,8 @@ pub struct Companion {
     errors: Arc<Mutex<Output>>,
     reading: JoinHandle<()>,
     /// Dropped after the tree, which a living server ends itself.
-    #[cfg_attr(not(test), expect(dead_code, reason = "held so that dropping it ends the guard"))]
-    guard: Option<Guard>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "dropping it takes the program off the guard's list"))]
+    pub(super) watched: Option<Watched>,
 }
 
 /// Pipes to a program's standard input and output.
@@ -47,7 +47,7 @@ pub fn start(spec: &Spec) -> Result<(Companion, Pipes), Error> {
     command.stdout(std::process::Stdio::piped());
     command.stderr(std::process::Stdio::piped());
     let mut child = launch(spec, &mut command)?;
-    let guard = Guard::over(child.id(), &mark);
+    let watched = guard::watch(child.id(), &mark);
     let tree = Tree::new(child.id(), mark);
     let (Some(input), Some(output), Some(errors)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -56,7 +56,7 @@ pub fn start(spec: &Spec) -> Result<(Companion, Pipes), Error> {
     };
     let kept = Arc::new(Mutex::new(Output::new(spec.bounds)));
     let reading = tokio::spawn(keep(errors, Arc::clone(&kept)));
-    Ok((Companion { program, child, tree, errors: kept, reading, guard }, Pipes { input, output }))
+    Ok((Companion { program, child, tree, errors: kept, reading, watched }, Pipes { input, output }))
 }
 
 impl Companion {
@@ -187,27 +187,6 @@ mod tests {
             }
             assert!(!processes.iter().any(|id| lives(id)), "asked: {asked}");
         }
-    }
-
-    #[tokio::test]
-    async fn the_whole_tree_ends_with_a_server_that_was_killed() {
-        let command = "trap '' TERM HUP; setsid sleep 600 & echo $!; sleep 600 & echo $!; echo $$; wait";
-        let (mut companion, pipes, _directory) = shell(command);
-        let mut output = BufReader::new(pipes.output);
-        let processes = [line(&mut output).await, line(&mut output).await, line(&mut output).await];
-        companion.guard.as_mut().unwrap().abandon();
-        assert_eq!(
-            timeout(Duration::from_secs(20), companion.wait()).await.unwrap().unwrap(),
-            Exit::Signal(9)
-        );
-        // The pipe ends when the last process closes it; the process itself disappears a moment later.
-        assert_eq!(line(&mut output).await, "");
-        let gone = async {
-            while processes.iter().any(|id| lives(id)) {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(Duration::from_secs(20), gone).await.unwrap();
     }
 
     #[tokio::test]

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use drivers::roster::known::{Login, Place};
+use drivers::roster::known::Login;
+use project::external::own_keys::{directory, variables};
 use store::files::Environment;
 
 /// Evidence that the user is logged in: the name of a variable, or of a file below the home directory.
@@ -16,14 +17,7 @@ pub(super) fn find(
     logins.iter().find_map(|login| match *login {
         Login::Variable(name) => is_set(name).then(|| name.to_owned()),
         Login::File(place, name) => {
-            let base = match place {
-                Place::Home => environment.home()?,
-                Place::Named(variable, below) => match text(variable).filter(|value| !value.is_empty()) {
-                    Some(named) => PathBuf::from(named),
-                    None => environment.home()?.join(below),
-                },
-            };
-            let file = base.join(name);
+            let file = directory(environment, configured, place)?.join(name);
             // `{}` is the content of a key file after the last key was removed.
             let is_filled = file.metadata().is_ok_and(|about| about.is_file() && about.len() > 2);
             let shown = || match environment
@@ -35,6 +29,9 @@ pub(super) fn find(
             };
             is_filled.then(shown)
         }
+        Login::VariableIn(place, file, key) => {
+            variables(environment, configured, place, file, key).into_iter().find(|name| is_set(name))
+        }
     })
 }
 
@@ -42,6 +39,7 @@ pub(super) fn find(
 mod tests {
     use std::fs;
 
+    use drivers::roster::known::Place;
     use tempfile::TempDir;
 
     use super::*;
@@ -70,5 +68,18 @@ mod tests {
         assert_eq!(find_in(&Environment::of([("KEY", " ")])), None);
         let configured = BTreeMap::from([("KEY".to_owned(), "sk-3".to_owned())]);
         assert_eq!(find(&plain, &configured, &LOGINS[..1]).as_deref(), Some("KEY"));
+    }
+
+    #[test]
+    fn a_variable_that_a_configuration_file_names_is_a_login() {
+        let home = TempDir::new().unwrap();
+        let logins = [Login::VariableIn(Place::Named("ITS_HOME", ".it"), "config.toml", "env_key")];
+        fs::create_dir(home.path().join(".it")).unwrap();
+        fs::write(home.path().join(".it/config.toml"), "env_key = \"ACME_KEY\"\n").unwrap();
+        let home = ("HOME", home.path().as_os_str());
+        let find_in = |environment: &Environment| find(environment, &BTreeMap::new(), &logins);
+        assert_eq!(find_in(&Environment::of([home])), None, "the variable is not set");
+        let keyed = Environment::of([home, ("ACME_KEY", "sk-1".as_ref())]);
+        assert_eq!(find_in(&keyed).as_deref(), Some("ACME_KEY"));
     }
 }

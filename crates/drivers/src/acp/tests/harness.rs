@@ -49,7 +49,7 @@ pub(super) fn options(command: &[String]) -> Options {
         ..external::Options::new(about, program)
     };
     let closed = workspace::files::Closed::default();
-    Options { agent, servers: BTreeMap::new(), sandbox: None, closed }
+    Options { agent, servers: BTreeMap::new(), sandbox: None, command: None, closed }
 }
 
 impl Harness {

@@ -361,6 +361,38 @@ async fn a_command_of_the_agent_is_dead_when_an_abort_has_ended_the_turn() {
 }
 
 #[tokio::test]
+async fn texts_around_a_failed_call_do_not_run_together() {
+    for failure in [
+        r#""toolCallId":"t1","status":"failed","_meta":{"toolName":"read_file"}"#,
+        r#""toolCallId":"t1","status":"failed""#,
+    ] {
+        let update = format!(r#"update '{{"sessionUpdate":"tool_call_update",{failure}}}'"#);
+        let mut harness = harness(&format!("begin; say one\n{update}\nsay two; finish; stay")).await;
+        let session = harness.first_turn(Person::Agrees).await;
+        assert_eq!(harness.said(&session).await, "one|two", "{failure}");
+        assert_eq!(harness.tools(&session).await.len(), usize::from(failure.contains("toolName")));
+        finish(harness).await;
+    }
+}
+
+#[tokio::test]
+async fn tokens_that_an_agent_reports_with_its_chunks_count() {
+    let used = |usage: &str| {
+        format!(
+            r#"update '{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":""}},"_meta":{{"usage":{usage}}}}}'"#
+        )
+    };
+    let first = used(r#"{"promptTokens":100,"completionTokens":7,"totalTokens":107,"cachedTokens":40}"#);
+    let second = used(r#"{"inputTokens":200,"outputTokens":8,"totalTokens":208}"#);
+    let text = format!("begin; say one\n{first}\ntool t1 read completed\nsay two\n{second}\nfinish; stay");
+    let mut harness = harness(&text).await;
+    let session = harness.first_turn(Person::Agrees).await;
+    let tokens = harness.sessions.get(&session.id).await.unwrap().tokens.unwrap();
+    assert_eq!((tokens.input, tokens.output, tokens.cache.read), (60 + 200, 7 + 8, 40));
+    finish(harness).await;
+}
+
+#[tokio::test]
 async fn a_failed_call_that_was_not_announced_is_shown() {
     let text = r#"begin; say one
         update '{"sessionUpdate":"tool_call_update","toolCallId":"t1","status":"failed","_meta":{"toolName":"read_file"},"content":[{"type":"content","content":{"type":"text","text":"the path is relative"}}]}'

@@ -50,9 +50,14 @@ fn recording(name: &str) -> Vec<Value> {
 
 /// The script that plays a recording in a directory.
 fn acts(name: &str, directory: &str) -> String {
-    let mut acts = String::new();
+    let (mut acts, mut has_ended) = (String::new(), false);
     for (index, record) in recording(name).iter().enumerate() {
         let message = &record["msg"];
+        // Without states, only a pause shows that the turn has ended before the agent goes on by itself.
+        if has_ended && name == "bgtask" {
+            acts.push_str("until [ -e \"$NOTES\" ]; do sleep 0.01; done\n");
+        }
+        has_ended = message["type"] == "result";
         match record["dir"].as_str().unwrap() {
             "out" => writeln!(
                 acts,
@@ -97,6 +102,7 @@ async fn recordings_publish_one_idle_for_each_turn() {
             }
             assert_eq!(harness.until_idle(&session, Person::Agrees).await, *end, "{name}");
         }
+        fake.note("the turn has ended");
         for _ in 0..woken {
             assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed, "{name}");
         }

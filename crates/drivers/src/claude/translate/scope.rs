@@ -20,6 +20,8 @@ pub(super) struct Scope {
     step: Option<Step>,
     /// Calls without a result, by id.
     calls: BTreeMap<String, Open>,
+    /// The text of the last step.
+    said: String,
     pub(super) todos: Todos,
 }
 
@@ -37,6 +39,8 @@ struct Step {
     whole: usize,
     finish: Finish,
     usage: Usage,
+    /// The cost of a segment that has ended before the results of the step's calls arrived.
+    owed: Option<Number>,
 }
 
 /// The progress of a step.
@@ -66,17 +70,64 @@ pub(super) struct Open {
 
 impl Scope {
     pub(super) fn new(directory: PathBuf) -> Self {
-        Self { directory, step: None, calls: BTreeMap::new(), todos: Todos::default() }
+        Self { directory, step: None, calls: BTreeMap::new(), said: String::new(), todos: Todos::default() }
     }
 
     /// Discards the state of a turn that did not end properly.
     pub(super) fn reset(&mut self) {
         self.step = None;
         self.calls.clear();
+        self.said.clear();
     }
 
     pub(super) fn is_open(&self) -> bool {
         self.step.is_some()
+    }
+
+    /// Returns true while a call has no result.
+    pub(super) fn has_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// Returns true if the open step has made calls.
+    pub(super) fn has_called(&self) -> bool {
+        self.step.as_ref().is_some_and(|step| step.did == Did::Called)
+    }
+
+    /// Ends a segment: the step ends with its cost, but not before its calls have their results, which some versions send
+    /// after the end of the segment.
+    pub(super) fn end_segment(&mut self, cost: Number, out: &mut Vec<AgentEvent>) {
+        if self.calls.is_empty() {
+            return self.finish(cost, out);
+        }
+        if let Some(step) = &mut self.step {
+            let mut owed = step.owed.unwrap_or_default();
+            owed += cost;
+            step.owed = Some(owed);
+        }
+    }
+
+    /// Ends a step that has waited for results until the end of the turn.
+    pub(super) fn end_turn(&mut self, out: &mut Vec<AgentEvent>) {
+        if self.step.as_ref().is_some_and(|step| step.owed.is_some()) {
+            self.finish(Number::default(), out);
+        }
+    }
+
+    /// Adds a text that only the end of a segment contains.
+    pub(super) fn add_missing(&mut self, text: &str, out: &mut Vec<AgentEvent>) {
+        if text.trim().is_empty() || self.said.contains(text.trim()) {
+            return;
+        }
+        // The results of calls are the input of another message.
+        let is_answered = |step: &Step| step.did == Did::Called && self.calls.is_empty();
+        if self.step.as_ref().is_none_or(is_answered) {
+            self.begin(Step::new("result".to_owned(), false, Usage::default()), out);
+        }
+        let Some(step) = &mut self.step else { return };
+        step.did = step.did.max(Did::Spoke);
+        self.said.push_str(text);
+        out.extend(whole_text(step.key(), text.to_owned()));
     }
 
     /// An open call by its id.
@@ -93,6 +144,7 @@ impl Scope {
                 {
                     // The model repeats the step after an incomplete answer.
                     out.push(AgentEvent::AttemptWithdrawn);
+                    self.said.clear();
                     self.step = Some(Step::new(message.id, true, message.usage));
                 } else {
                     self.begin(Step::new(message.id, true, message.usage), out);
@@ -123,12 +175,14 @@ impl Scope {
     fn begin(&mut self, step: Step, out: &mut Vec<AgentEvent>) {
         self.finish(Number::default(), out);
         self.step = Some(step);
+        self.said.clear();
         out.push(AgentEvent::step_started());
     }
 
     /// Ends the step. Open calls fail, because their results will never arrive.
-    pub(super) fn finish(&mut self, cost: Number, out: &mut Vec<AgentEvent>) {
+    pub(super) fn finish(&mut self, mut cost: Number, out: &mut Vec<AgentEvent>) {
         let Some(step) = self.step.take() else { return };
+        cost += step.owed.unwrap_or_default();
         for (call, _) in std::mem::take(&mut self.calls) {
             let error = "Claude Code continued without a result of this call".to_owned();
             out.push(AgentEvent::ToolFailed { call, error, metadata: None });
@@ -169,6 +223,7 @@ impl Scope {
         let key = index.to_string();
         match (growth, writing) {
             (Growth::TextDelta { text: delta }, Writing::Text) => {
+                self.said.push_str(&delta);
                 out.push(AgentEvent::TextDelta { key, delta });
             }
             (Growth::ThinkingDelta { thinking: delta }, Writing::Reasoning { .. }) => {
@@ -201,10 +256,8 @@ impl Scope {
                 }
                 Block::Text { text } if !step.streamed => {
                     step.did = step.did.max(Did::Spoke);
-                    let key = step.key();
-                    out.push(AgentEvent::TextStarted { key: key.clone() });
-                    out.push(AgentEvent::TextDelta { key: key.clone(), delta: text });
-                    out.push(AgentEvent::TextEnded { key });
+                    self.said.push_str(&text);
+                    out.extend(whole_text(step.key(), text));
                 }
                 Block::Thinking { thinking, signature } if !step.streamed => {
                     let key = step.key();
@@ -231,7 +284,7 @@ impl Scope {
         let (output, attachments) = tools::output(content);
         if is_error {
             out.push(AgentEvent::ToolFailed { call: id, error: output, metadata: None });
-            return;
+            return self.end_late_step(out);
         }
         let todos = self.todos.heard(&name, &input, &output, result);
         let metadata = call.facts(&output, result);
@@ -239,6 +292,14 @@ impl Scope {
         out.push(AgentEvent::ToolCompleted { call: id, output, title, metadata, attachments });
         out.extend(edits.map(|file| AgentEvent::FileEdited { file }));
         out.extend(todos.map(AgentEvent::Todos));
+        self.end_late_step(out);
+    }
+
+    /// Ends a step whose segment has ended and whose last result has arrived.
+    fn end_late_step(&mut self, out: &mut Vec<AgentEvent>) {
+        if self.calls.is_empty() {
+            self.end_turn(out);
+        }
     }
 
     /// Adds the report of a subagent as text, unless it was streamed already: some versions do not send its last
@@ -257,7 +318,17 @@ impl Scope {
 impl Step {
     fn new(message: String, streamed: bool, usage: Usage) -> Self {
         let (blocks, finish) = (BTreeMap::new(), Finish::Unknown);
-        Self { message, streamed, stopped: false, did: Did::Nothing, blocks, whole: 0, finish, usage }
+        Self {
+            message,
+            streamed,
+            stopped: false,
+            did: Did::Nothing,
+            blocks,
+            whole: 0,
+            finish,
+            usage,
+            owed: None,
+        }
     }
 
     /// The finish reason of the step. Only streamed messages contain one.
@@ -310,6 +381,15 @@ pub(super) fn running(id: &str, call: &Call) -> AgentEvent {
         title,
         metadata: None,
     }
+}
+
+/// The events for a text that arrives at once.
+fn whole_text(key: String, text: String) -> [AgentEvent; 3] {
+    [
+        AgentEvent::TextStarted { key: key.clone() },
+        AgentEvent::TextDelta { key: key.clone(), delta: text },
+        AgentEvent::TextEnded { key },
+    ]
 }
 
 fn ended(key: String, writing: Writing) -> AgentEvent {

@@ -39,6 +39,7 @@ pub(super) fn options(script: &str) -> Options {
             interrupt: Duration::from_millis(400),
             settle: Duration::from_millis(300),
             silence: Duration::from_secs(2),
+            ..Patience::default()
         },
         bounds: Bounds {
             line: 1024 * 1024,

@@ -1,8 +1,8 @@
 //! Turns of a well-behaved Codex: prompts, permissions, questions and resumption.
 
-use protocol::prompt::SessionInput;
+use protocol::prompt::{Delivery, PromptInput, SessionInput};
 use protocol::request::{Action, Rule};
-use protocol::{EndReason, EventBody, ToolState};
+use protocol::{EndReason, EventBody, Session, ToolState};
 use serde_json::json;
 
 use super::harness::{Harness, Person, options};
@@ -70,6 +70,27 @@ async fn a_thread_that_codex_has_forgotten_begins_anew_and_says_so() {
     );
 }
 
+/// Submits a prompt that joins the running turn.
+async fn steer(harness: &Harness, session: &Session, text: &str) {
+    let prompt = PromptInput { delivery: Some(Delivery::Steer), ..PromptInput::text(text) };
+    harness.sessions.submit(&session.id, prompt).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_prompt_without_a_delivery_waits_so_that_both_answers_are_whole() {
+    let text = "begin; word m One; while [ ! -e .go ]; do sleep 0.01; done; ends; hear; started 4; said n Two; ends; stay";
+    let mut harness = harness(text).await;
+    let session = harness.session().await;
+    harness.submit(&session, "please").await;
+    harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "One")).await;
+    harness.submit(&session, "again").await;
+    std::fs::write(harness.project.path().join(".go"), "").unwrap();
+    harness.until_idle(&session, Person::Agrees).await;
+    assert!(harness.asked("turn/steer").is_empty());
+    assert_eq!(harness.asked("turn/start").len(), 2);
+    harness.check_all();
+}
+
 #[tokio::test]
 async fn a_prompt_joins_a_running_turn() {
     let text = "begin; word m Slowly; hear; answer 4 '{\"turnId\":\"u\"}'; \
@@ -78,7 +99,7 @@ async fn a_prompt_joins_a_running_turn() {
     let session = harness.session().await;
     harness.submit(&session, "please").await;
     harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "Slowly")).await;
-    harness.submit(&session, "faster").await;
+    steer(&harness, &session, "faster").await;
     harness.until_idle(&session, Person::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed]);
     let steered = &harness.asked("turn/steer")[0];
@@ -101,7 +122,7 @@ async fn a_prompt_that_comes_too_late_to_join_gets_a_turn_of_its_own() {
     let session = harness.session().await;
     harness.submit(&session, "please").await;
     harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "Slowly")).await;
-    harness.submit(&session, "faster").await;
+    steer(&harness, &session, "faster").await;
     harness.until_idle(&session, Person::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed]);
     assert_eq!(harness.asked("turn/start").len(), 2);

@@ -40,11 +40,15 @@ struct Scene {
 
 impl Scene {
     fn new(most: usize) -> Self {
+        Self::sharing(most, IdlePool::default())
+    }
+
+    fn sharing(most: usize, pool: IdlePool) -> Self {
         let (tell, told) = mpsc::unbounded_channel();
         let keeping = Keeping { idle: Duration::from_mins(1), most, ..Keeping::default() };
         let wakes = tell.clone();
         let wake: Wake = Arc::new(move |session, why| wakes.send(format!("woke {session}: {why}")).unwrap());
-        Self { keeper: Keeper::new(keeping, wake), tell, told }
+        Self { keeper: Keeper::new(keeping, pool, wake), tell, told }
     }
 
     fn keep(&self, session: &str, name: &'static str) {
@@ -123,6 +127,32 @@ async fn one_process_per_session_is_kept_up_to_a_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_idle_processes_of_all_agents_share_a_limit() {
+    let pool = IdlePool::default();
+    let mut claude = Scene::sharing(16, pool.clone());
+    let mut codex = Scene::sharing(16, pool.with_limit(2));
+    claude.keep("ses_1", "first");
+    claude.keeper.keep(id("ses_2"), Thing { working: true, ..claude.thing("working") });
+    claude.keep("ses_3", "second");
+    codex.keep("ses_4", "third");
+    assert_eq!(claude.told().await, "stopped first");
+    assert_eq!(claude.take("ses_3").await, Some("second"));
+    codex.keep("ses_5", "fourth");
+    codex.keep("ses_6", "fifth");
+    assert_eq!(codex.told().await, "stopped third", "a process in use does not count");
+    assert_eq!(claude.take("ses_2").await, Some("working"), "a process at work does not count");
+    let (fourth, fifth) = (codex.take("ses_5").await, codex.take("ses_6").await);
+    assert_eq!((fourth, fifth), (Some("fourth"), Some("fifth")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_zero_keeps_no_process() {
+    let mut scene = Scene::sharing(16, IdlePool::default().with_limit(0));
+    scene.keep("ses_1", "one");
+    assert_eq!(scene.told().await, "stopped one");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_process_that_wakes_up_waits_for_its_turn() {
     let mut scene = Scene::new(4);
     let rested = scene.keep_until("ses_1", "one");
@@ -146,7 +176,7 @@ async fn all_processes_end_with_the_server() {
             scene.keep("ses_3", "late");
         } else {
             let closing = scene.keeper.0.closing.clone();
-            scene.keeper = Keeper::new(Keeping::default(), Arc::new(|_, _| {}));
+            scene.keeper = Keeper::new(Keeping::default(), IdlePool::default(), Arc::new(|_, _| {}));
             assert!(closing.is_cancelled());
         }
         let expected = if asked { 3 } else { 2 };

@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::fake::{Act, Fake};
 use super::script::{answer, idle, opened, start};
-use crate::external::Driver;
 use crate::external::harness::{Harness, Person};
+use crate::external::{Driver, IdlePool};
 use crate::opencode::{OpenCode, Start};
 use crate::roster::External;
 use crate::roster::Program;
@@ -139,7 +139,7 @@ async fn a_process_that_never_listens_is_given_up_and_ended() {
     let fake = Fake::new().await;
     let installed = Installed::new("trap '' TERM; sleep 600 & wait");
     let command = installed.directory.path().join("opencode").to_str().unwrap().to_owned();
-    let mut start = Start::new(&fake.program(vec![command]));
+    let mut start = Start::new(&fake.program(vec![command]), IdlePool::default());
     start.patience = Duration::from_millis(400);
     let server = crate::opencode::server::Server::to_start(start, Arc::new(engine::ports::SystemRandom));
     let error = server.lease("/").await.err().unwrap();
@@ -203,6 +203,24 @@ async fn an_idle_process_is_stopped_and_started_again() {
         assert_eq!(processes.len(), turn);
         until_none_lives(&processes).await;
     }
+}
+
+#[tokio::test]
+async fn a_process_makes_room_for_those_of_other_agents() {
+    let fake = Fake::new().await;
+    let installed = Installed::new(&format!("{LISTENS}\nexec sleep 600"));
+    let pool = IdlePool::default().with_limit(1);
+    let start = Start::new(&installed.program(&fake, Duration::from_hours(1)), pool.clone());
+    let server = crate::opencode::server::Server::to_start(start, Arc::new(engine::ports::SystemRandom));
+    let lease = server.lease("/").await.unwrap();
+    let processes = installed.processes();
+    let other = pool.enter();
+    assert!(lives(&processes[0]), "a process in use is not idle");
+    drop(lease);
+    assert!(other.evicted().is_cancelled());
+    assert!(lives(&processes[0]));
+    let _another = pool.enter();
+    until_none_lives(&processes).await;
 }
 
 #[tokio::test]

@@ -239,6 +239,7 @@ impl Cast {
                     agent: Options::new(about("acp:fake"), program),
                     servers: BTreeMap::new(),
                     sandbox: None,
+                    command: None,
                     closed: workspace::files::Closed::default(),
                 };
                 Arc::new(Driver::new(acp::Acp::new(options), Arc::new(SystemClock), wake))

@@ -1,19 +1,20 @@
 //! Titles of running tool calls, made from their inputs.
 //!
-//! A server reports a title only when a call is over, if at all. Users want to read what the agent is doing now. The
-//! names of tools and inputs are those of Baton, OpenCode and Claude Code.
+//! Users want to read what the agent is doing now, with every agent in the same words. The names of tools and inputs are
+//! those of Baton, OpenCode and Claude Code.
 
-use protocol::Extra;
 use serde_json::Value;
+
+use crate::Extra;
 
 /// Maximum length of a quoted input, in characters.
 const QUOTED: usize = 100;
 
-/// A title such as "Reading README.md", or the tool's name if the input does not tell more.
-pub fn of_call(tool: &str, input: &Extra) -> String {
+/// A title such as "Reading README.md". None if the input does not tell more than the tool's name.
+pub fn of_call(tool: &str, input: &Extra) -> Option<String> {
     let text = |names: &[&str]| names.iter().find_map(|name| filled(input.get(*name)?));
     let file = || text(&["filePath", "file_path", "path", "notebook_path"]).map(file_name);
-    let title = match tool.to_ascii_lowercase().as_str() {
+    match tool.to_ascii_lowercase().as_str() {
         "read" => file().map(|name| format!("Reading {name}")),
         "write" => file().map(|name| format!("Writing {name}")),
         "edit" | "multiedit" | "notebookedit" => file().map(|name| format!("Editing {name}")),
@@ -31,8 +32,7 @@ pub fn of_call(tool: &str, input: &Extra) -> String {
         "todowrite" => Some("Updating the todo list".to_owned()),
         "todoread" => Some("Reading the todo list".to_owned()),
         _ => None,
-    };
-    title.unwrap_or_else(|| tool.to_owned())
+    }
 }
 
 fn filled(value: &Value) -> Option<&str> {
@@ -70,7 +70,8 @@ mod tests {
     use super::*;
 
     fn title(tool: &str, input: &Value) -> String {
-        of_call(tool, &serde_json::from_value(input.clone()).unwrap())
+        let title = of_call(tool, &serde_json::from_value(input.clone()).unwrap());
+        title.unwrap_or_else(|| "none".to_owned())
     }
 
     #[test]
@@ -85,10 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_tool_or_an_empty_input_gives_the_name() {
-        assert_eq!(title("acme_deploy", &json!({ "target": "x" })), "acme_deploy");
-        assert_eq!(title("read", &json!({})), "read");
-        assert_eq!(title("bash", &json!({ "command": [] })), "bash");
+    fn an_unknown_tool_or_an_empty_input_gives_no_title() {
+        assert_eq!(title("acme_deploy", &json!({ "target": "x" })), "none");
+        assert_eq!(title("read", &json!({})), "none");
+        assert_eq!(title("bash", &json!({ "command": [] })), "none");
     }
 
     #[test]
