@@ -6,7 +6,9 @@ use engine::Sessions;
 use tokio::time::Instant;
 use workspace::files::Closed;
 
-use crate::{Instances, listings::Listings, project::Projects, remote::Remote, terminals::Terminals};
+use crate::{
+    Instances, listings::Listings, project::Projects, remote::Remote, terminals::Terminals, web::Page,
+};
 
 /// State of the router; cheap to clone.
 #[derive(Debug, Clone)]
@@ -24,14 +26,23 @@ pub struct App {
     pub(crate) remote: Remote,
     /// Cache of the compressed lists of all providers.
     pub(crate) listings: Listings,
+    /// The web page at `/`.
+    pub(crate) page: Arc<Page>,
     pub started: Instant,
 }
 
 impl App {
     pub fn new(sessions: Sessions, facts: Facts, instances: Arc<dyn Instances>) -> Self {
         let (facts, projects) = (Arc::new(facts), Projects::default());
-        let (terminals, remote, listings) = Default::default();
-        Self { sessions, facts, instances, projects, terminals, remote, listings, started: Instant::now() }
+        let (terminals, remote, listings, page) = Default::default();
+        let started = Instant::now();
+        Self { sessions, facts, instances, projects, terminals, remote, listings, page, started }
+    }
+
+    /// Serves this page at `/`.
+    #[must_use]
+    pub fn with_page(self, page: Page) -> Self {
+        Self { page: Arc::new(page), ..self }
     }
 }
 

@@ -22,6 +22,7 @@ use tower_http::{
 use crate::{
     App, Error,
     error::{self, Fault},
+    web,
 };
 
 /// Smallest response that is worth compressing, in bytes.
@@ -33,6 +34,7 @@ pub(crate) fn around(router: Router<App>) -> Router<App> {
         .method_not_allowed_fallback(no_such_method)
         .layer(middleware::from_fn(survive))
         .layer(middleware::from_fn(error::tell))
+        .layer(middleware::from_fn(web::tell_build))
         .layer(middleware::from_fn(log))
         .layer(compression())
 }

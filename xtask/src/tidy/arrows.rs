@@ -28,6 +28,7 @@ const ROOMS: &[Room] = &[
     Room { name: "store", uses: &["engine", "protocol"], tests_use: &["agents", "llm"] },
     Room { name: "llm", uses: &["net"], tests_use: &[] },
     Room { name: "workspace", uses: &[], tests_use: &[] },
+    Room { name: "web", uses: &[], tests_use: &[] },
     Room {
         name: "agents",
         uses: &["client", "engine", "jsonrpc", "llm", "net", "protocol", "workspace"],
@@ -36,7 +37,7 @@ const ROOMS: &[Room] = &[
     Room { name: "plugins", uses: &["engine", "jsonrpc", "net", "protocol", "workspace"], tests_use: &[] },
     Room {
         name: "server",
-        uses: &["engine", "protocol", "workspace"],
+        uses: &["engine", "protocol", "web", "workspace"],
         tests_use: &["agents", "llm", "store"],
     },
     Room { name: "client", uses: &["net", "protocol"], tests_use: &[] },
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!(
             edge("server", "store", None),
             ["crates/server/Cargo.toml: `server` must not depend on `store` \
-              (allowed: engine, protocol, workspace)"]
+              (allowed: engine, protocol, web, workspace)"]
         );
         assert_eq!(
             edge("llm", "protocol", None),

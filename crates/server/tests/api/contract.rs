@@ -9,8 +9,18 @@ use serde_json::Value;
 use crate::{document::operations, schema::Schemas};
 
 /// Paths that Baton has and OpenCode does not.
-const ADDITIONS: [&str; 5] =
-    ["/doc", "/metrics", "/session/{sessionID}/turn", "/session/{sessionID}/continuation", "/trust"];
+const ADDITIONS: &[&str] = &[
+    "/doc",
+    "/metrics",
+    "/session/{sessionID}/turn",
+    "/session/{sessionID}/continuation",
+    "/trust",
+    "/web/me",
+    "/web/login",
+    "/web/logout",
+    "/web/session",
+    "/web/session/{browserID}",
+];
 
 fn contract() -> Vec<Value> {
     let contract: Value = serde_json::from_str(include_str!("../fixtures/opencode-contract.json")).unwrap();

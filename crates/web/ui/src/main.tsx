@@ -1,0 +1,1 @@
+document.querySelector("#page")?.append("Baton")
