@@ -1,1 +1,8 @@
-document.querySelector("#page")?.append("Baton")
+// The page's entry.
+
+import { render } from "solid-js/web"
+import { Page } from "./views/page.tsx"
+import "./style.css"
+
+const root = document.querySelector("#page")
+if (root) render(() => <Page />, root)

@@ -194,10 +194,14 @@ function opened(world: World, resumed: boolean, changed: Set<string>) {
 // Shows the opening statement: sessions that it does not name are idle, and requests that it does not name are closed.
 function settled(world: World, changed: Set<string>) {
   const opening = world.opening
-  world.isKnown = true
   changed.add("list")
-  if (!opening) return
   world.opening = null
+  if (opening) state(world, opening, changed)
+  world.isKnown = true
+}
+
+// Statuses of the opening statement began at a time that the page does not know.
+function state(world: World, opening: NonNullable<World["opening"]>, changed: Set<string>) {
   for (const session of new Set([...world.status.keys(), ...opening.status.keys()])) {
     setStatus(world, session, opening.status.get(session) ?? { type: "idle" }, changed)
   }
