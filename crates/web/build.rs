@@ -5,7 +5,6 @@
 
 #![expect(
     clippy::disallowed_methods,
-    clippy::print_stdout,
     clippy::print_stderr,
     reason = "a build script: it reads its environment, starts npm and Vite, and talks to cargo on standard output"
 )]

@@ -59,9 +59,6 @@ function Block(props: { token: Token; depth: number }): JSX.Element {
         <For each={list.items}>
           {(item) => (
             <li>
-              <Show when={item.task}>
-                <input type="checkbox" checked={item.checked ?? false} disabled aria-label={item.text} />
-              </Show>
               <Blocks tokens={item.tokens} depth={depth} />
             </li>
           )}
@@ -69,6 +66,8 @@ function Block(props: { token: Token; depth: number }): JSX.Element {
       )
       return list.ordered ? <ol start={Number(list.start) || 1}>{items()}</ol> : <ul>{items()}</ul>
     }
+    case "checkbox":
+      return <Box token={token as Tokens.Checkbox} />
     case "hr":
       return <hr />
     case "table":
@@ -84,6 +83,10 @@ function Block(props: { token: Token; depth: number }): JSX.Element {
     default:
       return <p>{token.raw}</p>
   }
+}
+
+function Box(props: { token: Tokens.Checkbox }) {
+  return <input type="checkbox" checked={props.token.checked} disabled aria-label={props.token.raw} />
 }
 
 function Table(props: { table: Tokens.Table; depth: number }) {
@@ -156,6 +159,8 @@ function Inline(props: { tokens: Token[]; depth: number }): JSX.Element {
             return <del>{inner()}</del>
           case "codespan":
             return <code>{(token as Tokens.Codespan).text}</code>
+          case "checkbox":
+            return <Box token={token as Tokens.Checkbox} />
           case "br":
             return <br />
           case "link":

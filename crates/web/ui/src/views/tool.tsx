@@ -81,7 +81,7 @@ function Input(props: { input: Record<string, unknown>; hasPatch: boolean }) {
             {([name, value]) => (
               <>
                 <dt>{oneLine(name)}</dt>
-                <dd>{visible(typeof value === "string" ? value : JSON.stringify(value, null, 1)).replaceAll("␊", "\n")}</dd>
+                <dd tabindex="0">{visible(typeof value === "string" ? value : JSON.stringify(value, null, 1)).replaceAll("␊", "\n")}</dd>
               </>
             )}
           </For>
