@@ -16,6 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request::Parts};
@@ -165,9 +166,9 @@ async fn read(folder: &Path, path: &str) -> Option<File> {
         return None;
     }
     let content = tokio::fs::read(folder.join(path)).await.ok()?;
-    let digits = Sha1::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let tag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(Sha1::digest(&content)));
     let kind = HeaderValue::from_static(kind(path));
-    Some(File { kind, tag: format!("\"{digits}\""), is_packed: false, content: content.into() })
+    Some(File { kind, tag, is_packed: false, content: content.into() })
 }
 
 fn kind(path: &Path) -> &'static str {

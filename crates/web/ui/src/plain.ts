@@ -17,6 +17,10 @@ export const withoutAnsi = (text: string) => text.replace(/\r\n/g, "\n").replace
 // One line, for titles and names.
 export const oneLine = (text: string) => visible(text.replace(/\s+/g, " ").trim())
 
+// A path below the session's directory, without that directory.
+export const within = (path: string, directory: string | undefined) =>
+  directory && path.startsWith(`${directory}/`) ? path.slice(directory.length + 1) : path
+
 const SCHEMES = ["http:", "https:", "mailto:"]
 
 // The address of a link, or nothing if it must not be one.

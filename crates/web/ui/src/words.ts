@@ -91,7 +91,7 @@ export const words = {
   changed: (count: number) => (count === 1 ? "changed 1 file" : `changed ${count} files`),
   of: (index: number, count: number) => `${index} of ${count}`,
   left: (count: number) => `${count} open`,
-  steps: (input: string, output: string) => `${input} in, ${output} out`,
+  steps: (input: string, output: string) => `${input} tokens in, ${output} out`,
 }
 
 export function duration(ms: number): string {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 import { rows } from "../src/patch.ts"
-import { linkTarget, oneLine, otherHost, visible, withoutAnsi } from "../src/plain.ts"
+import { linkTarget, oneLine, otherHost, visible, within, withoutAnsi } from "../src/plain.ts"
 
 test("only addresses that open a page or a letter become links", () => {
   for (const href of ["https://a.example/x", "http://a.example", "mailto:a@b.example"]) assert.ok(linkTarget(href), href)
@@ -39,6 +39,12 @@ test("characters that hide or reorder are shown", () => {
   assert.equal(visible("a\u200bb\u0000\u001b"), "a⟨U+200B⟩b␀␛")
   assert.equal(oneLine(" two\nlines\t"), "two lines")
   assert.equal(withoutAnsi("\u001b[31mred\u001b[0m \u001b]0;title\u0007done\r\n"), "red done\n")
+})
+
+test("a path below the session's directory is shown without it", () => {
+  assert.equal(within("/srv/shop/src/a.ts", "/srv/shop"), "src/a.ts")
+  assert.equal(within("/srv/shop2/a.ts", "/srv/shop"), "/srv/shop2/a.ts")
+  assert.equal(within("a.ts", undefined), "a.ts")
 })
 
 test("a patch becomes rows with the numbers of both sides", () => {

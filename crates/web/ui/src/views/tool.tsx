@@ -3,7 +3,7 @@
 import { For, Show, createMemo, createSignal } from "solid-js"
 import type { Part, ToolState } from "../core/wire.ts"
 import { MAX_ROWS, rows } from "../patch.ts"
-import { oneLine, visible, withoutAnsi } from "../plain.ts"
+import { oneLine, visible, within, withoutAnsi } from "../plain.ts"
 import { sessionLink } from "../route.ts"
 import { watch, world } from "../store.ts"
 import { duration, words } from "../words.ts"
@@ -32,6 +32,7 @@ export function Tool(props: { part: Part }) {
     const ms = (end ?? world.now) - start
     return ms >= 1_000 ? duration(ms) : ""
   }
+  const directory = () => world.sessions.get(props.part.sessionID)?.info.directory
   const child = () => {
     const { metadata } = state()
     return text(metadata?.sessionId) ?? text(metadata?.sessionID)
@@ -41,7 +42,7 @@ export function Tool(props: { part: Part }) {
       <summary>
         <span class="mark" aria-hidden="true" />
         <span class="name">{oneLine(props.part.tool ?? "")}</span>
-        <span class="subject">{oneLine(subject(state()))}</span>
+        <span class="subject">{oneLine(within(subject(state()), directory()))}</span>
         <span class="time">{time()}</span>
         <span class="hidden">{state().status}</span>
       </summary>
@@ -54,7 +55,7 @@ export function Tool(props: { part: Part }) {
           )}
         </Show>
         <Input input={state().input ?? {}} hasPatch={patch() !== undefined} />
-        <Show when={patch()}>{(it) => <Diff patch={it()} />}</Show>
+        <Show when={patch()}>{(it) => <Diff patch={it()} directory={directory()} />}</Show>
         <Show when={state().error}>{(it) => <Output text={it()} isError />}</Show>
         <Show when={state().output}>{(it) => <Output text={it()} />}</Show>
         <Show when={(state() as { isCut?: boolean }).isCut}>
@@ -108,7 +109,7 @@ function Output(props: { text: string; isError?: boolean }) {
   )
 }
 
-export function Diff(props: { patch: string }) {
+export function Diff(props: { patch: string; directory?: string }) {
   const [isWhole, setWhole] = createSignal(false)
   const all = createMemo(() => rows(props.patch))
   return (
@@ -121,7 +122,9 @@ export function Diff(props: { patch: string }) {
             <span class="sign" aria-hidden="true">
               {row.kind === "add" ? "+" : row.kind === "remove" ? "−" : ""}
             </span>
-            <span class="source">{visible(row.text.replaceAll("\t", "    "))}</span>
+            <span class="source">
+              {visible(row.kind === "file" ? within(row.text, props.directory) : row.text.replaceAll("\t", "    "))}
+            </span>
           </div>
         )}
       </For>
