@@ -79,7 +79,7 @@ describe("the page", () => {
     assert.equal(foreign.headers["access-control-allow-origin"], undefined)
   })
 
-  test("without a password nobody has to sign in", async () => {
+  test("without a password there is no sign-in", async () => {
     const { body } = await call(baton, { target: "/web/me" })
     assert.deepEqual(JSON.parse(body), { required: false, signedIn: true })
   })
@@ -180,7 +180,7 @@ describe("a server with a password", () => {
     assert.deepEqual(states.map(({ status }) => status).sort(), [200, 401])
   })
 
-  test("a cookie does not help a page of another origin, nor a guessed one anybody", async () => {
+  test("a cookie does not help a page of another origin, and a guessed one does not help at all", async () => {
     const cookie = cookieOf(await login(PASSWORD))
     for (const headers of [
       { cookie, origin: "http://localhost:3000", "sec-fetch-site": "same-site" },

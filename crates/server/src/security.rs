@@ -34,7 +34,7 @@ use protocol::{
 use serde_json::json;
 
 use crate::{error::Fault, terminals::Tickets, web};
-pub use browsers::{Browser, Browsers, Shelf};
+pub use browsers::{Browser, BrowserStorage, Browsers};
 pub use caller::Caller;
 use guesses::Guesses;
 pub use password::Credentials;
@@ -147,11 +147,11 @@ async fn guard(State(policy): State<Arc<Policy>>, request: Request, next: Next) 
     let (call, body) = request.into_parts();
     let mut response = match admit(&policy, &call).await {
         Ok(Admitted::Page) => next.run(Request::from_parts(call, body)).await,
-        Ok(admitted @ (Admitted::Call | Admitted::Visitor)) => {
+        Ok(admitted @ (Admitted::Call | Admitted::Anonymous)) => {
             let page = origin::of(&call.headers).cloned();
             let mut request = Request::from_parts(call, body);
             let is_signed_in = matches!(admitted, Admitted::Call);
-            request.extensions_mut().insert(caller::Gate { policy: policy.clone(), is_signed_in });
+            request.extensions_mut().insert(caller::Access { policy: policy.clone(), is_signed_in });
             let mut response = next.run(request).await;
             if let Some(page) = page {
                 share(response.headers_mut(), page);
@@ -172,7 +172,7 @@ enum Admitted {
     /// A file of the web page, which any browser may load.
     Page,
     /// A call without the password to a route that says how to sign in.
-    Visitor,
+    Anonymous,
     /// A browser asks whether the page may call at all.
     Preflight(HeaderValue),
 }
@@ -207,7 +207,7 @@ async fn admit(policy: &Policy, call: &Parts) -> Result<Admitted, Refusal> {
     }
     if let Some(credentials) = &policy.credentials {
         return match check_password(policy, credentials, call, peer).await {
-            Err(Refusal::Stranger(_)) if caller::is_for_visitors(call) => Ok(Admitted::Visitor),
+            Err(Refusal::Stranger(_)) if caller::needs_no_password(call) => Ok(Admitted::Anonymous),
             result => result.map(|()| Admitted::Call),
         };
     }
@@ -236,14 +236,14 @@ async fn check_password(
         return Ok(());
     }
     let given = password::given(call).ok_or(Refusal::Stranger(WANTED))?;
-    weigh(policy, peer, || credentials.match_token(&given), WANTED).await
+    verify(policy, peer, || credentials.match_token(&given), WANTED).await
 }
 
 /// Checks a password unless its source has to wait after wrong ones.
 ///
 /// The server's own user never has to wait: such a process could do more than guess. Nor does a connection whose last
 /// password was right, so that one client behind a proxy cannot lock out another.
-async fn weigh(
+async fn verify(
     policy: &Policy,
     peer: Option<&Peer>,
     is_right: impl FnOnce() -> bool,

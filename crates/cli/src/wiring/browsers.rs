@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::PathBuf, sync::Arc};
 
-use server::security::{Browsers, Shelf};
+use server::security::{BrowserStorage, Browsers};
 use store::files::{Places, replace_private};
 
 /// The file in the data directory.
@@ -11,7 +11,7 @@ const FILE: &str = "browsers.json";
 #[derive(Debug)]
 struct File(PathBuf);
 
-impl Shelf for File {
+impl BrowserStorage for File {
     fn load(&self) -> io::Result<Option<Vec<u8>>> {
         match fs::read(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -27,7 +27,7 @@ const TOKEN: usize = 32;
 const MAX_AGENT: usize = 200;
 
 /// Storage for the list of browsers.
-pub trait Shelf: Send + Sync + fmt::Debug {
+pub trait BrowserStorage: Send + Sync + fmt::Debug {
     /// Reads the list; `None` if nothing has been stored.
     fn load(&self) -> io::Result<Option<Vec<u8>>>;
     /// Replaces the list durably.
@@ -61,19 +61,19 @@ pub struct Browsers(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     records: Mutex<Vec<Record>>,
-    shelf: Option<Arc<dyn Shelf>>,
+    storage: Option<Arc<dyn BrowserStorage>>,
     /// Held while the list is written, so that an older list never replaces a newer one.
     saving: Mutex<()>,
 }
 
 impl Browsers {
     /// Reads the stored list. A list that cannot be read is an error: starting with an empty one would overwrite it.
-    pub fn open(shelf: Arc<dyn Shelf>) -> io::Result<Self> {
-        let records = match shelf.load()? {
+    pub fn open(storage: Arc<dyn BrowserStorage>) -> io::Result<Self> {
+        let records = match storage.load()? {
             Some(list) => serde_json::from_slice(&list)?,
             None => Vec::new(),
         };
-        Ok(Self(Arc::new(Inner { records: Mutex::new(records), shelf: Some(shelf), ..Inner::default() })))
+        Ok(Self(Arc::new(Inner { records: Mutex::new(records), storage: Some(storage), ..Inner::default() })))
     }
 
     /// Adds a browser and returns its token. The browser is stored when this returns.
@@ -163,10 +163,10 @@ impl Browsers {
     async fn save(&self) -> io::Result<()> {
         let inner = self.0.clone();
         let saved = tokio::task::spawn_blocking(move || {
-            let Some(shelf) = &inner.shelf else { return Ok(()) };
+            let Some(storage) = &inner.storage else { return Ok(()) };
             let _saving = inner.saving.lock().unwrap_or_else(PoisonError::into_inner);
             let list = serde_json::to_vec(&*lock(&inner.records))?;
-            shelf.save(&list)
+            storage.save(&list)
         });
         saved.await.map_err(io::Error::other)?
     }
@@ -203,7 +203,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct InMemory(Mutex<Option<Vec<u8>>>);
 
-    impl Shelf for InMemory {
+    impl BrowserStorage for InMemory {
         fn load(&self) -> io::Result<Option<Vec<u8>>> {
             Ok(self.0.lock().unwrap().clone())
         }
@@ -215,13 +215,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_browser_stays_signed_in_after_a_restart_and_the_file_does_not_open_the_door() {
-        let shelf = Arc::new(InMemory::default());
-        let browsers = Browsers::open(shelf.clone()).unwrap();
+    async fn a_browser_stays_signed_in_after_a_restart_and_the_file_contains_no_token() {
+        let storage = Arc::new(InMemory::default());
+        let browsers = Browsers::open(storage.clone()).unwrap();
         let token = browsers.sign_in(b"me:secret", "Firefox\u{7}").await.unwrap();
-        let stored = String::from_utf8(shelf.load().unwrap().unwrap()).unwrap();
+        let stored = String::from_utf8(storage.load().unwrap().unwrap()).unwrap();
         assert!(!stored.contains(&token) && !stored.contains("secret"), "{stored}");
-        let again = Browsers::open(shelf).unwrap();
+        let again = Browsers::open(storage).unwrap();
         assert!(again.knows(b"me:secret", &token));
         assert_eq!(again.list()[0].agent, "Firefox");
         assert!(!again.knows(b"me:other", &token), "a new password signs every browser out");

@@ -8,19 +8,19 @@ use axum::{
 };
 use http::{HeaderMap, HeaderValue, header, request::Parts};
 
-use super::{Browsers, Peer, Policy, browsers::LIFETIME, origin, weigh};
+use super::{Browsers, Peer, Policy, browsers::LIFETIME, origin, verify};
 use crate::Error;
 
 /// Name of the cookie.
 const COOKIE: &str = "baton_session";
 /// Routes that answer without a password.
-const FOR_VISITORS: [&str; 2] = ["/web/login", "/web/me"];
+const OPEN_ROUTES: [&str; 2] = ["/web/login", "/web/me"];
 /// Longest path of the page that a cookie is limited to.
 const MAX_PATH: usize = 200;
 
 /// The result of the access check, for the handler.
 #[derive(Debug, Clone)]
-pub(super) struct Gate {
+pub(super) struct Access {
     pub(super) policy: Arc<Policy>,
     pub(super) is_signed_in: bool,
 }
@@ -28,7 +28,7 @@ pub(super) struct Gate {
 /// The calling browser and the server's access rules.
 #[derive(Debug)]
 pub struct Caller {
-    gate: Option<Gate>,
+    access: Option<Access>,
     peer: Option<Peer>,
     headers: HeaderMap,
 }
@@ -37,14 +37,14 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let gate = parts.extensions.get::<Gate>().cloned();
+        let access = parts.extensions.get::<Access>().cloned();
         let peer = parts.extensions.get::<Peer>().cloned();
-        Ok(Self { gate, peer, headers: parts.headers.clone() })
+        Ok(Self { access, peer, headers: parts.headers.clone() })
     }
 }
 
-pub(super) fn is_for_visitors(call: &Parts) -> bool {
-    FOR_VISITORS.contains(&call.uri.path())
+pub(super) fn needs_no_password(call: &Parts) -> bool {
+    OPEN_ROUTES.contains(&call.uri.path())
 }
 
 /// The token in the cookie of a call.
@@ -58,16 +58,16 @@ pub(super) fn cookie(headers: &HeaderMap) -> Option<&str> {
 impl Caller {
     /// Returns true if the server has a password.
     pub(crate) fn needs_password(&self) -> bool {
-        self.gate.as_ref().is_some_and(|gate| gate.policy.credentials.is_some())
+        self.access.as_ref().is_some_and(|access| access.policy.credentials.is_some())
     }
 
     /// Returns true if the call may use every route.
     pub(crate) fn is_signed_in(&self) -> bool {
-        self.gate.as_ref().is_none_or(|gate| gate.is_signed_in)
+        self.access.as_ref().is_none_or(|access| access.is_signed_in)
     }
 
     pub(crate) fn browsers(&self) -> Option<&Browsers> {
-        self.gate.as_ref().map(|gate| &gate.policy.browsers)
+        self.access.as_ref().map(|access| &access.policy.browsers)
     }
 
     /// Checks the password and signs the browser in. Returns the cookie, or the refusal.
@@ -78,9 +78,9 @@ impl Caller {
         path: Option<&str>,
     ) -> Result<Option<HeaderValue>, Response> {
         const WRONG: &str = "the user name or the password is wrong";
-        let Some(policy) = self.gate.as_ref().map(|gate| &gate.policy) else { return Ok(None) };
+        let Some(policy) = self.access.as_ref().map(|access| &access.policy) else { return Ok(None) };
         let Some(credentials) = &policy.credentials else { return Ok(None) };
-        weigh(policy, self.peer.as_ref(), || credentials.match_pair(user, password), WRONG)
+        verify(policy, self.peer.as_ref(), || credentials.match_pair(user, password), WRONG)
             .await
             .map_err(|refusal| refusal.answer(&self.headers, self.peer.as_ref()))?;
         let agent = self.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
@@ -100,10 +100,10 @@ impl Caller {
 
     /// Signs this browser out and returns the header that removes its cookie.
     pub(crate) async fn sign_out(&self, path: Option<&str>) -> io::Result<Option<HeaderValue>> {
-        if let (Some(gate), Some(token)) = (&self.gate, cookie(&self.headers))
-            && let Some(credentials) = &gate.policy.credentials
+        if let (Some(access), Some(token)) = (&self.access, cookie(&self.headers))
+            && let Some(credentials) = &access.policy.credentials
         {
-            gate.policy.browsers.sign_out(credentials.key(), token).await?;
+            access.policy.browsers.sign_out(credentials.key(), token).await?;
         }
         Ok(self.set_cookie("", 0, path))
     }
@@ -144,7 +144,7 @@ mod tests {
     fn a_cookie_is_limited_to_the_pages_path_and_to_plain_paths() {
         let caller = |origin: &'static str| {
             let headers = HeaderMap::from_iter([(header::ORIGIN, HeaderValue::from_static(origin))]);
-            Caller { gate: None, peer: None, headers }
+            Caller { access: None, peer: None, headers }
         };
         let plain = caller("http://localhost:4096").set_cookie("t", 60, Some("/baton/")).unwrap();
         assert_eq!(plain, "baton_session=t; HttpOnly; SameSite=Strict; Path=/baton/; Max-Age=60");

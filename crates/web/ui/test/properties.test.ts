@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict"
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
 import path from "node:path"
 import { after, test } from "node:test"
 import { fileURLToPath, pathToFileURL } from "node:url"
@@ -13,8 +14,7 @@ const LOGS = Number(process.env.BATON_LOGS ?? 300)
 const SEED = Number(process.env.BATON_SEED ?? Date.now() % 1_000_000)
 // Histories within which a missing rule must be noticed.
 const MUTANT_LOGS = 300
-// A mutated copy is a sibling of the original, so that it resolves the same packages.
-const scratch = mkdtempSync(path.join(CORE, "../../test/.mutants-"))
+const scratch = mkdtempSync(path.join(tmpdir(), "baton-mutants-"))
 after(() => rmSync(scratch, { recursive: true }))
 
 async function load(folder: string): Promise<Core> {

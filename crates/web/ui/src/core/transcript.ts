@@ -182,7 +182,7 @@ export function readMessages(world: World, read: MessageRead, began: number, cha
   }
   for (const message of contained.keys()) {
     const key = `${read.sessionID} ${message}`
-    // What was mentioned while the read was made may be newer than it.
+    // A mention that came while the read was made may be newer than the read.
     if ((world.wanted.get(key) ?? Infinity) <= began) world.wanted.delete(key)
   }
   changed.add(`messages ${read.sessionID}`)
