@@ -78,26 +78,26 @@ interface Stored {
   parts: Part[]
 }
 
-let reading: string | null = null
+const reading = new Set<string>()
 let wasBusy: string | null = null
 
 // Reads the newest messages of the visible session if the world asks for it, and once after each turn.
 async function load() {
   const session = world.visible
   const window = session ? world.windows.get(session) : undefined
-  if (!session || !window || reading || world.opening) return
+  if (!session || !window || reading.has(session) || world.opening) return
   const busy = isBusy(world, session)
   const hasEnded = wasBusy === session && !busy
   wasBusy = busy ? session : null
   const isWanted = [...world.wanted.keys()].some((key) => key.startsWith(`${session} `))
   if (!window.stale && !isWanted && !hasEnded) return
-  reading = session
+  reading.add(session)
   try {
     await readPage(session, undefined, hasEnded)
   } catch (error) {
     if (error instanceof Failure && error.status === 404) give({ kind: "frame", event: gone(session) })
   } finally {
-    reading = null
+    reading.delete(session)
   }
   // A read may be overtaken by the stream; the next change or this one asks again.
   if (world.windows.get(session)?.stale && world.phase.kind === "live") setTimeout(() => void load(), 1_000)
@@ -245,12 +245,10 @@ function follow(note: Note) {
     case "opened":
       return later(note)
     case "settled":
-      later(note)
+      flush()
       // A new epoch knows only sessions that are active.
-      if (!world.isKnown || world.opening || queue.some((input) => input.kind === "opened" && !input.resumed)) {
-        void loadSessions().catch(() => {})
-      }
-      return
+      if (!world.isKnown || world.opening) void loadSessions().catch(() => {})
+      return later(note)
     case "phase":
       return later(note)
     case "statement":
@@ -300,6 +298,10 @@ export function start() {
   }
   window.addEventListener("online", hurry)
   window.addEventListener("pageshow", hurry)
-  document.addEventListener("visibilitychange", () => document.hidden || hurry())
+  document.addEventListener("visibilitychange", () => {
+    // A page that was hidden in between gets no frame of the screen.
+    flush()
+    if (!document.hidden) hurry()
+  })
   setInterval(() => document.hidden || apply([{ kind: "now", ms: Date.now() }]), 1_000)
 }
