@@ -22,6 +22,7 @@ mod share;
 mod spelling;
 mod stages;
 mod tidy;
+mod web;
 
 use std::process::ExitCode;
 
@@ -67,6 +68,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Check the types of the web page and run the tests of its core (the browser tests are in `e2e/`)
+    Web,
     /// Run the tests in `e2e/` against a freshly built binary
     E2e {
         /// Passed on to `node --test`, for instance a file name
@@ -139,6 +142,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Tidy => tidy::run(&repo),
         Chore::Bench { args } => chores::bench(&repo, &args),
         Chore::Campaign { args } => campaign::run(&repo, &args),
+        Chore::Web => web::check(&repo),
         Chore::E2e { args } => e2e::run(&repo, &args),
         Chore::Openapi { share: true, .. } => share::print(&repo),
         Chore::Openapi { check, .. } => openapi::run(&repo, check),
@@ -171,15 +175,15 @@ mod tests {
     }
 
     #[test]
-    fn rust_only_leaves_out_the_end_to_end_stage_and_nothing_else() {
+    fn rust_only_leaves_out_the_stages_that_need_node_and_nothing_else() {
         let picked = selection(&["--rust-only"]).pick(stages::TEST);
-        assert!(!picked.contains(&Stage::E2e));
-        assert_eq!(picked.len(), stages::TEST.len() - 1);
+        assert!(!picked.contains(&Stage::E2e) && !picked.contains(&Stage::Web));
+        assert_eq!(picked.len(), stages::TEST.len() - 2);
     }
 
     #[test]
     fn skip_takes_a_list() {
-        let picked = selection(&["--skip", "lint,e2e"]).pick(stages::TEST);
+        let picked = selection(&["--skip", "lint,web,e2e"]).pick(stages::TEST);
         assert_eq!(picked, [Stage::Fmt, Stage::Tests, Stage::Doctests, Stage::Tidy]);
     }
 

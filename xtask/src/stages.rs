@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use crate::repo::Repo;
-use crate::{chores, e2e, openapi, spelling, tidy};
+use crate::{chores, e2e, openapi, spelling, tidy, web};
 
 /// One part of `test` or `ci`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -17,6 +17,7 @@ pub(crate) enum Stage {
     Tests,
     Doctests,
     Tidy,
+    Web,
     E2e,
     Spelling,
     Docs,
@@ -26,7 +27,7 @@ pub(crate) enum Stage {
 
 /// The stages of `cargo xtask test`.
 pub(crate) const TEST: &[Stage] =
-    &[Stage::Fmt, Stage::Lint, Stage::Tests, Stage::Doctests, Stage::Tidy, Stage::E2e];
+    &[Stage::Fmt, Stage::Lint, Stage::Tests, Stage::Doctests, Stage::Tidy, Stage::Web, Stage::E2e];
 
 /// The stages of `cargo xtask ci`.
 pub(crate) const CI: &[Stage] = &[
@@ -35,6 +36,7 @@ pub(crate) const CI: &[Stage] = &[
     Stage::Tests,
     Stage::Doctests,
     Stage::Tidy,
+    Stage::Web,
     Stage::E2e,
     Stage::Spelling,
     Stage::Docs,
@@ -51,7 +53,7 @@ enum Outcome {
 
 impl Stage {
     pub(crate) fn needs_node(self) -> bool {
-        matches!(self, Self::E2e)
+        matches!(self, Self::Web | Self::E2e)
     }
 
     fn name(self) -> &'static str {
@@ -61,6 +63,7 @@ impl Stage {
             Self::Tests => "tests",
             Self::Doctests => "doctests",
             Self::Tidy => "tidy",
+            Self::Web => "web",
             Self::E2e => "e2e",
             Self::Spelling => "spelling",
             Self::Docs => "docs",
@@ -76,6 +79,7 @@ impl Stage {
             Self::Tests => chores::tests(repo)?,
             Self::Doctests => chores::doctests(repo)?,
             Self::Tidy => tidy::run(repo)?,
+            Self::Web => web::check(repo)?,
             Self::E2e => e2e::run(repo, &[])?,
             Self::Spelling if !spelling::check(repo)? => {
                 return Ok(Outcome::Skipped("typos is not installed, and neither is Python with pip"));

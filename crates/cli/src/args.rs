@@ -6,11 +6,19 @@ use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 
 use crate::{age, environment, exit, logging::Level};
 
+/// `--version` also tells if the binary contains the web page; `-V` prints the version alone.
+const LONG_VERSION: &str = if server::web::IS_BUILT {
+    concat!(env!("CARGO_PKG_VERSION"), " (with the web page)")
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), " (without the web page)")
+};
+
 /// One server for coding agents that always knows when a turn is really over.
 #[derive(Debug, Parser)]
 #[command(
     name = "baton",
     version,
+    long_version = LONG_VERSION,
     max_term_width = 100,
     after_help = format!("{}\n\n{}\n\n{}", exit::CODES, environment::VARIABLES, environment::PLACES)
 )]
@@ -80,6 +88,12 @@ pub(crate) struct Serve {
     /// Accept this name in the Host header, for instance behind a proxy; repeatable
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     pub(crate) allow_host: Vec<String>,
+    /// Do not serve the web page
+    #[arg(long, conflicts_with = "web_dir")]
+    pub(crate) no_web: bool,
+    /// Serve the web page from this directory, for its development
+    #[arg(long, value_name = "DIR")]
+    pub(crate) web_dir: Option<PathBuf>,
     /// Also connect sessions to chats, as `baton channels` does
     #[arg(long)]
     pub(crate) channels: bool,

@@ -1,5 +1,6 @@
 //! Composition: builds the engine from a store, the runtime of project directories, and webhooks.
 
+pub(crate) mod browsers;
 mod channels;
 mod figures;
 mod users;

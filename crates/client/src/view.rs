@@ -11,6 +11,8 @@
 //! - An open request takes precedence over busy and idle.
 
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
 mod tests;
 mod tokens;
 

@@ -8,7 +8,7 @@ use workspace::files::Closed;
 
 use crate::{
     Channels, Instances, channels::NoChannels, listings::Listings, project::Projects, remote::Remote,
-    terminals::Terminals,
+    terminals::Terminals, web::Page,
 };
 
 /// State of the router; cheap to clone.
@@ -29,22 +29,30 @@ pub struct App {
     pub(crate) remote: Remote,
     /// Cache of the compressed lists of all providers.
     pub(crate) listings: Listings,
+    /// The web page at `/`.
+    pub(crate) page: Arc<Page>,
     pub started: Instant,
 }
 
 impl App {
     pub fn new(sessions: Sessions, facts: Facts, instances: Arc<dyn Instances>) -> Self {
         let (facts, projects) = (Arc::new(facts), Projects::default());
-        let (terminals, remote, listings) = Default::default();
+        let (terminals, remote, listings, page) = Default::default();
         let channels = Arc::new(NoChannels);
         let started = Instant::now();
-        Self { sessions, facts, instances, channels, projects, terminals, remote, listings, started }
+        Self { sessions, facts, instances, channels, projects, terminals, remote, listings, page, started }
     }
 
     /// Lets clients read the states of a chat gateway's channels.
     #[must_use]
     pub fn with_channels(self, channels: Arc<dyn Channels>) -> Self {
         Self { channels, ..self }
+    }
+
+    /// Serves this page at `/`.
+    #[must_use]
+    pub fn with_page(self, page: Page) -> Self {
+        Self { page: Arc::new(page), ..self }
     }
 }
 

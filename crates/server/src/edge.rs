@@ -4,7 +4,7 @@ use std::{any::Any, panic::AssertUnwindSafe};
 
 use axum::{
     Router,
-    extract::{Request, State},
+    extract::Request,
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
@@ -22,7 +22,7 @@ use tower_http::{
 use crate::{
     App, Error,
     error::{self, Fault},
-    greeting::greet,
+    web,
 };
 
 /// Smallest response that is worth compressing, in bytes.
@@ -34,6 +34,7 @@ pub(crate) fn around(router: Router<App>) -> Router<App> {
         .method_not_allowed_fallback(no_such_method)
         .layer(middleware::from_fn(survive))
         .layer(middleware::from_fn(error::tell))
+        .layer(middleware::from_fn(web::tell_build))
         .layer(middleware::from_fn(log))
         .layer(compression())
 }
@@ -50,16 +51,8 @@ fn is_json(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bo
 }
 
 /// OpenCode answers unknown paths with its web page, which its own client treats as a fatal error.
-async fn no_such_path(
-    State(app): State<App>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Error> {
-    if uri.path() == "/" && matches!(method, Method::GET | Method::HEAD) {
-        return Ok(greet(&app, &headers));
-    }
-    Err(Error::plain(Fault::NotFound, format!("There is nothing at {}.", uri.path())))
+async fn no_such_path(uri: Uri) -> Error {
+    Error::plain(Fault::NotFound, format!("There is nothing at {}.", uri.path()))
 }
 
 async fn no_such_method(method: Method, uri: Uri) -> Error {

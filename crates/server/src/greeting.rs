@@ -1,5 +1,4 @@
-//! `GET /`: the name and version of this server, for users who open its address. A web interface takes its place if
-//! there is one, because this is only the fallback for `/`.
+//! `GET /` without a web page: the name and version of this server, for users who open its address.
 
 use axum::{
     Json,

@@ -27,6 +27,7 @@ pub mod security;
 pub mod serve;
 pub mod sse;
 pub mod terminals;
+pub mod web;
 
 pub use app::{App, Facts};
 pub use axum::Router;
@@ -37,5 +38,5 @@ pub use logins::LoginFault;
 
 /// All routes without access control; [`security::layer`] adds it.
 pub fn router(app: App) -> axum::Router {
-    edge::around(openapi::register(routes::table())).with_state(app)
+    edge::around(openapi::register(routes::table()).merge(web::routes())).with_state(app)
 }

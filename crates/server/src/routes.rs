@@ -26,6 +26,7 @@ mod trust;
 mod tui;
 mod unbuilt;
 mod vcs;
+mod web;
 mod worktree;
 
 use crate::openapi::Route;
@@ -58,6 +59,7 @@ pub(crate) fn table() -> Vec<Route> {
         tui::routes(),
         pty::routes(),
         control::routes(),
+        web::routes(),
         api::routes(),
         document::routes(),
     ]

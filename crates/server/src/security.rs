@@ -4,7 +4,12 @@
 //! own name at the loopback address (DNS rebinding) and read everything. If a browser reports a page (`Origin`,
 //! `Sec-Fetch-Site`), its origin must be allowed; otherwise any page in the user's browser could start a shell.
 //! And the caller must be the user this server runs as, or know the password.
+//!
+//! A browser sends the password once, to `POST /web/login`, and a cookie from then on. The files of the web page need
+//! neither, because they contain no secret.
 
+mod browsers;
+mod caller;
 #[cfg(target_os = "linux")]
 mod diagnosis;
 mod guesses;
@@ -28,7 +33,9 @@ use protocol::{
 };
 use serde_json::json;
 
-use crate::{error::Fault, terminals::Tickets};
+use crate::{error::Fault, terminals::Tickets, web};
+pub use browsers::{Browser, BrowserStorage, Browsers};
+pub use caller::Caller;
 use guesses::Guesses;
 pub use password::Credentials;
 pub use peer::Peer;
@@ -53,6 +60,7 @@ pub struct Policy {
     credentials: Option<Credentials>,
     guesses: Arc<Guesses>,
     tickets: Tickets,
+    browsers: Browsers,
     hosts: Vec<String>,
     origins: Vec<String>,
 }
@@ -79,6 +87,7 @@ impl Policy {
             credentials: None,
             guesses: Arc::default(),
             tickets: Tickets::default(),
+            browsers: Browsers::default(),
             hosts: Vec::new(),
             origins: Vec::new(),
         }
@@ -100,6 +109,12 @@ impl Policy {
     #[must_use]
     pub fn with_tickets(self, tickets: Tickets) -> Self {
         Self { tickets, ..self }
+    }
+
+    /// Accepts the cookies of these browsers in place of the password.
+    #[must_use]
+    pub fn with_browsers(self, browsers: Browsers) -> Self {
+        Self { browsers, ..self }
     }
 
     /// Accepts an additional host name.
@@ -131,21 +146,22 @@ pub fn layer(router: Router, policy: Policy) -> Router {
 }
 
 async fn guard(State(policy): State<Arc<Policy>>, request: Request, next: Next) -> Response {
-    let (mut call, body) = request.into_parts();
+    let (call, body) = request.into_parts();
     let mut response = match admit(&policy, &call).await {
-        Ok(admitted @ (Admitted::Call | Admitted::Probe)) => {
-            if matches!(admitted, Admitted::Probe) {
-                call.extensions.insert(Unknown);
-            }
+        Ok(Admitted::Page) => next.run(Request::from_parts(call, body)).await,
+        Ok(admitted @ (Admitted::Call | Admitted::Anonymous)) => {
             let page = origin::of(&call.headers).cloned();
-            let mut response = next.run(Request::from_parts(call, body)).await;
+            let mut request = Request::from_parts(call, body);
+            let is_signed_in = matches!(admitted, Admitted::Call);
+            request.extensions_mut().insert(caller::Access { policy: policy.clone(), is_signed_in });
+            let mut response = next.run(request).await;
             if let Some(page) = page {
                 share(response.headers_mut(), page);
             }
             response
         }
         Ok(Admitted::Preflight(page)) => preflight(&call.headers, page),
-        Err(refusal) => refusal.answer(&call),
+        Err(refusal) => refusal.answer(&call.headers, call.extensions.get::<Peer>()),
     };
     let headers = response.headers_mut();
     headers.append(header::VARY, HeaderValue::from_static("origin"));
@@ -155,18 +171,16 @@ async fn guard(State(policy): State<Arc<Policy>>, request: Request, next: Next) 
 
 enum Admitted {
     Call,
-    /// An unknown caller may learn that the server is up, and nothing else.
-    Probe,
+    /// A file of the web page, which any browser may load.
+    Page,
+    /// A call without the password to a route that says how to sign in, or that the server is up.
+    Anonymous,
     /// A browser asks whether the page may call at all.
     Preflight(HeaderValue),
 }
 
 /// Longest host name in DNS, in characters.
 const MAX_HOST: usize = 253;
-
-/// Marks a call whose caller has not given the password.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Unknown;
 
 enum Refusal {
     Host,
@@ -183,6 +197,10 @@ async fn admit(policy: &Policy, call: &Parts) -> Result<Admitted, Refusal> {
     if !origin::host_is_ours(call, &policy.hosts, peer.map(Peer::local)) {
         return Err(Refusal::Host);
     }
+    // A link from another site may open the page; frames and scripts of other sites are refused by its headers.
+    if web::is_page(call) && (policy.credentials.is_some() || is_own_user(peer).await) {
+        return Ok(Admitted::Page);
+    }
     if !origin::is_allowed(call, &policy.origins) {
         return Err(Refusal::Origin);
     }
@@ -193,39 +211,49 @@ async fn admit(policy: &Policy, call: &Parts) -> Result<Admitted, Refusal> {
         return Ok(Admitted::Preflight(page.clone()));
     }
     if let Some(credentials) = &policy.credentials {
-        if is_probe(call) {
-            return Ok(Admitted::Probe);
-        }
-        return check_password(policy, credentials, call, peer).await;
+        return match check_password(policy, credentials, call, peer).await {
+            Err(Refusal::Stranger(_)) if caller::needs_no_password(call) => Ok(Admitted::Anonymous),
+            result => result.map(|()| Admitted::Call),
+        };
     }
+    if is_own_user(peer).await { Ok(Admitted::Call) } else { Err(Refusal::Stranger(OTHER_USER)) }
+}
+
+async fn is_own_user(peer: Option<&Peer>) -> bool {
     match peer {
-        Some(peer) if peer.is_own_user().await => Ok(Admitted::Call),
-        _ => Err(Refusal::Stranger(OTHER_USER)),
+        Some(peer) => peer.is_own_user().await,
+        None => false,
     }
 }
 
-/// Returns true for a load balancer or a monitor that asks without a password whether the server is up.
-fn is_probe(call: &Parts) -> bool {
-    matches!(call.method, Method::GET | Method::HEAD)
-        && call.uri.path() == HEALTH
-        && password::given(call).is_none()
-}
-
-/// Admits a call with the password or with a ticket in its place.
-///
-/// The server's own user never has to wait after wrong passwords: such a process could do more than guess. Nor
-/// does a connection whose last password was right, so that one client behind a proxy cannot lock out another.
+/// Admits a call with the password, or with a ticket or a browser's cookie in its place.
 async fn check_password(
     policy: &Policy,
     credentials: &Credentials,
     call: &Parts,
     peer: Option<&Peer>,
-) -> Result<Admitted, Refusal> {
+) -> Result<(), Refusal> {
     const WANTED: &str = "this server requires a user name and a password";
     if policy.tickets.open(&call.uri) {
-        return Ok(Admitted::Call);
+        return Ok(());
+    }
+    if caller::cookie(&call.headers).is_some_and(|token| policy.browsers.knows(credentials.key(), token)) {
+        return Ok(());
     }
     let given = password::given(call).ok_or(Refusal::Stranger(WANTED))?;
+    verify(policy, peer, || credentials.match_token(&given), WANTED).await
+}
+
+/// Checks a password unless its source has to wait after wrong ones.
+///
+/// The server's own user never has to wait: such a process could do more than guess. Nor does a connection whose last
+/// password was right, so that one client behind a proxy cannot lock out another.
+async fn verify(
+    policy: &Policy,
+    peer: Option<&Peer>,
+    is_right: impl FnOnce() -> bool,
+    wanted: &'static str,
+) -> Result<(), Refusal> {
     let (source, is_own) = match peer {
         Some(peer) => (peer.source().await, peer.is_own_user().await),
         None => (Source::Unknown, false),
@@ -234,21 +262,21 @@ async fn check_password(
     if let Some(wait) = policy.guesses.wait(source).filter(|_| !is_exempt) {
         return Err(Refusal::Guessing(wait));
     }
-    let is_right = credentials.match_token(&given);
+    let is_right = is_right();
     if let Some(peer) = peer {
         peer.prove(is_right);
     }
     if is_right {
-        return Ok(Admitted::Call);
+        return Ok(());
     }
     if !is_own {
         policy.guesses.wrong(source);
     }
-    Err(Refusal::Stranger(WANTED))
+    Err(Refusal::Stranger(wanted))
 }
 
 impl Refusal {
-    fn answer(self, call: &Parts) -> Response {
+    fn answer(self, asked: &HeaderMap, peer: Option<&Peer>) -> Response {
         let tagged = |status, error| (status, WireError::Tagged(error));
         let wait = if let Self::Guessing(wait) = &self { Some(*wait) } else { None };
         let (status, error) = match self {
@@ -266,11 +294,11 @@ impl Refusal {
             ),
             Self::Guessing(wait) => (StatusCode::TOO_MANY_REQUESTS, too_many_guesses(wait)),
         };
-        let remote = call.extensions.get::<Peer>().map(Peer::remote);
+        let remote = peer.map(Peer::remote);
         tracing::info!(%status, ?remote, ?error, "refused a call");
         let mut response = (status, Json(error)).into_response();
         let headers = response.headers_mut();
-        if status == StatusCode::UNAUTHORIZED {
+        if status == StatusCode::UNAUTHORIZED && !origin::is_call_of_a_page(asked) {
             let basic = HeaderValue::from_static("Basic realm=\"Secure Area\"");
             headers.insert(header::WWW_AUTHENTICATE, basic);
         }
@@ -278,7 +306,7 @@ impl Refusal {
             headers.insert(header::RETRY_AFTER, whole_seconds(wait).into());
         }
         if status != StatusCode::FORBIDDEN
-            && let Some(page) = origin::of(&call.headers)
+            && let Some(page) = origin::of(asked)
         {
             share(headers, page.clone());
         }

@@ -3,7 +3,8 @@
 //!
 //! This is one of two places that read the environment, and only [`Environment::capture`] does: everything else
 //! depends on the value it returns and on the files on disk. Of the user's files, only configuration files are
-//! written, and only when a client asks for it. Of Baton's own, only `auth.json` and `trusted.json` are.
+//! written, and only when a client asks for it. Of Baton's own, only `auth.json`, `trusted.json` and
+//! `browsers.json` (by `cli`, with [`replace_private`]) are.
 //!
 //! - [`layers`] reads and merges the configuration files.
 //! - [`change`](mod@change) changes a configuration file; [`amend`](mod@amend) applies the changes of plugins.
@@ -59,5 +60,6 @@ pub use self::{
     places::{DATABASE, Homeless, Places, data_dir},
     problem::{Invalid, Position, Problem, Source},
     redact::redacted,
+    replace::replace_private,
     trace::Trace,
 };

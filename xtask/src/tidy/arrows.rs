@@ -28,6 +28,7 @@ const ROOMS: &[Room] = &[
     Room { name: "store", uses: &["engine", "protocol"], tests_use: &[] },
     Room { name: "llm", uses: &["net"], tests_use: &[] },
     Room { name: "workspace", uses: &[], tests_use: &[] },
+    Room { name: "web", uses: &[], tests_use: &[] },
     Room { name: "supervision", uses: &["engine", "net", "protocol", "workspace"], tests_use: &[] },
     Room {
         name: "native",
@@ -40,7 +41,7 @@ const ROOMS: &[Room] = &[
         tests_use: &[],
     },
     Room { name: "plugins", uses: &["engine", "jsonrpc", "net", "protocol", "workspace"], tests_use: &[] },
-    Room { name: "server", uses: &["engine", "protocol", "workspace"], tests_use: &["store"] },
+    Room { name: "server", uses: &["engine", "protocol", "web", "workspace"], tests_use: &["store"] },
     Room { name: "client", uses: &["net", "protocol"], tests_use: &[] },
     Room { name: "channels", uses: &["client", "net", "protocol"], tests_use: &[] },
     Room {
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(
             edge("server", "store", None),
             ["crates/server/Cargo.toml: `server` must not depend on `store` \
-              (allowed: engine, protocol, workspace)"]
+              (allowed: engine, protocol, web, workspace)"]
         );
         assert_eq!(
             edge("llm", "protocol", None),

@@ -14,6 +14,7 @@ use server::{
     security::{self, Policy},
     serve::{Admission, Capacity, serve_and_close},
     terminals::Terminals,
+    web::Page,
 };
 use store::files::Places;
 use tokio::{
@@ -30,7 +31,7 @@ use crate::{
     logging,
     signals::Signals,
     terminal,
-    wiring::{self, Engine, Purpose},
+    wiring::{self, Engine, Purpose, browsers},
 };
 
 /// OpenCode's port, which clients try first.
@@ -70,7 +71,9 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     };
     match ready.await {
         Ok((listener, address, gateway)) => {
-            let serving = Serving { listener, admission, policy };
+            let policy = policy.with_browsers(browsers::open(&places));
+            let page = page(&options);
+            let serving = Serving { listener, admission, policy, page };
             run(engine, serving, &address, gateway, signals).await;
             Ok(Exit::Completed)
         }
@@ -93,6 +96,7 @@ struct Serving {
     listener: TcpListener,
     admission: Admission,
     policy: Policy,
+    page: Page,
 }
 
 async fn run(
@@ -102,8 +106,8 @@ async fn run(
     gateway: Option<Gateway>,
     mut signals: Signals,
 ) {
-    let Serving { listener, admission, policy } = serving;
-    let (router, terminals) = edge(&engine, policy);
+    let Serving { listener, admission, policy, page } = serving;
+    let (router, terminals) = edge(&engine, policy, page);
     let warning = engine.begin().await;
     engine.announce(address);
     tracing::info!(address, "listening");
@@ -153,9 +157,10 @@ async fn run(
 }
 
 /// Builds the router of an engine with the access policy, and the registry of terminals that clients open.
-pub(super) fn edge(engine: &Engine, policy: Policy) -> (Router, Terminals) {
+pub(super) fn edge(engine: &Engine, policy: Policy, page: Page) -> (Router, Terminals) {
     let app = App::new(engine.sessions.clone(), engine.facts.clone(), engine.instances.clone())
-        .with_channels(engine.channels());
+        .with_channels(engine.channels())
+        .with_page(page);
     let terminals = app.terminals.clone();
     let policy = policy.with_tickets(terminals.tickets());
     (security::layer(metrics::with_store(router(app), engine.counted()), policy), terminals)
@@ -166,6 +171,14 @@ fn name() -> &'static str {
     let called = std::env::args_os().next();
     let called = called.as_deref().map(Path::new).and_then(Path::file_name);
     if called.is_some_and(|called| called == OPENCODE) { "opencode server" } else { "baton" }
+}
+
+fn page(options: &Serve) -> Page {
+    match &options.web_dir {
+        _ if options.no_web => Page::Off,
+        Some(folder) => Page::Folder(folder.clone()),
+        None => Page::Embedded,
+    }
 }
 
 fn policy(options: &Serve) -> Result<Policy, Failure> {

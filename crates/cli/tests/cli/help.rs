@@ -25,8 +25,11 @@ async fn help_is_as_written() {
 
 #[tokio::test]
 async fn the_version_is_the_packages() {
-    let ended = World::new().run(&["--version"]).await;
-    assert_eq!(ended.stdout, format!("baton {}\n", env!("CARGO_PKG_VERSION")));
+    let (world, version) = (World::new(), env!("CARGO_PKG_VERSION"));
+    assert_eq!(world.run(&["-V"]).await.stdout, format!("baton {version}\n"));
+    let long = world.run(&["--version"]).await.stdout;
+    let page = if server::web::IS_BUILT { "with" } else { "without" };
+    assert_eq!(long, format!("baton {version} ({page} the web page)\n"));
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use crate::{
     error::Fault,
     extract::{Body, Directory, FromPath, Link, OptionalBody, Params, Query, Sent},
     instance::Here,
+    security::Caller,
 };
 
 /// An argument of a handler.
@@ -35,6 +36,10 @@ impl Takes for State<App> {
 }
 
 impl Takes for Link {
+    fn describe(_: &mut Operation) {}
+}
+
+impl Takes for Caller {
     fn describe(_: &mut Operation) {}
 }
 

@@ -1,13 +1,12 @@
 //! Routes about the server as a whole.
 
-use std::{borrow::Cow, convert::Infallible};
+use std::borrow::Cow;
 
 use axum::{
     Json,
-    extract::{FromRequestParts, State},
+    extract::State,
     response::{IntoResponse, Response},
 };
-use http::request::Parts;
 use protocol::{Event, EventBody, Extra, OPENCODE_VERSION, Rest, config::Health};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -17,8 +16,9 @@ use crate::{
     App, Error,
     error::Fault,
     extract::Body,
-    openapi::{Gives, Operation, Route, Takes},
-    security, sse,
+    openapi::{Gives, Operation, Route},
+    security::Caller,
+    sse,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -37,7 +37,7 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn health(State(app): State<App>, caller: Caller) -> Healthy {
-    Healthy(matches!(caller, Caller::Known).then(|| Health {
+    Healthy(caller.is_signed_in().then(|| Health {
         healthy: true,
         version: OPENCODE_VERSION.to_owned(),
         baton: Some(app.facts.version.clone()),
@@ -62,25 +62,6 @@ impl Gives for Healthy {
     fn describe(operation: &mut Operation) {
         operation.gives::<Health>(&[]);
     }
-}
-
-/// The caller, by its password.
-enum Caller {
-    Known,
-    Unknown,
-}
-
-impl<S: Sync> FromRequestParts<S> for Caller {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(call: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let is_unknown = call.extensions.get::<security::Unknown>().is_some();
-        Ok(if is_unknown { Self::Unknown } else { Self::Known })
-    }
-}
-
-impl Takes for Caller {
-    fn describe(_: &mut Operation) {}
 }
 
 async fn dispose(State(app): State<App>) -> Json<bool> {

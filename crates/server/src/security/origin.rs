@@ -16,6 +16,15 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const DESKTOP_PAGES: [&str; 4] =
     ["tauri://localhost", "oc://renderer", "http://tauri.localhost", "https://tauri.localhost"];
 
+/// Header in which browsers report the kind of a call.
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
+/// Returns true if a page's script makes the call, and not a user who opens an address. Such a call gets no challenge
+/// for a password, because the browser would show its own dialog in front of the page.
+pub(super) fn is_call_of_a_page(headers: &HeaderMap) -> bool {
+    headers.get(FETCH_MODE).is_some_and(|mode| mode != "navigate")
+}
+
 /// The origin of the calling page, if a page calls.
 pub(super) fn of(headers: &HeaderMap) -> Option<&HeaderValue> {
     headers.get(header::ORIGIN)

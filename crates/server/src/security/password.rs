@@ -34,6 +34,18 @@ impl Credentials {
         format!("Basic {}", general_purpose::STANDARD.encode(&self.expected))
     }
 
+    /// Returns true if these are the user name and the password. A sign-in without a name means the configured one.
+    pub(super) fn match_pair(&self, user: Option<&str>, password: &str) -> bool {
+        let user = user.filter(|user| !user.is_empty());
+        let user = user.or_else(|| self.expected.split_once(':').map(|(user, _)| user)).unwrap_or_default();
+        same(format!("{user}:{password}").as_bytes(), self.expected.as_bytes())
+    }
+
+    /// The key with which the tokens of browsers are hashed.
+    pub(super) fn key(&self) -> &[u8] {
+        self.expected.as_bytes()
+    }
+
     /// Returns true if a token found by [`given`] matches.
     pub(super) fn match_token(&self, token: &str) -> bool {
         decode(token).is_some_and(|given| same(&given, self.expected.as_bytes()))

@@ -27,9 +27,7 @@ impl Answer {
 }
 
 async fn start(policy: Policy) -> u16 {
-    let health = |unknown: Option<Extension<Unknown>>| async move {
-        if unknown.is_some() { "unknown" } else { "known" }
-    };
+    let health = |caller: Caller| async move { if caller.is_signed_in() { "known" } else { "unknown" } };
     let router = Router::new()
         .route("/session", get(|| async { "seen" }))
         .route("/do", post(|| async { "done" }))

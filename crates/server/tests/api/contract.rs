@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{document::operations, schema::Schemas};
 
 /// Paths that Baton has and OpenCode does not.
-const ADDITIONS: [&str; 7] = [
+const ADDITIONS: &[&str] = &[
     "/doc",
     "/metrics",
     "/session/{sessionID}/turn",
@@ -17,6 +17,11 @@ const ADDITIONS: [&str; 7] = [
     "/trust",
     "/channel",
     "/config/diagnostics",
+    "/web/me",
+    "/web/login",
+    "/web/logout",
+    "/web/session",
+    "/web/session/{browserID}",
 ];
 
 fn contract() -> Vec<Value> {

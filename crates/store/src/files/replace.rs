@@ -11,6 +11,11 @@ use std::{
 /// The mode of files that only their owner may read and write.
 pub(super) const OWNER_ONLY: u32 = 0o600;
 
+/// Replaces a file of Baton's own that only its owner may read. Callers must not replace the same file concurrently.
+pub fn replace_private(path: &Path, text: &[u8]) -> io::Result<()> {
+    replace(path, text, OWNER_ONLY)
+}
+
 /// Writes a second file and renames it over the first. Callers must not replace the same file concurrently.
 pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {

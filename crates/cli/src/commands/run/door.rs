@@ -2,7 +2,7 @@
 
 use std::{future, io, net::Ipv4Addr};
 
-use server::{security::Policy, serve::serve};
+use server::{security::Policy, serve::serve, web::Page};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -31,7 +31,8 @@ impl Door {
     async fn listen(engine: &Engine) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = format!("http://{}", listener.local_addr()?);
-        let (router, _) = edge(engine, Policy::local().with_credentials(environment::credentials()));
+        let (router, _) =
+            edge(engine, Policy::local().with_credentials(environment::credentials()), Page::Off);
         engine.admit_plugins(&address);
         tracing::info!(address, "listening for plugins");
         let serving = tokio::spawn(serve(listener, router, future::pending()));

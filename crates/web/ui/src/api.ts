@@ -1,0 +1,73 @@
+// Calls of the server. Addresses are relative to the page, so that it works behind any prefix.
+
+// Every route that the page uses; a test compares the list with the server's document.
+export const ROUTES = {
+  me: "GET /web/me",
+  login: "POST /web/login",
+  sessions: "GET /experimental/session",
+  session: "GET /session/{sessionID}",
+  create: "POST /session",
+  children: "GET /session/{sessionID}/children",
+  messages: "GET /session/{sessionID}/message",
+  prompt: "POST /session/{sessionID}/prompt_async",
+  abort: "POST /session/{sessionID}/abort",
+  permission: "POST /permission/{requestID}/reply",
+  question: "POST /question/{requestID}/reply",
+  reject: "POST /question/{requestID}/reject",
+  providers: "GET /config/providers",
+  path: "GET /path",
+  events: "GET /global/event",
+} as const
+
+export class Failure extends Error {
+  status: number
+
+  constructor(status: number, message: string) {
+    super(message)
+    this.status = status
+  }
+}
+
+// A call that takes longer than this has failed.
+const DEADLINE_MS = 30_000
+
+interface Options {
+  // Values of the names in the path.
+  in?: Record<string, string>
+  query?: Record<string, string | number | boolean | undefined>
+  body?: unknown
+}
+
+export async function call<T>(route: keyof typeof ROUTES, options: Options = {}) {
+  const [method, pattern] = ROUTES[route].split(" ") as [string, string]
+  const path = pattern.slice(1).replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(options.in?.[name] ?? ""))
+  const query = Object.entries(options.query ?? {}).filter((pair) => pair[1] !== undefined)
+  const search = query.length > 0 ? `?${new URLSearchParams(query.map(([name, value]) => [name, String(value)]))}` : ""
+  const response = await fetch(path + search, {
+    method,
+    headers: options.body === undefined ? {} : { "content-type": "application/json" },
+    body: options.body === undefined ? undefined : JSON.stringify(options.body),
+    signal: AbortSignal.timeout(DEADLINE_MS),
+  })
+  if (!response.ok) throw new Failure(response.status, await reason(response))
+  const data = response.status === 204 ? undefined : await response.json()
+  return { data: data as T, headers: response.headers }
+}
+
+async function reason(response: Response): Promise<string> {
+  const body = await response.json().catch(() => undefined)
+  return body?.data?.message ?? body?.message ?? `The server answered ${response.status}.`
+}
+
+export const openEvents = (cursor: number | null, signal: AbortSignal) =>
+  fetch("global/event", { headers: cursor === null ? {} : { "last-event-id": String(cursor) }, signal, cache: "no-store" })
+
+// An id that sorts by time, as the server makes them.
+let last = 0
+export function messageId(now: number): string {
+  const random = crypto.getRandomValues(new Uint8Array(14))
+  const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+  last = Math.max(last + 1, now * 0x1000)
+  const time = (BigInt(last) & 0xffffffffffffn).toString(16).padStart(12, "0")
+  return `msg_${time}${[...random].map((byte) => digits[byte % digits.length]).join("")}`
+}

@@ -1,0 +1,146 @@
+// The part of the server's wire format that the page reads. Unknown fields and types pass through untouched.
+
+export interface Tokens {
+  input: number
+  output: number
+  reasoning: number
+  cache: { read: number; write: number }
+}
+
+export interface Session {
+  id: string
+  title: string
+  directory: string
+  projectID?: string
+  parentID?: string
+  agent?: string
+  model?: { id: string; providerID: string; variant?: string }
+  summary?: { additions: number; deletions: number; files: number }
+  cost?: number
+  tokens?: Tokens
+  time: { created: number; updated: number; archived?: number }
+}
+
+export type EndReason = "completed" | "aborted" | "error" | "blocked" | "interrupted" | "budget" | "withdrawn"
+
+export type Status =
+  | { type: "idle"; reason?: EndReason | null }
+  | { type: "busy" }
+  | { type: "retry"; attempt: number; message: string; next: number }
+
+export interface WireError {
+  name: string
+  data?: { message?: string }
+}
+
+export interface UserMessage {
+  role: "user"
+  id: string
+  sessionID: string
+  time: { created: number }
+  agent?: string
+  model?: { providerID: string; modelID: string }
+  continues?: unknown
+}
+
+export interface AssistantMessage {
+  role: "assistant"
+  id: string
+  sessionID: string
+  parentID: string
+  time: { created: number; completed?: number | null }
+  agent?: string
+  modelID?: string
+  providerID?: string
+  cost?: number
+  tokens?: Partial<Tokens> & Record<string, unknown>
+  error?: WireError
+  finish?: string
+}
+
+export type Message = UserMessage | AssistantMessage
+
+export interface FileDiff {
+  file?: string
+  patch?: string
+  before?: string
+  after?: string
+  additions?: number
+  deletions?: number
+}
+
+export interface ToolState {
+  status: "pending" | "running" | "completed" | "error"
+  input?: Record<string, unknown>
+  title?: string
+  output?: string
+  error?: string
+  metadata?: { diff?: string; filediff?: FileDiff; sessionId?: string; sessionID?: string; exit?: number } & Record<
+    string,
+    unknown
+  >
+  time?: { start?: number; end?: number }
+}
+
+export interface Part {
+  id: string
+  sessionID: string
+  messageID: string
+  type: string
+  text?: string
+  synthetic?: boolean
+  ignored?: boolean
+  time?: { start?: number; end?: number }
+  tool?: string
+  callID?: string
+  state?: ToolState
+  filename?: string
+  mime?: string
+  url?: string
+  files?: string[]
+  [field: string]: unknown
+}
+
+export interface Permission {
+  id: string
+  sessionID: string
+  rootID?: string
+  permission: string
+  patterns: string[]
+  always: string[]
+  metadata?: Record<string, unknown>
+}
+
+export interface Question {
+  question: string
+  header?: string
+  options: { label: string; description?: string }[]
+  multiple?: boolean
+  custom?: boolean
+}
+
+export interface QuestionRequest {
+  id: string
+  sessionID: string
+  rootID?: string
+  questions: Question[]
+}
+
+export interface Todo {
+  id?: string
+  content: string
+  status: string
+}
+
+export interface WireEvent {
+  type: string
+  // Events are data of another program: every field is checked or used defensively where it is read.
+  properties: any
+}
+
+// One frame of the stream of all directories.
+export interface Frame {
+  id?: number
+  directory?: string
+  event: WireEvent
+}

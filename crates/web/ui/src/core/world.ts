@@ -1,0 +1,139 @@
+// The state that the page shows: plain data, changed by `fold` only.
+
+import type { EndReason, Message, Part, Permission, QuestionRequest, Session, Status, Todo, Tokens } from "./wire.ts"
+
+// A part, with the time of its last change and the connection whose stream introduced it.
+export interface PartEntry {
+  part: Part
+  tick: number
+  connection: number
+}
+
+export interface MessageEntry {
+  info: Message
+  tick: number
+  parts: PartEntry[]
+}
+
+// The loaded messages of one session, oldest first.
+export interface Window {
+  entries: MessageEntry[]
+  // Cursor of the page before the first entry; null if there is none.
+  older: string | null
+  // Time at which the newest applied read began.
+  read: number
+  // True if only open parts are kept, because the session is not shown.
+  partial: boolean
+  // True if the entries must be read again.
+  stale: boolean
+}
+
+export type Request =
+  | { kind: "permission"; id: string; sessionID: string; rootID?: string; body: Permission }
+  | { kind: "question"; id: string; sessionID: string; rootID?: string; body: QuestionRequest }
+
+export interface StatusEntry {
+  status: Status
+  // Time of the last change by the page's clock; null if the change was not observed.
+  since: number | null
+  // The reason why the last turn left todos open.
+  left?: string
+}
+
+// A prompt on its way: `sending` until the server has stored it, `failed` if it could not be sent.
+export interface Prompt {
+  id: string
+  sessionID: string
+  text: string
+  delivery: "steer" | "queue"
+  fate: "sending" | "queued" | "running" | "failed"
+  error?: string
+  created: number
+}
+
+// Prompts of a session that no turn has taken up, for servers that report them by messages only.
+export interface Queue {
+  waiting: string[]
+  begun: string[]
+  isAnswering: boolean
+}
+
+export type Phase =
+  | { kind: "connecting" }
+  | { kind: "live" }
+  | { kind: "waiting"; until: number; since: number }
+  | { kind: "signin" }
+  | { kind: "refused"; message: string }
+
+export interface World {
+  now: number
+  // Counts inputs, so that a read can be compared with the frames that arrived while it was made.
+  tick: number
+  // Counts connections of the stream.
+  connection: number
+  // Time at which the last epoch began: the stream says nothing about changes before it.
+  epoch: number
+  cursor: number | null
+  phase: Phase
+  // Collects the opening statement of a new epoch until it is complete.
+  opening: { status: Map<string, Status>; requests: Map<string, Request> } | null
+  // False until the first opening statement is complete.
+  isKnown: boolean
+  sessions: Map<string, { info: Session; tick: number }>
+  children: Map<string, Set<string>>
+  status: Map<string, StatusEntry>
+  requests: Map<string, Request>
+  windows: Map<string, Window>
+  queues: Map<string, Queue>
+  prompts: Map<string, Prompt>
+  tokens: Map<string, Tokens>
+  todos: Map<string, Todo[]>
+  errors: Map<string, string>
+  unread: Map<string, EndReason | null>
+  // Ids of deleted sessions, messages and parts: a late read must not bring them back.
+  gone: Set<string>
+  // Shown sessions, the visible one last.
+  shown: string[]
+  visible: string | null
+  // Messages that the stream mentions and the page must read, as `session message`, with the time of the mention.
+  wanted: Map<string, number>
+  counts: { duplicates: number; unreadable: number; unknown: number; differences: number }
+}
+
+export function createWorld(): World {
+  return {
+    now: 0,
+    tick: 0,
+    connection: 0,
+    epoch: 0,
+    cursor: null,
+    phase: { kind: "connecting" },
+    opening: null,
+    isKnown: false,
+    sessions: new Map(),
+    children: new Map(),
+    status: new Map(),
+    requests: new Map(),
+    windows: new Map(),
+    queues: new Map(),
+    prompts: new Map(),
+    tokens: new Map(),
+    todos: new Map(),
+    errors: new Map(),
+    unread: new Map(),
+    gone: new Set(),
+    shown: [],
+    visible: null,
+    wanted: new Map(),
+    counts: { duplicates: 0, unreadable: 0, unknown: 0, differences: 0 },
+  }
+}
+
+// The most sessions whose messages are kept: the visible one and the five before it.
+export const MAX_SHOWN = 6
+// The most tombstones; the oldest are forgotten first.
+export const MAX_GONE = 10_000
+// The most characters of a tool's output that are kept.
+export const MAX_OUTPUT = 64 * 1024
+// The most started prompts that are remembered per session.
+export const MAX_BEGUN = 32

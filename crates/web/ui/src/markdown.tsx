@@ -1,0 +1,196 @@
+// Markdown as nodes: the lexer's tokens become elements, and HTML in the text stays text.
+
+import { type Token, type Tokens, lexer } from "marked"
+import { For, type JSX, Match, Show, Switch, createMemo, createSignal } from "solid-js"
+import { linkTarget, otherHost, visible } from "./plain.ts"
+import { words } from "./words.ts"
+
+// Deeper structures are shown as their source.
+const MAX_DEPTH = 32
+const MAX_ROWS = 1_000
+
+function lex(text: string): Token[] {
+  try {
+    return lexer(text)
+  } catch {
+    return [{ type: "text", raw: text, text }]
+  }
+}
+
+// A text. Blocks that have not changed keep their nodes, so an answer that grows costs only its last block.
+export function Markdown(props: { text: string }) {
+  const blocks = createMemo(() => lex(props.text).filter((token) => token.type !== "space").map((token) => token.raw))
+  return (
+    <div class="markdown">
+      <For each={blocks()}>{(raw) => <Blocks tokens={lex(raw)} depth={0} />}</For>
+    </div>
+  )
+}
+
+function Blocks(props: { tokens: Token[]; depth: number }): JSX.Element {
+  return <For each={props.tokens}>{(token) => <Block token={token} depth={props.depth} />}</For>
+}
+
+function Block(props: { token: Token; depth: number }): JSX.Element {
+  const token = props.token
+  if (props.depth > MAX_DEPTH) return <p>{token.raw}</p>
+  const depth = props.depth + 1
+  switch (token.type) {
+    case "space":
+    case "def":
+      return null
+    case "heading":
+      return (
+        <p class="heading" role="heading" aria-level={Math.min(6, (token as Tokens.Heading).depth + 2)}>
+          <Inline tokens={token.tokens ?? []} depth={depth} />
+        </p>
+      )
+    case "code":
+      return <Code text={token.text} lang={(token as Tokens.Code).lang} />
+    case "blockquote":
+      return (
+        <blockquote>
+          <Blocks tokens={token.tokens ?? []} depth={depth} />
+        </blockquote>
+      )
+    case "list": {
+      const list = token as Tokens.List
+      const items = () => (
+        <For each={list.items}>
+          {(item) => (
+            <li>
+              <Blocks tokens={item.tokens} depth={depth} />
+            </li>
+          )}
+        </For>
+      )
+      return list.ordered ? <ol start={Number(list.start) || 1}>{items()}</ol> : <ul>{items()}</ul>
+    }
+    case "checkbox":
+      return <Box token={token as Tokens.Checkbox} />
+    case "hr":
+      return <hr />
+    case "table":
+      return <Table table={token as Tokens.Table} depth={depth} />
+    case "paragraph":
+      return (
+        <p>
+          <Inline tokens={token.tokens ?? []} depth={depth} />
+        </p>
+      )
+    case "text":
+      return token.tokens ? <Inline tokens={token.tokens} depth={depth} /> : <>{token.text}</>
+    default:
+      return <p>{token.raw}</p>
+  }
+}
+
+function Box(props: { token: Tokens.Checkbox }) {
+  return <input type="checkbox" checked={props.token.checked} disabled aria-label={props.token.raw} />
+}
+
+function Table(props: { table: Tokens.Table; depth: number }) {
+  return (
+    <div class="scroll">
+      <table>
+        <thead>
+          <tr>
+            <For each={props.table.header}>
+              {(cell) => (
+                <th>
+                  <Inline tokens={cell.tokens} depth={props.depth} />
+                </th>
+              )}
+            </For>
+          </tr>
+        </thead>
+        <tbody>
+          <For each={props.table.rows.slice(0, MAX_ROWS)}>
+            {(row) => (
+              <tr>
+                <For each={row}>
+                  {(cell) => (
+                    <td>
+                      <Inline tokens={cell.tokens} depth={props.depth} />
+                    </td>
+                  )}
+                </For>
+              </tr>
+            )}
+          </For>
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function Code(props: { text: string; lang?: string }) {
+  const [isCopied, setCopied] = createSignal(false)
+  const copy = async () => {
+    await navigator.clipboard?.writeText(props.text)
+    setCopied(true)
+  }
+  return (
+    <figure class="code">
+      <figcaption>
+        <span>{props.lang}</span>
+        <button type="button" class="quiet" onClick={() => void copy()}>
+          {isCopied() ? words.copied : words.copy}
+        </button>
+      </figcaption>
+      <pre tabindex="0">{props.text}</pre>
+    </figure>
+  )
+}
+
+function Inline(props: { tokens: Token[]; depth: number }): JSX.Element {
+  return (
+    <For each={props.tokens}>
+      {(token) => {
+        if (props.depth > MAX_DEPTH) return <>{token.raw}</>
+        const tokens = (token as Tokens.Generic).tokens
+        const inner = () => <Inline tokens={tokens ?? []} depth={props.depth + 1} />
+        switch (token.type) {
+          case "strong":
+            return <strong>{inner()}</strong>
+          case "em":
+            return <em>{inner()}</em>
+          case "del":
+            return <del>{inner()}</del>
+          case "codespan":
+            return <code>{(token as Tokens.Codespan).text}</code>
+          case "checkbox":
+            return <Box token={token as Tokens.Checkbox} />
+          case "br":
+            return <br />
+          case "link":
+            return <Link href={(token as Tokens.Link).href} text={(token as Tokens.Link).text} />
+          // An image of another host would tell that host that the page is read.
+          case "image":
+            return <Link href={(token as Tokens.Image).href} text={`🖼 ${(token as Tokens.Image).text}`} />
+          case "text":
+          case "escape":
+            return tokens ? inner() : <>{(token as Tokens.Text).text}</>
+          default:
+            return <>{token.raw}</>
+        }
+      }}
+    </For>
+  )
+}
+
+function Link(props: { href: string; text: string }) {
+  const target = () => linkTarget(props.href)
+  return (
+    <Switch fallback={<span>{visible(`${props.text} (${props.href})`)}</span>}>
+      <Match when={target()}>
+        {(url) => (
+          <a href={url().href} target="_blank" rel="noopener noreferrer">
+            {visible(props.text)}
+            <Show when={otherHost(props.text, url())}>{(host) => <span class="host"> ({host()})</span>}</Show>
+          </a>
+        )}
+      </Match>
+    </Switch>
+  )
+}

@@ -1,0 +1,307 @@
+// Connects the fold with the browser: signals for what has changed, the stream, and the reads that the world asks for.
+
+import { batch, createSignal, getOwner, onCleanup, type Signal } from "solid-js"
+import { Failure, call, messageId, openEvents } from "./api.ts"
+import { type Input, fold } from "./core/fold.ts"
+import { Link } from "./core/link.ts"
+import { isBusy, statement } from "./core/state.ts"
+import { type Note, type Tab, Tabs } from "./core/tabs.ts"
+import type { Message, Part, Session } from "./core/wire.ts"
+import { createWorld } from "./core/world.ts"
+
+export const world = createWorld()
+
+const PAGE = 50
+const LIST = 100
+// A hidden page draws nothing, so it folds less often.
+const HIDDEN_MS = 250
+
+const signals = new Map<string, { signal: Signal<number>; users: number }>()
+
+// Makes the running computation depend on a key of the fold.
+export function watch(key: string) {
+  let entry = signals.get(key)
+  if (!entry) {
+    if (!getOwner()) return
+    entry = { signal: createSignal(0), users: 0 }
+    signals.set(key, entry)
+  }
+  const made = entry
+  made.users++
+  if (getOwner()) onCleanup(() => --made.users === 0 && signals.get(key) === made && signals.delete(key))
+  made.signal[0]()
+}
+
+const [build, setBuild] = createSignal<string | null>(null)
+const [isOutdated, setOutdated] = createSignal(false)
+export { isOutdated }
+
+// Applies inputs now.
+export function give(...inputs: Input[]) {
+  flush()
+  apply(inputs)
+}
+
+function apply(inputs: Input[]) {
+  const changed = new Set<string>()
+  for (const input of inputs) for (const key of fold(world, input)) changed.add(key)
+  batch(() => {
+    for (const key of changed) signals.get(key)?.signal[1]((version) => version + 1)
+  })
+  void load()
+}
+
+let queue: Input[] = []
+let isScheduled = false
+
+// Applies inputs of the stream with the next frame of the screen.
+function later(...inputs: Input[]) {
+  queue.push(...inputs)
+  if (isScheduled) return
+  isScheduled = true
+  if (document.hidden) setTimeout(flush, HIDDEN_MS)
+  else requestAnimationFrame(flush)
+}
+
+function flush() {
+  isScheduled = false
+  if (queue.length === 0) return
+  const inputs = queue
+  queue = []
+  apply([{ kind: "now", ms: Date.now() }, ...inputs])
+}
+
+// --- Reads -----------------------------------------------------------------------------------------------------------
+
+interface Stored {
+  info: Message
+  parts: Part[]
+}
+
+const reading = new Set<string>()
+let wasBusy: string | null = null
+
+// Reads the newest messages of the visible session if the world asks for it, and once after each turn.
+async function load() {
+  const session = world.visible
+  const window = session ? world.windows.get(session) : undefined
+  if (!session || !window || reading.has(session) || world.opening) return
+  const busy = isBusy(world, session)
+  const hasEnded = wasBusy === session && !busy
+  wasBusy = busy ? session : null
+  const isWanted = [...world.wanted.keys()].some((key) => key.startsWith(`${session} `))
+  if (!window.stale && !isWanted && !hasEnded) return
+  reading.add(session)
+  try {
+    await readPage(session, undefined, hasEnded)
+  } catch (error) {
+    if (error instanceof Failure && error.status === 404) give({ kind: "frame", event: gone(session) })
+  } finally {
+    reading.delete(session)
+  }
+  // A read may be overtaken by the stream; the next change or this one asks again.
+  if (world.windows.get(session)?.stale && world.phase.kind === "live") setTimeout(() => void load(), 1_000)
+}
+
+const gone = (sessionID: string) => ({ type: "session.deleted", properties: { sessionID } })
+
+async function readPage(session: string, before?: string, isFinal = false) {
+  const began = world.tick
+  const { data, headers } = await call<Stored[]>("messages", {
+    in: { sessionID: session },
+    query: { limit: PAGE, before },
+  })
+  const older = headers.get("x-next-cursor")
+  give({
+    kind: "messages",
+    began,
+    read: {
+      sessionID: session,
+      messages: data,
+      older,
+      range: before ? "older" : "newest",
+      isFinal: isFinal && !isBusy(world, session),
+    },
+  })
+}
+
+export async function loadOlder(session: string) {
+  const before = world.windows.get(session)?.older
+  if (before) await readPage(session, before)
+}
+
+const [hasMore, setMore] = createSignal<string | null>(null)
+export { hasMore }
+
+export async function loadSessions(cursor?: string) {
+  const began = world.tick
+  const { data, headers } = await call<Session[]>("sessions", { query: { roots: true, limit: LIST, cursor } })
+  const next = headers.get("x-next-cursor")
+  setMore(next)
+  const since = next ? (data.at(-1)?.time.updated ?? 0) : 0
+  give({ kind: "sessions", began, sessions: data, covers: cursor ? undefined : { since, rootsOnly: true } })
+}
+
+export async function show(session: string | null) {
+  give({ kind: "show", session })
+  if (!session) return
+  const began = world.tick
+  try {
+    const reads = [call<Session[]>("children", { in: { sessionID: session } }).then(({ data }) => data)]
+    if (!world.sessions.has(session)) {
+      reads.push(call<Session>("session", { in: { sessionID: session } }).then(({ data }) => [data]))
+    }
+    const sessions = (await Promise.all(reads)).flat()
+    give({ kind: "sessions", began, sessions })
+  } catch (error) {
+    if (error instanceof Failure && error.status === 404) give({ kind: "frame", event: gone(session) })
+  }
+}
+
+// --- Actions ---------------------------------------------------------------------------------------------------------
+
+export interface Choice {
+  providerID: string
+  modelID: string
+}
+
+export function send(session: string, text: string, delivery: "steer" | "queue", model?: Choice) {
+  const id = messageId(Date.now())
+  give({ kind: "send", prompt: { id, sessionID: session, text, delivery, created: Date.now() } })
+  void post(id, session, text, delivery, model)
+}
+
+// Sends a prompt again under the same id: the server accepts it once.
+export function sendAgain(id: string) {
+  const prompt = world.prompts.get(id)
+  if (!prompt) return
+  give({ kind: "send", prompt })
+  void post(id, prompt.sessionID, prompt.text, prompt.delivery)
+}
+
+async function post(id: string, session: string, text: string, delivery: string, model?: Choice) {
+  try {
+    const body = { messageID: id, parts: [{ type: "text", text }], delivery, model }
+    await call("prompt", { in: { sessionID: session }, body })
+    give({ kind: "sent", id })
+  } catch (error) {
+    give({ kind: "failed", id, error: error instanceof Error ? error.message : String(error) })
+  }
+}
+
+export const discard = (id: string) => give({ kind: "discard", id })
+
+// Answers a request. One that has been answered elsewhere is closed without an error.
+export async function answer(request: string, route: "permission" | "question" | "reject", body?: unknown) {
+  try {
+    await call(route, { in: { requestID: request }, body })
+  } catch (error) {
+    if (!(error instanceof Failure) || error.status !== 404) throw error
+  }
+  give({ kind: "answered", request })
+}
+
+// --- The stream ------------------------------------------------------------------------------------------------------
+
+const timer = (ms: number, run: () => void) => {
+  const id = setTimeout(run, ms)
+  return () => clearTimeout(id)
+}
+
+async function open(cursor: number | null, signal: AbortSignal) {
+  const response = await openEvents(cursor, signal)
+  const name = response.headers.get("x-baton-page")
+  if (response.ok && name) {
+    if (build() && build() !== name) setOutdated(true)
+    setBuild(build() ?? name)
+  }
+  return response
+}
+
+let tabs: Tabs | undefined
+
+const link = new Link(
+  { open, now: () => Date.now(), random: Math.random, later: timer },
+  {
+    opened: (resumed) => pass({ kind: "opened", resumed }),
+    frames: (frames) => pass({ kind: "batch", frames }),
+    settled: () => pass({ kind: "settled" }),
+    unreadable: () => later({ kind: "unreadable" }),
+    phase: (phase) => pass({ kind: "phase", phase }),
+    cursor: () => (flush(), world.cursor),
+  },
+)
+
+// Folds a note of the stream in this tab, and passes it on to the others.
+function pass(note: Note) {
+  follow(note)
+  tabs?.share(note)
+}
+
+function follow(note: Note) {
+  switch (note.kind) {
+    case "batch":
+      return later(...note.frames.map((frame): Input => ({ kind: "frame", ...frame })))
+    case "opened":
+      return later(note)
+    case "settled":
+      flush()
+      // A new epoch knows only sessions that are active.
+      if (!world.isKnown || world.opening) void loadSessions().catch(() => {})
+      return later(note)
+    case "phase":
+      return later(note)
+    case "statement":
+      later({ kind: "opened", resumed: false })
+      later(...note.frames.map((frame): Input => ({ kind: "frame", ...frame })))
+      later({ kind: "phase", phase: note.phase })
+      follow({ kind: "settled" })
+  }
+}
+
+const tab: Tab = {
+  hold() {
+    link.start()
+    return { stop: () => link.close() }
+  },
+  follow,
+  statement: () => (flush(), { cursor: world.cursor, frames: statement(world), phase: world.phase }),
+}
+
+export function hurry() {
+  link.hurry()
+  tabs?.wake()
+}
+
+// Starts the stream: through one tab of the browser where it has locks, or for this tab alone.
+export function start() {
+  const locks = navigator.locks as LockManager | undefined
+  if (!locks) {
+    link.start()
+  } else {
+    const channel = new BroadcastChannel("baton")
+    const id = messageId(Date.now())
+    tabs = new Tabs(
+      {
+        id,
+        lock: async (steal, held) => {
+          await locks.request("baton-stream", steal ? { steal } : {}, held)
+        },
+        post: (note) => channel.postMessage(note),
+        later: timer,
+        isVisible: () => !document.hidden,
+      },
+      tab,
+    )
+    channel.onmessage = ({ data }) => tabs?.hear(data as Note)
+    tabs.start()
+  }
+  window.addEventListener("online", hurry)
+  window.addEventListener("pageshow", hurry)
+  document.addEventListener("visibilitychange", () => {
+    // A page that was hidden in between gets no frame of the screen.
+    flush()
+    if (!document.hidden) hurry()
+  })
+  setInterval(() => document.hidden || apply([{ kind: "now", ms: Date.now() }]), 1_000)
+}

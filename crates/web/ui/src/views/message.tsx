@@ -1,0 +1,98 @@
+// A message and its parts.
+
+import { ErrorBoundary, For, Match, Show, Switch, createMemo } from "solid-js"
+import type { Message, Part } from "../core/wire.ts"
+import { Markdown } from "../markdown.tsx"
+import { oneLine } from "../plain.ts"
+import { watch, world } from "../store.ts"
+import { duration, words } from "../words.ts"
+import { Tool } from "./tool.tsx"
+
+const find = (session: string, id: string) => world.windows.get(session)?.entries.find((entry) => entry.info.id === id)
+
+export function MessageView(props: { session: string; id: string }) {
+  const entry = () => (watch(`message ${props.id}`), find(props.session, props.id))
+  const info = createMemo<Message | undefined>(() => entry()?.info)
+  const parts = createMemo(() => (watch(`message ${props.id}`), entry()?.parts.map(({ part }) => part.id) ?? []), [], {
+    equals: (before, now) => before.length === now.length && before.every((id, at) => id === now[at]),
+  })
+  const fate = () => (watch(`prompts ${props.session}`), world.prompts.get(props.id)?.fate)
+  const error = () => {
+    const it = info()
+    return it?.role === "assistant" && it.error && it.error.name !== "MessageAbortedError" ? it.error : undefined
+  }
+  return (
+    <article class="message" classList={{ user: info()?.role === "user", assistant: info()?.role !== "user" }}>
+      <For each={parts()}>
+        {(id) => (
+          // One broken part never takes the rest down.
+          <ErrorBoundary fallback={(failure) => <p class="error">{String(failure)}</p>}>
+            <PartView session={props.session} message={props.id} id={id} isUser={info()?.role === "user"} />
+          </ErrorBoundary>
+        )}
+      </For>
+      <Show when={fate() === "queued"}>
+        <p class="fate">{words.queued}</p>
+      </Show>
+      <Show when={error()}>
+        {(it) => (
+          <p class="error" role="alert">
+            {it().data?.message ?? it().name}
+          </p>
+        )}
+      </Show>
+    </article>
+  )
+}
+
+function PartView(props: { session: string; message: string; id: string; isUser: boolean }) {
+  // Text grows in place, so each change is passed on although the object is the same.
+  const part = createMemo<Part | undefined>(
+    () => {
+      watch(`part ${props.id}`)
+      return find(props.session, props.message)?.parts.find((entry) => entry.part.id === props.id)?.part
+    },
+    undefined,
+    { equals: false },
+  )
+  const type = createMemo(() => part()?.type)
+  const text = createMemo(() => part()?.text ?? "")
+  const isHidden = () => part()?.synthetic === true || part()?.ignored === true
+  return (
+    <Switch>
+      <Match when={isHidden()}>{null}</Match>
+      <Match when={type() === "text" && props.isUser}>
+        <p class="text">{text()}</p>
+      </Match>
+      <Match when={type() === "text" && text().trim() !== ""}>
+        <Markdown text={text()} />
+      </Match>
+      <Match when={type() === "reasoning" && text().trim() !== ""}>
+        <Reasoning part={part()!} text={text()} />
+      </Match>
+      <Match when={type() === "tool"}>
+        <Tool part={part()!} />
+      </Match>
+      <Match when={type() === "file"}>
+        <p class="chip">📎 {oneLine(part()?.filename ?? part()?.mime ?? "")}</p>
+      </Match>
+      <Match when={type() === "patch"}>
+        <p class="chip">{words.changed(part()?.files?.length ?? 0)}</p>
+      </Match>
+    </Switch>
+  )
+}
+
+function Reasoning(props: { part: Part; text: string }) {
+  const time = () => props.part.time
+  const label = () => {
+    const { start, end } = time() ?? {}
+    return start !== undefined && end !== undefined ? `${words.thought} · ${duration(end - start)}` : words.thinking
+  }
+  return (
+    <details class="reasoning">
+      <summary>{label()}</summary>
+      <Markdown text={props.text} />
+    </details>
+  )
+}

@@ -1,0 +1,138 @@
+// The frame of the page: the list beside the session, the state of the connection, and the sign-in.
+
+import { ErrorBoundary, Match, Show, Switch, createEffect, createMemo, createResource, createSignal, onMount } from "solid-js"
+import { call } from "../api.ts"
+import { requestsOf, rowState } from "../core/state.ts"
+import { go, route } from "../route.ts"
+import { hurry, isOutdated, show, start, watch, world } from "../store.ts"
+import { words } from "../words.ts"
+import { List } from "./list.tsx"
+import { New } from "./new.tsx"
+import { Session } from "./session.tsx"
+import { SignIn } from "./signin.tsx"
+
+export function Page() {
+  const [me, { refetch }] = createResource(() => call<{ required: boolean; signedIn: boolean }>("me").then((it) => it.data))
+  const [isStarted, setStarted] = createSignal(false)
+  const mustSignIn = () => {
+    watch("phase")
+    return world.phase.kind === "signin" || (me.state === "ready" && !me().signedIn)
+  }
+  createEffect(() => {
+    // A page that cannot ask yet tries the stream, whose failures are shown.
+    const isAllowed = me.state === "errored" || (me.state === "ready" && me().signedIn)
+    if (isAllowed && !isStarted()) {
+      setStarted(true)
+      start()
+    }
+  })
+  createEffect(() => {
+    const to = route()
+    if (isStarted()) void show(to.screen === "session" ? to.id : null)
+  })
+  const waiting = createMemo(() => {
+    watch("requests")
+    return world.requests.size
+  })
+  createEffect(() => (document.title = waiting() > 0 ? `(${waiting()}) Baton` : "Baton"))
+  onMount(() => document.addEventListener("keydown", keys))
+  return (
+    <>
+      <Show when={mustSignIn()}>
+        <SignIn onDone={() => (isStarted() ? location.reload() : void refetch())} />
+      </Show>
+      <Connection />
+      <div class="frame" data-screen={route().screen}>
+        <nav class="side" aria-label={words.sessions}>
+          <List />
+        </nav>
+        <main>
+          <ErrorBoundary fallback={(error) => <p class="empty" role="alert">{String(error)}</p>}>
+            <Switch fallback={<Home />}>
+              <Match when={route().screen === "new"}>
+                <New />
+              </Match>
+              <Match when={route().screen === "session" && (route() as { id: string }).id} keyed>
+                {(id) => <Session id={id} />}
+              </Match>
+            </Switch>
+          </ErrorBoundary>
+        </main>
+      </div>
+      <Live />
+    </>
+  )
+}
+
+function Home() {
+  return (
+    <div class="empty">
+      <p>{words.choose}</p>
+      <a class="button primary" href="#/new">
+        {words.newSession}
+      </a>
+    </div>
+  )
+}
+
+// Tells changes of the visible session's state to a screen reader.
+function Live() {
+  const text = createMemo(() => {
+    const to = route()
+    if (to.screen !== "session") return ""
+    watch("list")
+    watch(`status ${to.id}`)
+    const title = world.sessions.get(to.id)?.info.title ?? ""
+    return requestsOf(world, to.id).length > 0 || world.status.has(to.id) ? `${title}: ${words.state(rowState(world, to.id))}` : ""
+  })
+  return (
+    <div class="hidden" role="status">
+      {text()}
+    </div>
+  )
+}
+
+// A short interruption is not worth a word.
+const QUIET_MS = 1_500
+
+function Connection() {
+  const state = createMemo(() => {
+    watch("phase")
+    watch("now")
+    const phase = world.phase
+    if (phase.kind === "refused") return phase.message
+    if (phase.kind !== "waiting" || world.now - phase.since < QUIET_MS) return null
+    return words.lastEvent(Math.round((world.now - phase.since) / 1_000))
+  })
+  return (
+    <>
+      <Show when={state()}>
+        {(text) => (
+          <div class="bar" role="alert">
+            {text()}
+            <Show when={world.phase.kind === "waiting"}>
+              <button type="button" onClick={hurry}>
+                {words.now}
+              </button>
+            </Show>
+          </div>
+        )}
+      </Show>
+      <Show when={isOutdated()}>
+        <div class="bar">
+          {words.newerPage}
+          <button type="button" onClick={() => location.reload()}>
+            {words.reload}
+          </button>
+        </div>
+      </Show>
+    </>
+  )
+}
+
+function keys(event: KeyboardEvent) {
+  if ((event.ctrlKey || event.metaKey) && event.shiftKey && event.key.toLowerCase() === "o") {
+    event.preventDefault()
+    go("/new")
+  }
+}

@@ -1,0 +1,269 @@
+// Text of models, tools and titles that tries to become more than text; and the page for every user.
+
+import assert from "node:assert/strict"
+import { readFile, writeFile } from "node:fs/promises"
+import { createRequire } from "node:module"
+import path from "node:path"
+import { after, before, describe, test } from "node:test"
+import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
+import { World } from "./support/server.mjs"
+
+const RUN = "window.hacked=1"
+const HOST = "http://evil.example/x"
+
+// Markup that runs a script, loads something or leaves its box if it is parsed.
+const MARKUP = [
+  `<script>${RUN}</script>`,
+  `<img src=x onerror="${RUN}">`,
+  `<img src="${HOST}.png">`,
+  `<svg onload="${RUN}"><a href="javascript:${RUN}"><text>x</text></a></svg>`,
+  `<svg><script>${RUN}</script></svg>`,
+  `<math><mi xlink:href="javascript:${RUN}">x</mi></math>`,
+  `<iframe src="javascript:parent.${RUN}"></iframe>`,
+  `<iframe srcdoc="<script>parent.${RUN}</script>"></iframe>`,
+  `<iframe src="${HOST}"></iframe>`,
+  `<object data="${HOST}"></object>`,
+  `<embed src="${HOST}">`,
+  `<link rel="stylesheet" href="${HOST}.css">`,
+  `<style>@import "${HOST}.css"; body { display: none }</style>`,
+  `<base href="${HOST}">`,
+  `<meta http-equiv="refresh" content="0;url=${HOST}">`,
+  `<form action="${HOST}"><button autofocus>x</button></form>`,
+  `<input autofocus onfocus="${RUN}">`,
+  `<details open ontoggle="${RUN}">x</details>`,
+  `<video src="${HOST}.mp4" autoplay onerror="${RUN}"></video>`,
+  `<audio src="${HOST}.mp3" autoplay></audio>`,
+  `<body onload="${RUN}">`,
+  `<div style="position:fixed;inset:0;background:url(${HOST})">x</div>`,
+  `<template><script>${RUN}</script></template>`,
+  `<noscript><p title="</noscript><img src=x onerror=${RUN}>">`,
+  `</pre></code></div><script>${RUN}</script>`,
+  `<!--><script>${RUN}</script>-->`,
+  `<![CDATA[><script>${RUN}</script>]]>`,
+  `<x onclick="${RUN}">x</x>`,
+  `&lt;script&gt;${RUN}&lt;/script&gt;`,
+  `<a href="java&#10;script:${RUN}">x</a>`,
+]
+
+const SCHEMES = ["javascript:", "JaVaScRiPt:", "java\tscript:", "&#106;avascript:", "data:text/html,", "vbscript:", "file:///", "blob:"]
+
+// The same in places where Markdown would put it into an attribute or an element.
+const MARKDOWN = [
+  ...SCHEMES.flatMap((scheme) => [
+    `[x](${scheme}${RUN})`,
+    `[x](<${scheme}${RUN}>)`,
+    `![x](${scheme}${RUN})`,
+    `<${scheme}${RUN}>`,
+    `[x][1]\n\n[1]: ${scheme}${RUN}`,
+  ]),
+  `![x](${HOST}.png)`,
+  `![x](${HOST}.png "title" onerror="${RUN}")`,
+  `[x](${HOST}" onmouseover="${RUN})`,
+  `[a](http://a" onerror="${RUN})`,
+  "```html\n<script>window.hacked=1</script>\n```",
+  `\`<script>${RUN}</script>\``,
+  `| a |\n|---|\n| <img src=x onerror="${RUN}"> |`,
+  `> <script>${RUN}</script>`,
+  `- <script>${RUN}</script>`,
+  `# <script>${RUN}</script>`,
+  `${"> ".repeat(200)}deep`,
+  `${"- ".repeat(200)}deep`,
+  `${"[".repeat(500)}x${"](y)".repeat(500)}`,
+  `${"*".repeat(2_000)}x`,
+]
+
+const payloads = [...MARKUP, ...MARKUP.map((text) => `**${text}**`), ...MARKUP.map((text) => `- a\n  ${text}`), ...MARKDOWN]
+const unfold = (page) => page.evaluate(() => document.querySelectorAll("details").forEach((it) => (it.open = true)))
+const say = (text) => ({ do: "text", text })
+const stop = { do: "finish", reason: "stop" }
+
+const SCENARIOS = {
+  hostile: {
+    about: "says hostile things",
+    steps: [[{ do: "reasoning", text: MARKUP.join("\n\n") }, say(payloads.join("\n\n")), stop]],
+  },
+  hostile_tool: {
+    about: "calls tools with hostile names and arguments",
+    steps: [
+      [
+        { do: "tool", name: MARKUP[0], input: { [MARKUP[1]]: MARKUP.join("\n") } },
+        { do: "tool", name: "read", input: { filePath: `${MARKUP[1]}\u202e\u0000.md` } },
+        { do: "finish", reason: "tool-calls" },
+      ],
+      [say("Done."), stop],
+    ],
+  },
+  pretty: {
+    about: "shows what Markdown can do",
+    steps: [
+      [
+        say(
+          "# Result\n\nA **bold** word, `code`, a [link](https://example.com) and a trap: [github.com](https://evil.example).\n\n" +
+            "- one\n- [x] two\n\n1. first\n2. second\n\n> a quote\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```js\nconst x = 1 < 2\n```\n",
+        ),
+        stop,
+      ],
+    ],
+  },
+}
+
+describe("the web page and hostile text", needsBrowser(), () => {
+  let browser, baton
+  before(async () => {
+    browser = await launch()
+    const world = await World.create()
+    const file = path.join(world.root, "scenarios.json")
+    await writeFile(file, JSON.stringify(SCENARIOS))
+    baton = await serve({ world, args: ["--scenario-file", file] })
+  })
+  after(async () => {
+    await browser.close()
+    await baton.stop()
+  })
+
+  const isQuiet = async (page) => {
+    await page.locator(".head .state", { hasText: /Completed|Idle/ }).waitFor()
+    await unfold(page)
+    // A script or a handler that was accepted would have run within two frames.
+    const hacked = await page.evaluate(
+      () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(window.hacked)))),
+    )
+    assert.equal(hacked, undefined)
+    const found = await page.evaluate(() => {
+      const inside = ".message script, .message iframe, .message img, .message svg, .message style, .message form, .message object"
+      const links = [...document.querySelectorAll(".message a[href]")].map((link) => link.protocol)
+      return { elements: document.querySelectorAll(inside).length, links: [...new Set(links)].sort() }
+    })
+    assert.equal(found.elements, 0)
+    for (const protocol of found.links) assert.match(protocol, /^(https?|mailto):$/)
+  }
+
+  test(`${payloads.length} payloads in an answer, in thoughts and in a prompt stay text`, async () => {
+    const id = await prompt(baton, "hostile", payloads.join("\n"), MARKUP[1])
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
+    await isQuiet(page)
+    const text = await page.locator(".message.assistant").innerText()
+    assert.ok(text.includes(MARKUP[0]), "HTML is shown as it was written")
+    assert.equal(await page.locator(".row .title").first().innerText(), MARKUP[1])
+    await finish()
+  })
+
+  test("names, arguments and results of tools stay text, and hidden characters are shown", async () => {
+    const id = await prompt(baton, "hostile_tool")
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
+    await isQuiet(page)
+    assert.match(await page.locator(".transcript").innerText(), /U\+202E/)
+    await finish()
+  })
+
+  test("Markdown becomes elements, and a link to another host than it names shows the host", async () => {
+    const id = await prompt(baton, "pretty")
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
+    await page.locator(".head .state", { hasText: /Idle|Completed/ }).waitFor()
+    for (const [selector, text] of [
+      [".markdown strong", "bold"],
+      [".markdown code", "code"],
+      [".markdown li >> nth=1", "two"],
+      [".markdown blockquote", "a quote"],
+      [".markdown td >> nth=1", "2"],
+      [".markdown pre", "const x = 1 < 2"],
+    ]) {
+      assert.equal((await page.locator(selector).first().textContent()).trim(), text, selector)
+    }
+    const link = page.getByRole("link", { name: "link" })
+    assert.equal(await link.getAttribute("rel"), "noopener noreferrer")
+    assert.equal(await page.locator(".markdown .host").textContent(), " (evil.example)")
+    await finish()
+  })
+
+  describe("for every user", () => {
+    let sessions
+    before(async () => {
+      sessions = {
+        pretty: await prompt(baton, "pretty", "hello", "Is pretty"),
+        edit: await prompt(baton, "read_edit", "hello", "Edits a file"),
+        permission: await prompt(baton, "permission", "hello", "Asks"),
+        question: await prompt(baton, "question", "hello", "Has a question"),
+      }
+    })
+
+    for (const colorScheme of ["light", "dark"]) {
+      test(`axe finds nothing on any screen (${colorScheme})`, async () => {
+        const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
+        const { page, finish } = await open(browser, baton, { colorScheme, reducedMotion: "reduce" })
+        const look = async (name) => {
+          // The page's policy refuses scripts that are not its own; the debugger may evaluate one.
+          await page.evaluate(`${axe}; undefined`)
+          const { violations } = await page.evaluate(() => axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] }))
+          const found = violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 160)}`))
+          assert.deepEqual(found, [], name)
+        }
+        await page.locator(".row").first().waitFor()
+        await look("list")
+        for (const [name, id] of Object.entries(sessions)) {
+          await page.goto(`${baton.url}/#/s/${id}`)
+          await page.locator(".message.user").waitFor()
+          if (["permission", "question"].includes(name)) await page.locator('.request[data-armed="true"]').waitFor()
+          else await page.locator(".head .state", { hasText: /Idle|Completed/ }).waitFor()
+          await unfold(page)
+          await look(name)
+        }
+        await page.goto(`${baton.url}/#/new`)
+        await page.getByLabel("Directory").waitFor()
+        await look("new")
+        await finish()
+      })
+    }
+
+    for (const [width, height] of [
+      [320, 568],
+      [390, 844],
+      [768, 1024],
+    ]) {
+      test(`nothing is cut off at ${width}×${height}`, async () => {
+        const { page, finish } = await open(browser, baton, { viewport: { width, height } })
+        const fits = async (name) => {
+          const wide = await page.evaluate(() => {
+            const boxes = [...document.querySelectorAll("button, input, textarea, select, .row, .head, .request, .composer")]
+            const shown = boxes.filter((box) => box.getClientRects().length > 0)
+            return shown.filter((box) => box.getBoundingClientRect().right > innerWidth + 1).map((box) => box.outerHTML.slice(0, 120))
+          })
+          assert.deepEqual(wide, [], name)
+          assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name)
+        }
+        await page.locator(".row").first().waitFor()
+        await fits("list")
+        for (const [name, id] of Object.entries(sessions)) {
+          await page.goto(`${baton.url}/#/s/${id}`)
+          await page.locator(".message.user").waitFor()
+          await fits(name)
+        }
+        await page.goto(`${baton.url}/#/new`)
+        await page.getByLabel("Directory").waitFor()
+        await fits("new")
+        if (width < 720) {
+          await page.goto(`${baton.url}/#/s/${sessions.pretty}`)
+          await page.getByRole("link", { name: "All sessions" }).click()
+          await page.locator(".row", { hasText: "Is pretty" }).waitFor()
+        }
+        await finish()
+      })
+    }
+  })
+
+  test("the page's own types are refused by the browser if they are strings", async () => {
+    const { page, finish, expect } = await open(browser, baton)
+    expect(/TrustedHTML|Trusted Type/)
+    const refused = await page.evaluate(() => {
+      try {
+        document.createElement("div").innerHTML = "<b>x</b>"
+        return false
+      } catch {
+        return true
+      }
+    })
+    assert.equal(refused, true)
+    assert.deepEqual(await json(baton, "/global/health").then(({ healthy }) => healthy), true)
+    await finish()
+  })
+})
