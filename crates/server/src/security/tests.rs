@@ -294,3 +294,18 @@ fn an_address_that_other_machines_can_reach_needs_a_password() {
         assert_eq!(closed.check_bind(address), Ok(()));
     }
 }
+
+#[test]
+fn an_unknown_host_is_named_if_it_is_a_plain_name() {
+    let refusal = |host: &str| {
+        let call = http::Request::builder().header("host", host).body(()).unwrap();
+        unknown_host(&call.into_parts().0)
+    };
+    assert_eq!(
+        refusal("box.example:4096"),
+        "unknown Host \"box.example\"; start the server with --allow-host box.example to accept it"
+    );
+    for odd in ["", "a b", "<script>", &"x".repeat(300)] {
+        assert!(refusal(odd).contains("--allow-host NAME"), "{odd}");
+    }
+}
