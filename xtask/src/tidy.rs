@@ -1,10 +1,12 @@
-//! Rules that no compiler checks: the arrows between rooms, the purity of the lifecycle, and the state of the text.
+//! Rules that no compiler checks: the arrows between rooms, one meaning per type name, the purity of the lifecycle,
+//! and the state of the text.
 //!
 //! A boundary that nothing enforces erodes. So this chore checks every rule of ARCHITECTURE.md that the manifests
 //! or the sources show. Rules are pure functions over the data of [`Repo`], and each has a test that plants the
 //! mistake.
 
 mod arrows;
+mod names;
 mod purity;
 mod text;
 mod unused;
@@ -48,6 +50,7 @@ impl fmt::Display for Finding {
 pub(crate) fn run(repo: &Repo) -> Result<()> {
     let files = repo.text_files()?;
     let mut findings = arrows::check(repo.metadata())?;
+    findings.extend(names::check(&files));
     findings.extend(purity::check(&files));
     findings.extend(text::check(&files, repo.root()));
     findings.extend(unused::check(repo.metadata(), &files)?);

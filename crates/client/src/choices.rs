@@ -120,3 +120,30 @@ impl Client {
         self.get(&["session", id.as_str(), "diff"]).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_warning_is_one_line_with_its_place() {
+        let shown = |value| serde_json::from_value::<Diagnostic>(value).unwrap().shown();
+        assert_eq!(shown(json!({ "kind": "mcp", "message": "gone" })), "gone");
+        let placed =
+            json!({ "kind": "config", "message": "unknown", "source": "/p/a.json", "line": 2, "column": 5 });
+        assert_eq!(shown(placed), "/p/a.json:2:5: unknown");
+    }
+
+    #[test]
+    fn a_provider_of_another_server_may_lack_fields() {
+        let list =
+            json!({ "providers": [{ "id": "acme" }, { "id": "b", "source": "env", "env": ["B_KEY"] }] });
+        let list: Providers = serde_json::from_value(list).unwrap();
+        assert_eq!(
+            list.providers.iter().map(|it| it.source).collect::<Vec<_>>(),
+            [None, Some(ProviderSource::Env)]
+        );
+    }
+}

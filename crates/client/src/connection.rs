@@ -198,6 +198,14 @@ mod tests {
     }
 
     #[test]
+    fn a_query_is_encoded() {
+        let query = [("a", "1".to_owned()), ("b", "x y".to_owned())];
+        let client = Client::new("http://host").unwrap();
+        let request = client.request_with(Method::GET, &["session"], &query).build().unwrap();
+        assert_eq!(request.url().as_str(), "http://host/session?a=1&b=x+y");
+    }
+
+    #[test]
     fn a_client_does_not_show_its_password() {
         let client = Client::new("http://host").unwrap().with_login("ada", Password::new("hunter2"));
         assert!(!format!("{client:?}").contains("hunter2"));

@@ -316,3 +316,18 @@ async fn a_probe_without_the_password_learns_only_that_the_server_is_up() {
     let foreign = call(port, &format!("GET {HEALTH}"), &[("host", "evil.example")]).await;
     assert_eq!(foreign.status, 403);
 }
+
+#[test]
+fn an_unknown_host_is_named_if_it_is_a_plain_name() {
+    let refusal = |host: &str| {
+        let call = http::Request::builder().header("host", host).body(()).unwrap();
+        unknown_host(&call.into_parts().0)
+    };
+    assert_eq!(
+        refusal("box.example:4096"),
+        "unknown Host \"box.example\"; start the server with --allow-host box.example to accept it"
+    );
+    for odd in ["", "a b", "<script>", &"x".repeat(300)] {
+        assert!(refusal(odd).contains("--allow-host NAME"), "{odd}");
+    }
+}
