@@ -4,7 +4,7 @@
 import assert from "node:assert/strict"
 import { describe, test } from "node:test"
 import { Baton } from "../support/server.mjs"
-import { meet, scenes } from "./support/agent.mjs"
+import { LIMITS, meet, scenes } from "./support/agent.mjs"
 import { Model } from "./support/model.mjs"
 import { createWorld, environment, opencode } from "./support/peers.mjs"
 import { assertWhole, said, tools } from "./support/person.mjs"
@@ -16,7 +16,7 @@ describe("OpenCode over the Agent Client Protocol", () => {
     start: async () => {
       const model = await Model.start()
       const world = await createWorld(model)
-      const config = { acp: { opencode: { command: opencode("acp"), environment: environment(world) } } }
+      const config = { acp: { opencode: { command: opencode("acp"), environment: environment(world) } }, limits: LIMITS }
       await world.configure(config)
       return { model, baton: await Baton.start({ world }) }
     },

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict"
 import { describe, test } from "node:test"
 import { Baton } from "../support/server.mjs"
-import { family, meet, scenes } from "./support/agent.mjs"
+import { family, LIMITS, meet, scenes } from "./support/agent.mjs"
 import { Anthropic } from "./support/anthropic.mjs"
 import { createWorld } from "./support/peers.mjs"
 import { assertWhole, idles } from "./support/person.mjs"
@@ -31,14 +31,14 @@ describe("Claude Code", () => {
       const model = await Anthropic.start()
       const world = await createWorld(model)
       const agents = { "claude-code": { command: [PROGRAM], environment: environment(model) } }
-      await world.configure({ agents })
+      await world.configure({ agents, limits: LIMITS })
       return { model, baton: await Baton.start({ world }) }
     },
   })
   const { turn } = claude
   // The scenario is told which file it is about.
   const say = (name) => `please [[${name}]] ${claude.readme}`
-  scenes(claude, { say, tools: ["read", "edit"], edited: /\nAdded\.\n$/ })
+  scenes(claude, { say, tools: ["read", "edit"], edited: /\nAdded\.\n$/, compacts: true })
   family(claude, { say, told: "Say it [[hello]]" })
 
   test("it goes on within the turn while its list is not finished", async () => {

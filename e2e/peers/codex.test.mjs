@@ -5,7 +5,7 @@ import { mkdir, symlink, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { describe, test } from "node:test"
 import { Baton, World } from "../support/server.mjs"
-import { family, meet, scenes } from "./support/agent.mjs"
+import { family, LIMITS, meet, scenes } from "./support/agent.mjs"
 import { requireSealed } from "./support/peers.mjs"
 import { assertWhole, idles, said } from "./support/person.mjs"
 import { Responses } from "./support/responses.mjs"
@@ -44,6 +44,7 @@ const scenarios = ({ use, patch, spawn }) => {
     ],
     permission: [{ acts: [run("touch asked.txt")] }, { acts: [{ say: "The file is there." }] }],
     hold: [{ acts: [{ say: "I begin and wait", hold: true }] }],
+    stall: [{ acts: [run("sleep 4242")] }, { acts: [{ say: "It is over." }] }],
     refused: [{ status: 400, message: "scripted refusal" }],
     hello_below: delegate("Say it [hello]"),
     permission_below: delegate("Do it [permission]"),
@@ -84,7 +85,7 @@ async function createWorld(model, name) {
     "stream_max_retries = 0",
   ]
   await writeFile(path.join(world.home, ".codex/config.toml"), lines.join("\n"))
-  const config = { agents: { codex: { permission_mode: "bypass" } } }
+  const config = { agents: { codex: { permission_mode: "bypass" } }, limits: LIMITS }
   await world.configure(config)
   return world
 }
@@ -101,7 +102,7 @@ for (const [name, tools] of Object.entries(MODELS)) {
       },
     })
     const { turn } = codex
-    scenes(codex, { tools: ["bash", "apply_patch"], edited: /End of file\.\nA line at the end\.\n$/ })
+    scenes(codex, { tools: ["bash", "apply_patch"], edited: /End of file\.\nA line at the end\.\n$/, compacts: true })
 
     test("what it says and what it spends", async () => {
       await writeFile(codex.readme, codex.text)

@@ -5,7 +5,7 @@ import assert from "node:assert/strict"
 import { readFile, writeFile } from "node:fs/promises"
 import { describe, test } from "node:test"
 import { Baton } from "../support/server.mjs"
-import { family, meet, scenes } from "./support/agent.mjs"
+import { family, LIMITS, meet, scenes } from "./support/agent.mjs"
 import { Model } from "./support/model.mjs"
 import { createWorld, environment, opencode } from "./support/peers.mjs"
 import { assertWhole, kinds, said } from "./support/person.mjs"
@@ -18,7 +18,7 @@ describe("OpenCode as an agent", () => {
       const model = await Model.start()
       const world = await createWorld(model)
       const settings = { command: opencode(), environment: environment(world), idle_seconds: 600 }
-      await world.configure({ agents: { "opencode-agent": settings } })
+      await world.configure({ agents: { "opencode-agent": settings }, limits: LIMITS })
       return { model, baton: await Baton.start({ world }) }
     },
   })

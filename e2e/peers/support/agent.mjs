@@ -6,7 +6,7 @@ import { existsSync } from "node:fs"
 import { readFile, rm, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { after, before, test } from "node:test"
-import { assertWhole, gone, idles, kinds, Person, processes, said, tools } from "./person.mjs"
+import { assertWhole, gone, idles, kinds, Person, present, processes, said, tools } from "./person.mjs"
 
 // Commands are asked about, whatever the agent itself would say.
 const ASK = [{ permission: "bash", pattern: "*", action: "ask" }]
@@ -31,8 +31,15 @@ export function meet({ provider, words, start }) {
   return it
 }
 
-// The scenes. `say` makes a prompt of the name of a scenario of the model's; `tools` are those that read and edit.
-export function scenes(it, { say = (name) => `please [${name}]`, tools: used, edited }) {
+// On the command line of a command that runs until it is ended, and on no other.
+const STALLED = "4242"
+
+// More than the scenes leave idle, so that none of them ends the process of another.
+export const LIMITS = { idle_agents: 64 }
+
+// The scenes. `say` makes a prompt of the name of a scenario of the model's; `tools` are those that read and edit; `compacts`
+// says whether the agent can compact its conversation on request.
+export function scenes(it, { say = (name) => `please [${name}]`, tools: used, edited, compacts = false }) {
   const { provider, turn } = it
 
   test("it is listed as a provider and as an agent", async () => {
@@ -77,6 +84,79 @@ export function scenes(it, { say = (name) => `please [${name}]`, tools: used, ed
     assert.deepEqual(kinds(next.statuses), ["busy", "idle"])
     assert.equal(next.statuses.at(-1).reason, "completed")
     assert.match(said(next.parts), /Hello from the scripted model\.$/)
+  })
+
+  test("an abort in a command ends the command before the session is idle", async () => {
+    let stopped
+    const stop = async (session) => {
+      await present(it.baton.world, STALLED)
+      await it.person.call("POST", `/session/${session.id}/abort`)
+    }
+    const look = ({ properties: { part } }, session) => {
+      // The stream goes on meanwhile, because the agent may still have to be allowed to run the command.
+      if (part.type === "tool" && part.state.status === "running") stopped ??= stop(session)
+    }
+    const acts = { ...it.person.replies("once"), "message.part.updated": look }
+    const ended = await turn(say("stall"), { acts })
+    assert.deepEqual(processes(it.baton.world, STALLED), [], "the command is dead")
+    await stopped
+    assertWhole(ended, "aborted")
+  })
+
+  test("a prompt that is sent meanwhile is answered as well, and both answers are whole", async () => {
+    let sent
+    const send = async (session) => {
+      await it.person.prompt(session, say("hello"))
+      it.model.release()
+    }
+    const ended = await turn(say("hold"), { acts: { "message.part.delta": (_, session) => (sent ??= send(session)) } })
+    assertWhole(ended)
+    assert.match(said(ended.parts), /^I begin.*(wait|until now\.|and end\.)\|Hello from the scripted model\.$/)
+  })
+
+  test("it is told what another agent has done in the session meanwhile", async () => {
+    const { session } = await turn(`sassafras, ${say("hello")}`)
+    const other = new Person(it.baton, { providerID: "demo", modelID: "simple" })
+    await other.turn("juniper", { session })
+    const calls = it.model.calls.length
+    const back = await turn(say("hello"), { session })
+    assertWhole(back)
+    assert.match(JSON.stringify(it.model.calls.slice(calls)), /juniper/)
+  })
+
+  test("what was reverted is not in its conversation any more", async () => {
+    const { session } = await turn(`sassafras, ${say("hello")}`)
+    const second = await turn(`juniper, ${say("hello")}`, { session })
+    const prompt = second.messages.findLast(({ info }) => info.role === "user")
+    await it.person.call("POST", `/session/${session.id}/revert`, { messageID: prompt.info.id })
+    const calls = it.model.calls.length
+    assertWhole(await turn(say("hello"), { session }))
+    const heard = JSON.stringify(it.model.calls.slice(calls))
+    assert.match(heard, /sassafras/)
+    assert.doesNotMatch(heard, /juniper/)
+  })
+
+  test("a command line of the user runs, and the agent hears of it with its next prompt", async () => {
+    const { session } = await turn(say("hello"))
+    const file = path.join(it.baton.world.project, "shell.out")
+    await rm(file, { force: true })
+    const shell = { agent: provider, command: "echo juniper > shell.out" }
+    await it.person.call("POST", `/session/${session.id}/shell`, shell)
+    assert.equal(await readFile(file, "utf8"), "juniper\n")
+    const calls = it.model.calls.length
+    assertWhole(await turn(say("hello"), { session }))
+    assert.match(JSON.stringify(it.model.calls.slice(calls)), /echo juniper/)
+  })
+
+  test(`a summary on request ${compacts ? "compacts the conversation" : "is refused"}`, async () => {
+    const { session } = await turn(say("hello"))
+    // Claude Code does not compact a conversation of one answer.
+    for (let more = 0; more < 2; more += 1) await turn(say("hello"), { session })
+    const body = { providerID: provider, modelID: "default" }
+    const ended = await it.person.errand(session, "/summarize", body)
+    assert.deepEqual(kinds(ended.statuses), ["busy", "idle"])
+    assert.equal(ended.statuses.at(-1).reason, compacts ? "completed" : "error")
+    assert.equal(ended.events.some(({ type }) => type === "session.compacted"), compacts, said(ended.parts))
   })
 
   test("two turns share a process, and it remembers", async () => {

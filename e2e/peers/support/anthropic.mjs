@@ -31,6 +31,7 @@ const scenarios = {
   ],
   hold: () => [[{ say: "I begin " }, { hold: true }, { say: "and end." }]],
   permission: () => [[{ call: "Bash", input: { command: "touch asked.txt" } }], [{ say: "The file is there." }]],
+  stall: () => [[{ call: "Bash", input: { command: "sleep 4242" } }], [{ say: "It is over." }]],
   refused: () => [{ status: 400, message: "scripted refusal" }],
   hello_below: () => delegate("Say it [[hello]]"),
   permission_below: () => delegate("Do it [[permission]]"),

@@ -31,17 +31,41 @@ export class Person {
   // A turn of a session, or of a new one; `acts` says what to do at which kind of event, of whatever session.
   async turn(text, { session, acts = {} } = {}) {
     session ??= await this.create()
+    return this.#watch(session, () => this.prompt(session, text), { acts, what: `the turn of ${text}` })
+  }
+
+  prompt(session, text) {
+    const body = { model: this.model, parts: [{ type: "text", text }] }
+    return this.call("POST", `/session/${session.id}/prompt_async`, body)
+  }
+
+  // The turn that a call begins which answers when the turn is over, such as one for a summary. A refusal is no error here.
+  async errand(session, target, body) {
+    let answered
+    const begin = async () => {
+      answered = this.baton.fetch(`/session/${session.id}${target}`, {
+        method: "POST",
+        headers: JSON_BODY,
+        body: JSON.stringify(body),
+      })
+    }
+    const seen = await this.#watch(session, begin, { acts: {}, what: target })
+    await (await answered).text()
+    return seen
+  }
+
+  // What is seen of a session from the beginning of a turn to its idle.
+  async #watch(session, begin, { acts, what }) {
     const stream = await listen(this.baton)
     try {
-      const body = { model: this.model, parts: [{ type: "text", text }] }
-      await this.call("POST", `/session/${session.id}/prompt_async`, body)
+      await begin()
       const over = (async () => {
         for await (const event of stream.tape.follow({ ms: TURN_MS })) {
           await acts[event.type]?.(event, session)
           if (event.type === "session.idle" && event.properties.sessionID === session.id) return
         }
       })()
-      await within(TURN_MS, over, `the turn of ${text}`, () => this.baton.stderr)
+      await within(TURN_MS, over, what, () => this.baton.stderr)
       return await this.#seen(session, [...stream.tape.events])
     } finally {
       await stream.close()
@@ -127,4 +151,12 @@ export async function gone(world, words) {
     while (processes(world, words).length > 0) await new Promise((resolve) => setImmediate(resolve))
   }
   await within(GONE_MS, none(), `all processes of \`${words}\` to be gone`)
+}
+
+// Waits until there is one.
+export async function present(world, words) {
+  const some = async () => {
+    while (processes(world, words).length === 0) await new Promise((resolve) => setImmediate(resolve))
+  }
+  await within(TURN_MS, some(), `a process of \`${words}\``)
 }

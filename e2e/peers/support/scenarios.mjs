@@ -124,6 +124,7 @@ export const scenarios = {
     { acts: [call("bash", { command: "echo one two three", description: "Counts" })] },
     { acts: [HOLD, ...say("Counted.")] },
   ],
+  stall: [{ acts: [call("bash", { command: "sleep 4242", description: "Waits" })] }, { acts: say("It is over.") }],
   hold: [{ acts: [...say("I begin ", "and wait"), HOLD, ...say(" until now.")] }],
   refused: [{ status: 400, message: "scripted refusal" }],
 }
