@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 use super::{Positive, Secret, Variables};
 
@@ -23,7 +24,7 @@ pub struct Agents {
     /// Names that Baton does not know. Baton reports them as configuration errors.
     #[serde(flatten, skip_serializing)]
     #[schemars(skip)]
-    pub unknown: BTreeMap<String, serde_json::Value>,
+    pub unknown: BTreeMap<String, Value>,
 }
 
 /// Agents that speak the Agent Client Protocol, by name. Agents that Baton knows need no `command`.
@@ -59,8 +60,8 @@ pub struct Program {
 }
 
 fn names<'de, D: Deserializer<'de>>(rest: D) -> Result<BTreeSet<String>, D::Error> {
-    let rest = BTreeMap::<String, IgnoredAny>::deserialize(rest)?;
-    Ok(rest.into_keys().collect())
+    // A flattened field cannot skip values, so a map of values is read and only its keys are kept.
+    Ok(Map::<String, Value>::deserialize(rest)?.into_iter().map(|(name, _)| name).collect())
 }
 
 /// OpenCode as an agent: a program to start or a running server.

@@ -77,7 +77,7 @@ async fn forty_programs_end_with_a_killed_server() {
     for _ in 0..40 {
         programs.push(program().await);
     }
-    std::future::pending().await;
+    std::future::pending::<()>().await;
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn a_guard_that_was_killed_is_replaced() {
         shell.process.wait().unwrap();
     }
     let _second = program().await;
-    std::future::pending().await;
+    std::future::pending::<()>().await;
 }
 
 #[tokio::test]
