@@ -123,11 +123,7 @@ impl StopReason {
     /// Returns true if a plugin may not continue the session either: the episode has used up a limit, or it waits for
     /// the user. After a failure a plugin may try to recover the session.
     pub fn holds_plugins(self) -> bool {
-        match self {
-            Self::Abort | Self::Stop | Self::Blocked | Self::Waiting | Self::Refused => true,
-            Self::Budget | Self::Rounds | Self::Stagnant | Self::Tokens | Self::Minutes => true,
-            Self::Prompt | Self::Error | Self::Silent | Self::Unfinished | Self::Unknown => false,
-        }
+        !matches!(self, Self::Prompt | Self::Error | Self::Silent | Self::Unfinished | Self::Unknown)
     }
 
     /// Returns a sentence for users: todos are left, and the reason.
