@@ -12,6 +12,7 @@ mod tests;
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -110,8 +111,14 @@ impl Directories {
     /// Returns the project of a directory, built from the configuration as it is now.
     async fn project(&self, directory: &str) -> Result<Arc<Project>, Invalid> {
         let entry = self.entry(directory);
-        let read = timeout(DEADLINE, entry.current(&self.services, directory)).await;
-        read.unwrap_or_else(|_| Err(late(&format!("reading the configuration of {directory}"))))
+        let mut reading = pin!(entry.current(&self.services, directory));
+        match timeout(DEADLINE, &mut reading).await {
+            Ok(read) => read,
+            // Slow plugins do not fail a call: the interim project exists as long as the future that builds.
+            Err(_) => {
+                entry.interim().ok_or_else(|| late(&format!("reading the configuration of {directory}")))
+            }
+        }
     }
 
     /// Warns about withheld parts of a directory's configuration and about plugins that are not loaded yet, once and

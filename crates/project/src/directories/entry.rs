@@ -90,7 +90,8 @@ impl Entry {
         }
     }
 
-    fn interim(&self) -> Option<Arc<Project>> {
+    /// Returns the project that answers calls while plugins are loading.
+    pub(super) fn interim(&self) -> Option<Arc<Project>> {
         self.lock().clone()
     }
 
