@@ -7,7 +7,7 @@ use protocol::{
     event::{PartInfo, PromptQueued, SessionFailed},
     message::{Origin, UserTime},
     part::TextPart,
-    prompt::{Delivery, PartInput, PartInputBody, PromptInput, Sender},
+    prompt::{PartInput, PartInputBody, PromptInput, Sender},
     request::{Action, Rule},
     session::SessionModel,
 };
