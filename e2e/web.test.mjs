@@ -4,7 +4,6 @@ import assert from "node:assert/strict"
 import { mkdir, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { after, before, describe, test } from "node:test"
-import { gunzipSync } from "node:zlib"
 import { call } from "./support/http.mjs"
 import { Baton } from "./support/server.mjs"
 

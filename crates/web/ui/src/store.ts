@@ -3,6 +3,7 @@
 import { batch, createSignal, getOwner, onCleanup, type Signal } from "solid-js"
 import { Failure, call, messageId, openEvents } from "./api.ts"
 import { type Input, fold } from "./core/fold.ts"
+import { Lease, type LeaseNote } from "./core/lease.ts"
 import { Link } from "./core/link.ts"
 import { isBusy, statement } from "./core/state.ts"
 import { type Note, type Tab, Tabs } from "./core/tabs.ts"
@@ -273,31 +274,25 @@ export function hurry() {
   tabs?.wake()
 }
 
-// Starts the stream: through one tab of the browser where it has locks, or for this tab alone.
+// Starts the stream through one tab of the browser.
 export function start() {
+  const channel = new BroadcastChannel("baton")
+  const id = messageId(Date.now())
+  const lease = new Lease({ id, post: (note) => channel.postMessage(note), later: timer })
+  // Browsers have locks only for https and localhost.
   const locks = navigator.locks as LockManager | undefined
-  if (!locks) {
-    link.start()
-  } else {
-    const channel = new BroadcastChannel("baton")
-    const id = messageId(Date.now())
-    tabs = new Tabs(
-      {
-        id,
-        lock: async (steal, held) => {
-          await locks.request("baton-stream", steal ? { steal } : {}, held)
-        },
-        post: (note) => channel.postMessage(note),
-        later: timer,
-        isVisible: () => !document.hidden,
-      },
-      tab,
-    )
-    channel.onmessage = ({ data }) => tabs?.hear(data as Note)
-    tabs.start()
+  const lock = async (steal: boolean, held: () => Promise<void>) => {
+    if (locks) await locks.request("baton-stream", steal ? { steal } : {}, held)
+    else await lease.lock(steal, held)
   }
+  const post = (note: Note) => channel.postMessage(note)
+  tabs = new Tabs({ id, lock, post, later: timer, isVisible: () => !document.hidden }, tab)
+  channel.onmessage = ({ data }: MessageEvent<Note | LeaseNote>) => ("lease" in data ? lease.hear(data) : tabs?.hear(data))
+  tabs.start()
   window.addEventListener("online", hurry)
   window.addEventListener("pageshow", hurry)
+  // A tab that is closed hands the stream over at once.
+  window.addEventListener("pagehide", (event) => event.persisted || tabs?.close())
   document.addEventListener("visibilitychange", () => {
     // A page that was hidden in between gets no frame of the screen.
     flush()
