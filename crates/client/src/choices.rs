@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    Extra, SessionId, agent::Agent, channel::Channel, message::ModelRef, project::FileDiff,
-    provider::ProviderSource, trust::Trust,
+    Extra, SessionId, agent::Agent, channel::Channel, diagnostic::Diagnostic, message::ModelRef,
+    project::FileDiff, provider::ProviderSource, trust::Trust,
 };
 use reqwest::Method;
 use serde::{Deserialize, de::IgnoredAny};
@@ -27,27 +27,6 @@ struct Listed {
     #[expect(clippy::zero_sized_map_values, reason = "only the names are read")]
     #[serde(default)]
     models: BTreeMap<String, IgnoredAny>,
-}
-
-/// A warning about the configuration, as far as it is read.
-#[derive(Deserialize)]
-struct Diagnostic {
-    message: String,
-    #[serde(default)]
-    source: Option<String>,
-    #[serde(default)]
-    line: Option<u32>,
-    #[serde(default)]
-    column: Option<u32>,
-}
-
-impl Diagnostic {
-    /// One line: `FILE:LINE:COLUMN: message`.
-    fn shown(self) -> String {
-        let numbers = [self.line, self.column].into_iter().flatten().map(|number| number.to_string());
-        let place: Vec<String> = self.source.into_iter().chain(numbers).collect();
-        if place.is_empty() { self.message } else { format!("{}: {}", place.join(":"), self.message) }
-    }
 }
 
 /// A provider that can be called.
@@ -83,10 +62,9 @@ impl Client {
         self.get(&["channel"]).await
     }
 
-    /// Warnings about the directory's configuration, one line each. Baton only.
-    pub async fn diagnostics(&self) -> Result<Vec<String>, Error> {
-        let found: Vec<Diagnostic> = self.get(&["config", "diagnostics"]).await?;
-        Ok(found.into_iter().map(Diagnostic::shown).collect())
+    /// Warnings about the directory's configuration. Baton only.
+    pub async fn diagnostics(&self) -> Result<Vec<Diagnostic>, Error> {
+        self.get(&["config", "diagnostics"]).await
     }
 
     /// The available models.
@@ -129,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_warning_is_one_line_with_its_place() {
-        let shown = |value| serde_json::from_value::<Diagnostic>(value).unwrap().shown();
+        let shown = |value| serde_json::from_value::<Diagnostic>(value).unwrap().to_string();
         assert_eq!(shown(json!({ "kind": "mcp", "message": "gone" })), "gone");
         let placed =
             json!({ "kind": "config", "message": "unknown", "source": "/p/a.json", "line": 2, "column": 5 });

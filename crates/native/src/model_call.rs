@@ -72,7 +72,8 @@ pub(super) async fn call_model(
         if emitted {
             turn.emit(AgentEvent::AttemptWithdrawn).await;
         }
-        let limit = Some(inner.options.retries);
+        // A rate limit is waited out for a time, not for a number of retries.
+        let limit = (!error.is_rate_limit()).then_some(inner.options.retries);
         turn.emit(AgentEvent::Retrying { attempt: retries, limit, message: error.to_string(), next }).await;
         tokio::time::sleep(wait).await;
         turn.emit(AgentEvent::Resumed).await;

@@ -280,7 +280,7 @@ impl Refusal {
         let tagged = |status, error| (status, WireError::Tagged(error));
         let wait = if let Self::Guessing(wait) = &self { Some(*wait) } else { None };
         let (status, error) = match self {
-            Self::Host => tagged(StatusCode::FORBIDDEN, forbidden(&unknown_host(call))),
+            Self::Host => tagged(StatusCode::FORBIDDEN, forbidden(&unknown_host(asked))),
             Self::Origin => tagged(
                 StatusCode::FORBIDDEN,
                 forbidden(
@@ -327,8 +327,8 @@ fn whole_seconds(wait: Duration) -> u64 {
 }
 
 /// Names the host that the call asked for, so that its user knows what to allow.
-fn unknown_host(call: &Parts) -> String {
-    let given = call.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+fn unknown_host(asked: &HeaderMap) -> String {
+    let given = asked.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = given.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name)).unwrap_or_default();
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
     if host.is_empty() || host.len() > MAX_HOST || !host.chars().all(is_name) {

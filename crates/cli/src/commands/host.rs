@@ -119,14 +119,14 @@ impl Host {
 
     /// Warnings about a directory's configuration, one line each.
     pub(super) async fn diagnostics(&self, directory: &str) -> Result<Vec<String>, Failure> {
-        match self {
+        let found = match self {
             Self::Local { directories, .. } => {
-                let settings = directories.settings(directory).await;
-                let settings = settings.map_err(|invalid| Failure::usage(invalid.message))?;
-                Ok(settings.loaded.warnings.iter().map(ToString::to_string).collect())
+                let found = directories.diagnostics(directory).await;
+                found.map_err(|invalid| Failure::usage(invalid.message))?
             }
-            Self::Remote(client) => Ok(client.clone().in_directory(directory).diagnostics().await?),
-        }
+            Self::Remote(client) => client.clone().in_directory(directory).diagnostics().await?,
+        };
+        Ok(found.iter().map(ToString::to_string).collect())
     }
 
     /// Sessions of a directory, or of all, most recently updated first: at most `limit` that were updated before a
