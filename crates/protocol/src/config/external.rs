@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Positive, Secret, Variables};
 
@@ -59,7 +59,7 @@ pub struct Program {
 }
 
 fn names<'de, D: Deserializer<'de>>(rest: D) -> Result<BTreeSet<String>, D::Error> {
-    let rest = BTreeMap::<String, IgnoredAny>::deserialize(rest)?;
+    let rest = BTreeMap::<String, serde_json::Value>::deserialize(rest)?;
     Ok(rest.into_keys().collect())
 }
 

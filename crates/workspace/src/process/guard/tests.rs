@@ -15,7 +15,7 @@ use super::guard;
 const SERVER: &str = "BATON_TEST_SERVER";
 
 /// Catches hangs; the tests do not measure time.
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_mins(2);
 
 /// A program that ignores polite signals and starts two processes: one that leaves its group, and one that stays in the
 /// group and has no mark.
@@ -77,7 +77,7 @@ async fn forty_programs_end_with_a_killed_server() {
     for _ in 0..40 {
         programs.push(program().await);
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn a_guard_that_was_killed_is_replaced() {
         shell.process.wait().unwrap();
     }
     let _second = program().await;
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[tokio::test]
