@@ -115,7 +115,7 @@ impl Translator {
     /// Ends the step that waits for results when the turn ends.
     pub(super) fn end_turn(&mut self) -> Vec<Signal> {
         let mut out = Vec::new();
-        self.within(None, &mut out, |main, events| main.end_turn(events));
+        self.within(None, &mut out, Scope::end_turn);
         out
     }
 
