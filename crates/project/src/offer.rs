@@ -60,10 +60,10 @@ impl Inputs<'_> {
     fn prefer_default(&self, offer: &mut Offer) {
         let ModelRef { provider_id, model_id, .. } = self.default;
         offer.providers.sort_by_key(|provider| provider.id != *provider_id);
-        let is_offered = |provider: &&Provider| {
+        let is_offered = |provider: &Provider| {
             provider.id == *provider_id && provider.models.contains_key(model_id.as_str())
         };
-        if offer.providers.first().filter(is_offered).is_some() {
+        if offer.providers.first().is_some_and(is_offered) {
             offer.defaults.insert(provider_id.clone(), model_id.clone());
         }
     }

@@ -65,14 +65,11 @@ impl Plugins {
         let written = settings.loaded.config.clone();
         let wanted = wanted(settings);
         let same = before.filter(|before| before.wanted == wanted && before.written == written);
-        let (host, hooks, reports) = match same.filter(|before| before.host.is_some()) {
-            Some(before) => (before.host.clone(), before.hooks.clone(), before.reports.clone()),
-            None => {
-                let reports = Reports::default();
-                let (host, hooks) = start(services, settings, &wanted, &reports).await;
-                (host, hooks, reports)
-            }
-        };
+        if let Some(before) = same.filter(|before| before.host.is_some()) {
+            return Self { applied: None, ..before.clone() };
+        }
+        let reports = Reports::default();
+        let (host, hooks) = start(services, settings, &wanted, &reports).await;
         Self { host, hooks, reports, written, wanted, applied: None }
     }
 

@@ -36,11 +36,12 @@ async fn idle_sessions_are_deleted_once_they_are_old_enough() {
     let pruning = tokio::spawn(world.sessions.clone().prune_daily(DAY * 7));
     tokio::time::sleep(DAY * 3 + Duration::from_hours(1)).await;
     let (mut expected, mut found) = (vec![busy.id.clone(), recent.id.clone()], left(&world).await);
-    (expected.sort(), found.sort());
+    expected.sort();
+    found.sort();
     assert_eq!(found, expected, "the busy one and the recent one stay, the child is gone");
     tokio::time::sleep(DAY * 6).await;
     pruning.abort();
-    assert_eq!(left(&world).await, [busy.id.clone()]);
+    assert_eq!(left(&world).await, [busy.id]);
     world.drain();
     let is_deleted = |id: &SessionId| {
         let about = |body: &EventBody| matches!(body, EventBody::SessionDeleted(it) if it.session_id == *id);

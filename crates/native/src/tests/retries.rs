@@ -89,7 +89,7 @@ async fn a_provider_in_trouble_is_called_six_times_at_most() {
         let start = Instant::now();
         let session = harness.turn("any", Responder::AllowOnce).await;
         assert_eq!((harness.end(&session), model.conversations().len()), (EndReason::Error, 6), "{status}");
-        assert!(start.elapsed() >= Duration::from_secs(60), "the delays grow");
+        assert!(start.elapsed() >= Duration::from_mins(1), "the delays grow");
     }
 }
 

@@ -30,7 +30,7 @@ async fn the_root_says_what_this_is() {
     };
     let text = ask("text/html, */*").await;
     assert_eq!(text.status, 200);
-    let line = String::from_utf8(text.bytes.to_vec()).unwrap();
+    let line = String::from_utf8(text.bytes).unwrap();
     assert!(line.starts_with("Baton 1.2.3: ") && line.contains("/doc"), "{line}");
     let json = ask("application/json").await.json();
     assert_eq!(
