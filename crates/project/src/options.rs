@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use drivers::roster::External;
 use native::{Skill, ToolOptions};
 use protocol::agent::Agent;
 use workspace::process::Support;

@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use drivers::external::pool::MAX_IDLE;
 use ::plugins::host;
+use drivers::external::pool::MAX_IDLE;
 use engine::{lifecycle::continuation::Policy, limits::Limits};
 use llm::Deadlines;
 use native::CompactionOptions;

@@ -62,7 +62,9 @@ mod tests {
 
     #[test]
     fn private_types_and_accepted_words_may_repeat() {
-        for line in ["pub(crate) struct Guard;", "struct Guard;", "    pub struct Guard;", "pub struct Error;"] {
+        for line in
+            ["pub(crate) struct Guard;", "struct Guard;", "    pub struct Guard;", "pub struct Error;"]
+        {
             let files: Vec<_> = ["net", "store", "client"].map(|room| declares(room, line)).into();
             assert_eq!(check(&files), [], "{line}");
         }

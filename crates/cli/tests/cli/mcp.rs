@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 /// The server that the tests of `agents` talk to.
-const SCRIPT: &str = include_str!("../../../agents/src/native/tests/mcp/peer.sh");
+const SCRIPT: &str = include_str!("../../../native/src/tests/mcp/peer.sh");
 
 /// Processes that mention a path in their command line.
 fn mentioning(path: &str) -> usize {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use axum::{
-    Extension, Router,
+    Router,
     routing::{get, post},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -27,7 +27,8 @@ impl Answer {
 }
 
 async fn start(policy: Policy) -> u16 {
-    let health = |caller: Caller| async move { if caller.is_signed_in() { "known" } else { "unknown" } };
+    let health =
+        |caller: super::Caller| async move { if caller.is_signed_in() { "known" } else { "unknown" } };
     let router = Router::new()
         .route("/session", get(|| async { "seen" }))
         .route("/do", post(|| async { "done" }))

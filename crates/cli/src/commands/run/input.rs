@@ -7,7 +7,7 @@ use protocol::{
     Extra, MessageId, Rest,
     message::ModelRef,
     part::FilePart,
-    prompt::{CommandInput, PartInput, PartInputBody, PromptInput},
+    prompt::{CommandInput, PartInput, PartInputBody, PromptInput, Sender},
 };
 use tokio::{io::AsyncReadExt, time::timeout};
 
@@ -51,6 +51,7 @@ impl Input {
                 command: name.trim_start_matches('/').to_owned(),
                 arguments: text,
                 parts: Some(files).filter(|files| !files.is_empty()),
+                sender: Sender::Client,
                 extra: Rest::NONE,
             })));
         }
