@@ -13,7 +13,7 @@ use crate::world::{World, prompt};
 async fn unknown_paths_and_methods_are_answered_in_json() {
     let world = World::new();
     let answers = [
-        world.expect(404, "POST", "/", json!({})).await,
+        world.expect(405, "POST", "/", json!({})).await,
         world.expect(404, "GET", "/session/ses_1/nothing", None).await,
         world.expect(404, "POST", "/api/nothing", json!({})).await,
         world.expect(405, "PUT", "/session", json!({})).await,
