@@ -255,7 +255,7 @@ describe("a plugin beside Baton's continuation", () => {
       await events.tape.idle(id, 2, { ms: 60_000 })
       const noted = await notes(baton.directory)
       assert.deepEqual(noted.map(({ name, status }) => [name, status]), [["pushed", 409], ["found", 204]])
-      assert.match(noted[0].error.message, /does not continue before the user's next prompt: it made no progress/)
+      assert.match(noted[0].error.message, /does not continue before the user's next prompt: no progress in the last rounds/)
       const prompts = (await ok(sdk.messages(id))).filter(({ info }) => info.role === "user")
       assert.deepEqual(prompts.map(({ info }) => Boolean(info.continues)), [false, true, true, true, false])
       assert.deepEqual(prompts.at(-1).info.origin, { type: "plugin" })

@@ -24,8 +24,6 @@ const CANARIES = {
   codex: "canary-codex-8c1f",
 }
 const { stored, codex, ...VARIABLES } = CANARIES
-// Keys that an agent needs to call models by itself.
-const OF_AGENTS = ["ANTHROPIC_API_KEY"]
 
 const SNOOP = "tr '\\0' '\\n' < /proc/$PPID/environ; env"
 const tool = (name, input) => ({
@@ -172,13 +170,13 @@ describe("canaries", () => {
     assert.deepEqual(shows(seen), [])
   })
 
-  test("an agent receives the keys of providers and no others", async () => {
+  test("an agent that Baton does not know receives none", async () => {
     await say("default", undefined, "acp:stub")
     const file = path.join(world.root, "agent.json")
     const seen = await readFile(file, "utf8")
     // Removed, because the searches below would find it.
     await rm(file)
-    assert.deepEqual(shows(seen), OF_AGENTS)
+    assert.deepEqual(shows(seen), [])
   })
 
   test("no GET shows one, with any directory and path", async () => {

@@ -152,7 +152,7 @@ describe("the web page and hostile text", needsBrowser(), () => {
     const id = await prompt(baton, "hostile_tool")
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
     await isQuiet(page)
-    assert.match(await page.locator(".transcript").innerText(), /U\+202E/)
+    await page.locator(".transcript", { hasText: "U+202E" }).waitFor()
     await finish()
   })
 

@@ -251,6 +251,10 @@ export function suite(title, { service, startServer }) {
       t.diagnostic(`CHAT_SEED=${seed}`)
       const roll = dice(seed)
       await reconnect({ progress: { enabled: false } }, fake.broken)
+      // The cuts are for a gateway that receives messages, not for one that is still signing in.
+      const before = chat()
+      await say(before, "please [hello]")
+      await until(says(before, "Hello from"), "an answer before the first cut")
       const kinds = ["reset", "hang", "badGateway", "halfOpen"]
       while (kinds.length > 0) {
         const [kind] = kinds.splice(roll(kinds.length), 1)

@@ -108,18 +108,12 @@ async fn run(
 ) {
     let Serving { listener, admission, policy, page } = serving;
     let (router, terminals) = edge(&engine, policy, page);
-    let warning = engine.begin().await;
+    let warnings = warnings(&engine).await;
     engine.announce(address);
     tracing::info!(address, "listening");
     if let Err(error) = terminal::line(&format!("{} listening on {address}", name())) {
         tracing::warn!(%error, "cannot print the address of the server");
     }
-    if let Some(warning) = &warning {
-        tracing::warn!("{warning}");
-    }
-    // `begin` has read the configuration, so it can be read here.
-    let known = Host::local(&engine).diagnostics(&engine.facts.directory).await.unwrap_or_default();
-    let warnings: BTreeSet<String> = known.into_iter().chain(warning).collect();
     for warning in &warnings {
         terminal::warn(warning);
     }
@@ -154,6 +148,17 @@ async fn run(
         tracing::warn!("the store did not close in time; the next start recovers it");
     }
     tracing::info!("stopped");
+}
+
+/// Returns the warnings about the server's own directory. The server has no address yet, so this starts no plugin: plugins
+/// call the server while they load. Warnings that come later are in the log and in `GET /config/diagnostics`.
+async fn warnings(engine: &Engine) -> BTreeSet<String> {
+    let trust = engine.begin().await;
+    if let Some(trust) = &trust {
+        tracing::warn!("{trust}");
+    }
+    let known = Host::local(engine).diagnostics(&engine.facts.directory).await.unwrap_or_default();
+    known.into_iter().chain(trust).collect()
 }
 
 /// Builds the router of an engine with the access policy, and the registry of terminals that clients open.
