@@ -122,6 +122,8 @@ describe("the web page and hostile text", needsBrowser(), () => {
   })
 
   const isQuiet = async (page) => {
+    // The state is known before the messages are.
+    await page.locator(".message.assistant").first().waitFor()
     await page.locator(".head .state", { hasText: /Completed|Idle/ }).waitFor()
     await unfold(page)
     // A script or a handler that was accepted would have run within two frames.
