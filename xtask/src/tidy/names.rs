@@ -73,17 +73,18 @@ mod tests {
 
     #[test]
     fn a_third_room_needs_another_name() {
-        let mut files = vec![declares("net", "pub struct Guard {"), declares("store", "pub enum Guard<T> {")];
+        let mut files =
+            vec![declares("net", "pub struct Lantern {"), declares("store", "pub enum Lantern<T> {")];
         assert_eq!(check(&files), []);
-        files.push(declares("client", "pub type Guard = ();"));
+        files.push(declares("client", "pub type Lantern = ();"));
         let told: Vec<_> = check(&files).into_iter().map(|finding| finding.message).collect();
-        assert_eq!(told, ["`Guard` is a public type in client, net, store; give each its own name"]);
+        assert_eq!(told, ["`Lantern` is a public type in client, net, store; give each its own name"]);
     }
 
     #[test]
     fn private_types_and_accepted_words_may_repeat() {
         for line in
-            ["pub(crate) struct Guard;", "struct Guard;", "    pub struct Guard;", "pub struct Error;"]
+            ["pub(crate) struct Lantern;", "struct Lantern;", "    pub struct Lantern;", "pub struct Error;"]
         {
             let files: Vec<_> = ["net", "store", "client"].map(|room| declares(room, line)).into();
             assert_eq!(check(&files), [], "{line}");
