@@ -5,7 +5,7 @@
 //! pauses. Every wait has a deadline: while there is no process, hooks change nothing, there are no tools, and
 //! turns continue.
 //!
-//! - [`wire`] is the JSON-RPC connection to the process, [`runtime`] its JavaScript runtime, [`install`] installs
+//! - [`wire`] is the JSON-RPC connection to the process, [`runtime`] its JavaScript runtime, [`mod@install`] installs
 //!   packages.
 //! - [`open`] starts the process and loads the plugins; [`keep`] monitors it.
 //! - [`member`] is one plugin as [`engine::ports::Hooks`]; [`tool`] has the tools that plugins provide.
