@@ -75,6 +75,14 @@ impl Line {
         Ok(Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::Null) })
     }
 
+    /// Returns a counter of `/metrics`, or 0 if the server does not have it.
+    pub(crate) async fn counter(&self, name: &str) -> Result<u64, Lost> {
+        let call = self.http.get(format!("{}/metrics", self.url())).timeout(CALL);
+        let metrics = call.send().await.map_err(|_| Lost)?.text().await.map_err(|_| Lost)?;
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+        Ok(value.unwrap_or(0))
+    }
+
     /// Posts to each next server until one answers; also returns how often the call was sent again.
     pub(crate) async fn post_until_answered(&self, path: &str, body: &Value) -> (Result<Answer, Lost>, u32) {
         let mut resent = 0;
