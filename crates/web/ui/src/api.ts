@@ -1,6 +1,9 @@
 // Calls of the server. Addresses are relative to the page, so that it works behind any prefix.
 
-// Every route that the page uses; a test compares the list with the server's document.
+import type { Operations } from "../generated/server.ts"
+
+// Every route that the page uses. The types come from the server's document: a route that it does not have does not
+// compile.
 export const ROUTES = {
   me: "GET /web/me",
   login: "POST /web/login",
@@ -17,7 +20,11 @@ export const ROUTES = {
   providers: "GET /config/providers",
   path: "GET /path",
   events: "GET /global/event",
-} as const
+} as const satisfies Record<string, keyof Operations>
+
+type Route = keyof typeof ROUTES
+export type Body<R extends Route> = Operation<R>["body"]
+type Operation<R extends Route> = Operations[(typeof ROUTES)[R]]
 
 export class Failure extends Error {
   status: number
@@ -31,14 +38,19 @@ export class Failure extends Error {
 // A call that takes longer than this has failed.
 const DEADLINE_MS = 30_000
 
-interface Options {
-  // Values of the names in the path.
-  in?: Record<string, string>
-  query?: Record<string, string | number | boolean | undefined>
-  body?: unknown
-}
+// A field that can be left out if the route does not need it.
+type Field<Name extends string, T> = Partial<T> extends T ? { [N in Name]?: T } : { [N in Name]: T }
 
-export async function call<T>(route: keyof typeof ROUTES, options: Options = {}) {
+// `in` holds the values of the names in the path.
+type Options<R extends Route> = Field<"in", Operation<R>["path"]> &
+  Field<"query", Operation<R>["query"]> &
+  Field<"body", Operation<R>["body"]>
+
+export async function call<R extends Route>(
+  route: R,
+  ...[given]: Partial<Options<R>> extends Options<R> ? [Options<R>?] : [Options<R>]
+) {
+  const options: { in?: Record<string, string>; query?: object; body?: unknown } = given ?? {}
   const [method, pattern] = ROUTES[route].split(" ") as [string, string]
   const path = pattern.slice(1).replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(options.in?.[name] ?? ""))
   const query = Object.entries(options.query ?? {}).filter((pair) => pair[1] !== undefined)
@@ -51,7 +63,7 @@ export async function call<T>(route: keyof typeof ROUTES, options: Options = {})
   })
   if (!response.ok) throw new Failure(response.status, await reason(response))
   const data = response.status === 204 ? undefined : await response.json()
-  return { data: data as T, headers: response.headers }
+  return { data: data as Operation<R>["answer"], headers: response.headers }
 }
 
 async function reason(response: Response): Promise<string> {

@@ -1,7 +1,7 @@
 // Connects the fold with the browser: signals for what has changed, the stream, and the reads that the world asks for.
 
 import { batch, createSignal, getOwner, onCleanup, type Signal } from "solid-js"
-import { Failure, call, messageId, openEvents } from "./api.ts"
+import { type Body, Failure, call, messageId, openEvents } from "./api.ts"
 import { type Input, fold } from "./core/fold.ts"
 import { Lease, type LeaseNote } from "./core/lease.ts"
 import { Link } from "./core/link.ts"
@@ -108,7 +108,7 @@ const gone = (sessionID: string) => ({ type: "session.deleted", properties: { se
 
 async function readPage(session: string, before?: string, isFinal = false) {
   const began = world.tick
-  const { data, headers } = await call<Stored[]>("messages", {
+  const { data, headers } = await call("messages", {
     in: { sessionID: session },
     query: { limit: PAGE, before },
   })
@@ -136,7 +136,7 @@ export { hasMore }
 
 export async function loadSessions(cursor?: string) {
   const began = world.tick
-  const { data, headers } = await call<Session[]>("sessions", { query: { roots: true, limit: LIST, cursor } })
+  const { data, headers } = await call("sessions", { query: { roots: true, limit: LIST, cursor: cursor === undefined ? undefined : Number(cursor) } })
   const next = headers.get("x-next-cursor")
   setMore(next)
   const since = next ? (data.at(-1)?.time.updated ?? 0) : 0
@@ -148,9 +148,9 @@ export async function show(session: string | null) {
   if (!session) return
   const began = world.tick
   try {
-    const reads = [call<Session[]>("children", { in: { sessionID: session } }).then(({ data }) => data)]
+    const reads = [call("children", { in: { sessionID: session } }).then(({ data }) => data)]
     if (!world.sessions.has(session)) {
-      reads.push(call<Session>("session", { in: { sessionID: session } }).then(({ data }) => [data]))
+      reads.push(call("session", { in: { sessionID: session } }).then(({ data }) => [data]))
     }
     const sessions = (await Promise.all(reads)).flat()
     give({ kind: "sessions", began, sessions })
@@ -180,10 +180,10 @@ export function sendAgain(id: string) {
   void post(id, prompt.sessionID, prompt.text, prompt.delivery)
 }
 
-async function post(id: string, session: string, text: string, delivery: string, model?: Choice) {
+async function post(id: string, session: string, text: string, delivery: "steer" | "queue", model?: Choice) {
   try {
-    const body = { messageID: id, parts: [{ type: "text", text }], delivery, model }
-    await call("prompt", { in: { sessionID: session }, body })
+    const parts = [{ type: "text" as const, text }]
+    await call("prompt", { in: { sessionID: session }, body: { messageID: id, parts, delivery, model } })
     give({ kind: "sent", id })
   } catch (error) {
     give({ kind: "failed", id, error: error instanceof Error ? error.message : String(error) })
@@ -193,7 +193,9 @@ async function post(id: string, session: string, text: string, delivery: string,
 export const discard = (id: string) => give({ kind: "discard", id })
 
 // Answers a request. One that has been answered elsewhere is closed without an error.
-export async function answer(request: string, route: "permission" | "question" | "reject", body?: unknown) {
+export type Answer = "permission" | "question" | "reject"
+
+export async function answer(request: string, route: Answer, body?: Body<Answer>) {
   try {
     await call(route, { in: { requestID: request }, body })
   } catch (error) {

@@ -8,7 +8,6 @@ import path from "node:path"
 import { test } from "node:test"
 import { fileURLToPath } from "node:url"
 import { gzipSync } from "node:zlib"
-import { ROUTES } from "../src/api.ts"
 
 const UI = fileURLToPath(new URL("..", import.meta.url))
 
@@ -34,14 +33,6 @@ test("the core knows neither the browser nor a framework nor a clock", () => {
     const text = readFileSync(file, "utf8")
     assert.doesNotMatch(text, /solid-js|\bdocument\.|\bwindow\.(?!entries|older|partial|stale|read)|Date\.now|Math\.random|\bfetch\(|setTimeout/, file)
     for (const [, from] of text.matchAll(/from "([^"]+)"/g)) assert.match(from!, /^\.\/\w+\.ts$/, file)
-  }
-})
-
-test("every route that the page calls is in the server's document", () => {
-  const { paths } = JSON.parse(readFileSync(path.join(UI, "../../../docs/openapi.json"), "utf8"))
-  for (const route of Object.values(ROUTES)) {
-    const [method, target] = route.split(" ") as [string, string]
-    assert.ok(paths[target]?.[method.toLowerCase()], route)
   }
 })
 

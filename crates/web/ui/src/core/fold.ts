@@ -21,7 +21,7 @@ import {
   shrink,
   windowOf,
 } from "./transcript.ts"
-import type { EndReason, Frame, Message, Session, Status, WireEvent } from "./wire.ts"
+import { type EndReason, type Frame, type Message, type Session, type Status, type WireEvent, errorText } from "./wire.ts"
 import { MAX_SHOWN, type Phase, type Prompt, type Request, type World } from "./world.ts"
 
 export type Input =
@@ -130,7 +130,7 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
       return lateIdle(world, it.sessionID, changed)
     case "session.error":
       if (it.sessionID && it.error && it.error.name !== "MessageAbortedError") {
-        world.errors.set(it.sessionID, it.error.data?.message ?? it.error.name)
+        world.errors.set(it.sessionID, errorText(it.error))
         changed.add(`status ${it.sessionID}`)
       }
       return

@@ -30,7 +30,12 @@ export type Status =
 
 export interface WireError {
   name: string
-  data?: { message?: string }
+  data?: unknown
+}
+
+export function errorText(error: WireError): string {
+  const { message } = (error.data ?? {}) as { message?: unknown }
+  return typeof message === "string" ? message : error.name
 }
 
 export interface UserMessage {
@@ -90,7 +95,7 @@ export interface Part {
   text?: string
   synthetic?: boolean
   ignored?: boolean
-  time?: { start?: number; end?: number }
+  time?: { start?: number; end?: number; created?: number }
   tool?: string
   callID?: string
   state?: ToolState

@@ -1,7 +1,7 @@
 // A message and its parts.
 
 import { ErrorBoundary, For, Match, Show, Switch, createMemo } from "solid-js"
-import type { Message, Part } from "../core/wire.ts"
+import { type Message, type Part, errorText } from "../core/wire.ts"
 import { Markdown } from "../markdown.tsx"
 import { oneLine } from "../plain.ts"
 import { watch, world } from "../store.ts"
@@ -37,7 +37,7 @@ export function MessageView(props: { session: string; id: string }) {
       <Show when={error()}>
         {(it) => (
           <p class="error" role="alert">
-            {it().data?.message ?? it().name}
+            {errorText(it())}
           </p>
         )}
       </Show>

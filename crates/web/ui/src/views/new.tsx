@@ -15,7 +15,7 @@ interface Providers {
 export function ModelChoice(props: { directory?: string; value: string; onChoose: (value: string) => void }) {
   const [providers] = createResource(
     () => props.directory ?? "",
-    (directory) => call<Providers>("providers", { query: { directory: directory || undefined } }).then((it) => it.data),
+    (directory) => call("providers", { query: { directory: directory || undefined } }).then((it) => it.data),
   )
   const found = () => (providers.state === "ready" ? providers().providers : [])
   return (
@@ -44,7 +44,7 @@ export function chosen(value: string): Choice | undefined {
 }
 
 export function New() {
-  const [path] = createResource(() => call<{ directory: string }>("path").then((it) => it.data))
+  const [path] = createResource(() => call("path").then((it) => it.data))
   const [typed, setTyped] = createSignal<string>()
   const [model, setModel] = createSignal("")
   const [text, setText] = createSignal("")
@@ -57,7 +57,7 @@ export function New() {
     setBusy(true)
     try {
       const began = world.tick
-      const { data } = await call<Session>("create", { query: { directory: directory() || undefined }, body: {} })
+      const { data } = await call("create", { query: { directory: directory() || undefined }, body: {} })
       give({ kind: "sessions", began, sessions: [data] })
       send(data.id, text(), "steer", chosen(model()))
       go(sessionLink(data.id))

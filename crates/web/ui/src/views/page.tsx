@@ -12,7 +12,7 @@ import { Session } from "./session.tsx"
 import { SignIn } from "./signin.tsx"
 
 export function Page() {
-  const [me, { refetch }] = createResource(() => call<{ required: boolean; signedIn: boolean }>("me").then((it) => it.data))
+  const [me, { refetch }] = createResource(() => call("me").then((it) => it.data))
   const [isStarted, setStarted] = createSignal(false)
   const mustSignIn = () => {
     watch("phase")

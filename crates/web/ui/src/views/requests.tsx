@@ -1,11 +1,12 @@
 // Requests of a session and its children, one at a time, above the composer.
 
 import { For, Match, Show, Switch, createEffect, createMemo, createSignal, onCleanup, onMount } from "solid-js"
+import type { Body } from "../api.ts"
 import { requestsOf } from "../core/state.ts"
 import type { Permission, QuestionRequest } from "../core/wire.ts"
 import type { Request } from "../core/world.ts"
 import { oneLine, visible } from "../plain.ts"
-import { answer, watch, world } from "../store.ts"
+import { type Answer, answer, watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { Diff } from "./tool.tsx"
 
@@ -30,7 +31,7 @@ function Card(props: { request: Request; count: number; root: string }) {
   const [error, setError] = createSignal("")
   const timer = setTimeout(() => setArmed(true), GUARD_MS)
   onCleanup(() => clearTimeout(timer))
-  const act = (route: "permission" | "question" | "reject", body?: unknown) => {
+  const act: Act = (route, body) => {
     if (!isArmed()) return
     setArmed(false)
     answer(props.request.id, route, body).catch((failure) => {
@@ -68,7 +69,7 @@ function Card(props: { request: Request; count: number; root: string }) {
   )
 }
 
-type Act = (route: "permission" | "question" | "reject", body?: unknown) => void
+type Act = (route: Answer, body?: Body<Answer>) => void
 
 const isTyping = (event: KeyboardEvent) =>
   event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)

@@ -11,7 +11,8 @@ export function SignIn(props: { onDone: () => void }) {
   const submit = async (event: SubmitEvent) => {
     event.preventDefault()
     const form = new FormData(event.target as HTMLFormElement)
-    const body = { username: form.get("username"), password: form.get("password"), path: location.pathname }
+    const field = (name: string) => String(form.get(name) ?? "")
+    const body = { username: field("username"), password: field("password"), path: location.pathname }
     try {
       await call("login", { body })
       setError("")
