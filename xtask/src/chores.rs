@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 
 use crate::command::{cargo, present, run};
+use crate::peers;
 use crate::repo::Repo;
 
 /// Formats the code, or only checks that it is formatted.
@@ -45,6 +46,11 @@ pub(crate) fn docs(repo: &Repo) -> Result<()> {
 
 /// Benchmarks the optimised binary; the figures of a debug build would mean nothing.
 pub(crate) fn bench(repo: &Repo, args: &[String]) -> Result<()> {
+    if let [name, rest @ ..] = args
+        && name == "web"
+    {
+        return peers::bench(repo, name, rest);
+    }
     let baton = repo.build_release()?;
     run(cargo(repo.root())
         .args(["run", "--release", "-p", "testkit", "--bin", "bench", "--"])

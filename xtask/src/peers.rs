@@ -7,6 +7,8 @@
 mod install;
 mod sealed;
 
+use std::process::Command;
+
 use anyhow::{Context, Result, ensure};
 
 use crate::command::{self, program};
@@ -24,6 +26,25 @@ const PROGRAMS: [(&str, &str, &str); 4] = [
 /// Installs the peers, builds the server and runs the tests in `e2e/peers` without a network.
 pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
     let tests = repo.root().join("e2e/peers");
+    let mut node = prepare(repo)?;
+    let (baton, platforms) = repo.build_for_tests("platforms")?;
+    // One file at a time: a terminal interface that shares a core with three others draws slowly.
+    node.args(["--test", "--test-concurrency=1", "--test-reporter=spec"]);
+    node.args(e2e::chosen(&tests, args)?);
+    node.env("BATON_BIN", baton).env("PLATFORMS_BIN", platforms);
+    command::run(&mut node).context("see the screens and streams above")
+}
+
+/// Runs a benchmark of `e2e/peers/bench` with the release binary beside the peers, without a network.
+pub(crate) fn bench(repo: &Repo, name: &str, args: &[String]) -> Result<()> {
+    let mut node = prepare(repo)?;
+    let baton = repo.build_release()?;
+    command::run(node.arg(format!("bench/{name}.mjs")).args(args).env("BATON_BIN", baton))
+}
+
+/// Installs the peers. Returns the command of a Node without a network that knows where they are.
+fn prepare(repo: &Repo) -> Result<Command> {
+    let tests = repo.root().join("e2e/peers");
     for (name, question, reason) in PROGRAMS {
         let present = command::present(program(name, repo.root()).arg(question));
         ensure!(present, "{name} is not installed: {reason}");
@@ -37,15 +58,8 @@ pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
         "    opencode {}, claude {} and codex {} are installed",
         peer.version, claude.version, codex.version
     );
-    let (baton, platforms) = repo.build_for_tests("platforms")?;
-    // One file at a time: a terminal interface that shares a core with three others draws slowly.
     let mut node = sealed.program("node", &tests);
-    node.args(["--test", "--test-concurrency=1", "--test-reporter=spec"]);
-    node.args(e2e::chosen(&tests, args)?);
-    node.env("BATON_BIN", baton)
-        .env("PLATFORMS_BIN", platforms)
-        .env("OPENCODE_BIN", &peer.program)
-        .env("OPENCODE_VERSION", &peer.version);
+    node.env("OPENCODE_BIN", &peer.program).env("OPENCODE_VERSION", &peer.version);
     node.env("CLAUDE_BIN", &claude.program).env("CODEX_BIN", &codex.program);
-    command::run(&mut node).context("see the screens and streams above")
+    Ok(node)
 }

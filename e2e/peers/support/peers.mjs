@@ -85,13 +85,13 @@ const PROBE_MS = 1_000
 
 // OpenCode's own server.
 export class OpenCode {
-  static async start(model, { world } = {}) {
+  static async start(model, { world, env } = {}) {
     const server = new OpenCode()
     server.world = world ?? (await createWorld(model))
     server.directory = server.world.project
     const [program, ...args] = opencode("serve", "--hostname", "127.0.0.1", "--port", "0")
     const stdio = ["ignore", "pipe", "pipe"]
-    server.child = spawn(program, args, { cwd: server.directory, env: environment(server.world), stdio })
+    server.child = spawn(program, args, { cwd: server.directory, env: environment(server.world, env), stdio })
     server.exit = once(server.child, "exit")
     server.output = ""
     const line = new Promise((resolve, reject) => {
