@@ -16,23 +16,6 @@ const ACCEPTED: &[&str] = &[
     "Settings",
 ];
 
-/// Names that more rooms shared when this rule was written. A rename takes an entry away; no entry is added.
-const OLDER: &[&str] = &[
-    "Abilities",
-    "Answer",
-    "Attachment",
-    "Connection",
-    "Failure",
-    "Fault",
-    "Guard",
-    "Link",
-    "Outcome",
-    "Place",
-    "Policy",
-    "Scope",
-    "ToolOutput",
-];
-
 pub(super) fn check(files: &[TextFile]) -> Vec<Finding> {
     let mut rooms_of: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (room, file) in files.iter().filter_map(|file| Some((room(&file.path)?, file))) {
@@ -40,8 +23,7 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Finding> {
             rooms_of.entry(name).or_default().insert(room);
         }
     }
-    rooms_of
-        .retain(|name, rooms| rooms.len() > SHARED_BY && !ACCEPTED.contains(name) && !OLDER.contains(name));
+    rooms_of.retain(|name, rooms| rooms.len() > SHARED_BY && !ACCEPTED.contains(name));
     let finding = |(name, rooms): (&str, BTreeSet<&str>)| {
         let rooms = rooms.into_iter().collect::<Vec<_>>().join(", ");
         Finding::in_file("crates", format!("`{name}` is a public type in {rooms}; give each its own name"))
