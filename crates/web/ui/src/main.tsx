@@ -3,7 +3,7 @@
 import { render } from "solid-js/web"
 import { Page } from "./views/page.tsx"
 import { browserLanguage, speak } from "./words.ts"
-import "./style.css"
+import "./style/index.css"
 
 const root = document.querySelector("#page")
 void speak(browserLanguage())
