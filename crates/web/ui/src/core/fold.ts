@@ -168,6 +168,9 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
       world.todos.set(it.sessionID, it.todos)
       changed.add(`todos ${it.sessionID}`)
       return
+    case "session.diff":
+      changed.add(`diff ${it.sessionID}`)
+      return
     case "continuation.stopped": {
       const entry = world.status.get(it.sessionID)
       if (entry) entry.left = it.reason

@@ -41,6 +41,7 @@ export interface UserMessage {
   agent?: string
   model?: { providerID: string; modelID: string }
   continues?: unknown
+  summary?: { diffs?: FileDiff[] }
 }
 
 export interface AssistantMessage {
@@ -67,6 +68,7 @@ export interface FileDiff {
   after?: string
   additions?: number
   deletions?: number
+  status?: string
 }
 
 export interface ToolState {
