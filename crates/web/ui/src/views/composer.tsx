@@ -1,6 +1,7 @@
 // The composer: never disabled, and its text is kept over reloads until the server has accepted it.
 
-import { Show, createEffect, createMemo, createSignal, onCleanup, onMount } from "solid-js"
+import { Show, createEffect, createMemo, createSignal, onCleanup, onMount, untrack } from "solid-js"
+import { taken } from "../compose.ts"
 import { isBusy } from "../core/state.ts"
 import type { Session } from "../core/wire.ts"
 import { draft, saveDraft } from "../drafts.ts"
@@ -24,6 +25,12 @@ export function Composer(props: { id: string; info?: Session }) {
     timer = setTimeout(save, SAVE_MS)
     box.style.height = "auto"
     box.style.height = `${Math.min(box.scrollHeight + 2, window.innerHeight / 2)}px`
+  })
+  createEffect(() => {
+    const more = taken(props.id)
+    if (more === undefined) return
+    setText(untrack(text).trim() === "" ? more : `${untrack(text)}\n\n${more}`)
+    box.focus()
   })
   onMount(() => window.addEventListener("pagehide", save))
   onCleanup(() => {

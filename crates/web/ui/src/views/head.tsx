@@ -9,6 +9,7 @@ import { oneLine } from "../plain.ts"
 import { sessionLink } from "../route.ts"
 import { watch, world } from "../store.ts"
 import { count, duration, words } from "../words.ts"
+import { PanelLinks } from "./panel.tsx"
 
 // Between two presses of Escape that stop a turn.
 const TWICE_MS = 1_000
@@ -64,6 +65,7 @@ export function Head(props: { id: string; info?: Info }) {
           </Show>
         </p>
       </div>
+      <PanelLinks id={props.id} />
       <Show when={busy()}>
         <button type="button" class="stop" disabled={isStopping()} onClick={stop}>
           {isStopping() ? words.stopping : words.stop}

@@ -8,6 +8,7 @@ import { hurry, isOutdated, show, start, watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { List } from "./list.tsx"
 import { New } from "./new.tsx"
+import { Panel, panelOf } from "./panel.tsx"
 import { Session } from "./session.tsx"
 import { SignIn } from "./signin.tsx"
 
@@ -35,6 +36,10 @@ export function Page() {
     return world.requests.size
   })
   createEffect(() => (document.title = waiting() > 0 ? `(${waiting()}) Baton` : "Baton"))
+  const session = createMemo(() => {
+    const to = route()
+    return to.screen === "session" ? to.id : undefined
+  })
   onMount(() => document.addEventListener("keydown", keys))
   return (
     <>
@@ -42,7 +47,7 @@ export function Page() {
         <SignIn onDone={() => (isStarted() ? location.reload() : void refetch())} />
       </Show>
       <Connection />
-      <div class="frame" data-screen={route().screen}>
+      <div class="frame" data-screen={route().screen} data-panel={session() ? panelOf() : undefined}>
         <nav class="side" aria-label={words.sessions}>
           <List />
         </nav>
@@ -52,12 +57,13 @@ export function Page() {
               <Match when={route().screen === "new"}>
                 <New />
               </Match>
-              <Match when={route().screen === "session" && (route() as { id: string }).id} keyed>
+              <Match when={session()} keyed>
                 {(id) => <Session id={id} />}
               </Match>
             </Switch>
           </ErrorBoundary>
         </main>
+        <Show when={session()}>{(id) => <Panel id={id()} />}</Show>
       </div>
       <Live />
     </>
