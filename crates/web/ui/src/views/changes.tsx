@@ -166,6 +166,7 @@ function Files(props: { id: string; all: Entry[]; directory?: string; onOpen: (f
                 </button>
               ) : (
                 <div class="tree-row">
+                  <span class="twist none" aria-hidden="true" />
                   <button type="button" class="name" title={row.path} onClick={() => props.onOpen(row.value.file)}>
                     {oneLine(row.name)}
                   </button>

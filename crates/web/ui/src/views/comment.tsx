@@ -7,7 +7,7 @@ import { place } from "../core/review.ts"
 import { comments, dropComment, putComment } from "../reviews.ts"
 import { words } from "../words.ts"
 
-const range = (from: number, to: number) => (from === to ? `${from}` : `${from}–${to}`)
+const range = (from: number, to: number) => (from === to ? words.changes.line(from) : words.changes.lines(`${from}–${to}`))
 
 export function CommentCard(props: { session: string; id: string; entry: Entry; ref: (element: HTMLElement) => void }) {
   const comment = createMemo(() => comments(props.session).find((it) => it.id === props.id))
@@ -21,7 +21,7 @@ export function CommentCard(props: { session: string; id: string; entry: Entry; 
         <div class="comment-row" ref={props.ref}>
           <div class="comment">
             <header>
-              {words.changes.lines(range(it().from, it().to))}
+              {range(it().from, it().to)}
               <Show when={isChanged()}>
                 <strong>{words.changes.changed}</strong>
               </Show>
@@ -74,7 +74,7 @@ export function Editor(props: {
           save()
         }}
       >
-        <header>{words.changes.lines(range(props.draft.from, props.draft.to))}</header>
+        <header>{range(props.draft.from, props.draft.to)}</header>
         <textarea
           ref={box}
           rows="2"

@@ -8,8 +8,9 @@ import type { Session as Info } from "../core/wire.ts"
 import { oneLine } from "../plain.ts"
 import { sessionLink } from "../route.ts"
 import { watch, world } from "../store.ts"
-import { count, duration, words } from "../words.ts"
+import { duration, words } from "../words.ts"
 import { PanelLinks } from "./panel.tsx"
+import { Totals } from "./totals.tsx"
 
 // Between two presses of Escape that stop a turn.
 const TWICE_MS = 1_000
@@ -39,7 +40,6 @@ export function Head(props: { id: string; info?: Info }) {
   }
   onMount(() => document.addEventListener("keydown", keys))
   onCleanup(() => document.removeEventListener("keydown", keys))
-  const tokens = () => (watch(`session ${props.id}`), world.tokens.get(props.id))
   return (
     <header class="head">
       <a class="back" href="#/" aria-label={words.back}>
@@ -60,11 +60,9 @@ export function Head(props: { id: string; info?: Info }) {
           </span>
           <span title={props.info?.directory}>{oneLine(props.info?.directory.split("/").at(-1) ?? "")}</span>
           <Show when={props.info?.model}>{(model) => <span>{model().id}</span>}</Show>
-          <Show when={tokens()}>
-            {(it) => <span>{words.steps(count(it().input + it().cache.read), count(it().output))}</span>}
-          </Show>
         </p>
       </div>
+      <Totals id={props.id} info={props.info} />
       <PanelLinks id={props.id} />
       <Show when={busy()}>
         <button type="button" class="stop" disabled={isStopping()} onClick={stop}>

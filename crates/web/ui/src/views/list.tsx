@@ -7,6 +7,7 @@ import { oneLine } from "../plain.ts"
 import { route, sessionLink } from "../route.ts"
 import { hasMore, loadSessions, watch, world } from "../store.ts"
 import { age, duration, words } from "../words.ts"
+import { SideLinks } from "./links.tsx"
 
 export function List() {
   const [filter, setFilter] = createSignal("")
@@ -30,6 +31,7 @@ export function List() {
           {words.newSession}
         </a>
       </header>
+      <SideLinks />
       <input
         class="filter"
         type="search"

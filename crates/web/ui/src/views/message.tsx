@@ -4,6 +4,7 @@ import { ErrorBoundary, For, Match, Show, Switch, createMemo } from "solid-js"
 import type { Message, Part } from "../core/wire.ts"
 import { Markdown } from "../markdown.tsx"
 import { oneLine } from "../plain.ts"
+import { panelLink } from "../route.ts"
 import { watch, world } from "../store.ts"
 import { duration, words } from "../words.ts"
 import { Tool } from "./tool.tsx"
@@ -22,7 +23,7 @@ export function MessageView(props: { session: string; id: string }) {
     return it?.role === "assistant" && it.error && it.error.name !== "MessageAbortedError" ? it.error : undefined
   }
   return (
-    <article class="message" classList={{ user: info()?.role === "user", assistant: info()?.role !== "user" }}>
+    <article class="message" id={props.id} classList={{ user: info()?.role === "user", assistant: info()?.role !== "user" }}>
       <For each={parts()}>
         {(id) => (
           // One broken part never takes the rest down.
@@ -57,6 +58,11 @@ function PartView(props: { session: string; message: string; id: string; isUser:
   )
   const type = createMemo(() => part()?.type)
   const text = createMemo(() => part()?.text ?? "")
+  // The prompt that the step answers.
+  const turn = () => {
+    const info = find(props.session, props.message)?.info
+    return info?.role === "assistant" ? info.parentID : props.message
+  }
   const isHidden = () => part()?.synthetic === true || part()?.ignored === true
   return (
     <Switch>
@@ -77,7 +83,9 @@ function PartView(props: { session: string; message: string; id: string; isUser:
         <p class="chip">📎 {oneLine(part()?.filename ?? part()?.mime ?? "")}</p>
       </Match>
       <Match when={type() === "patch"}>
-        <p class="chip">{words.changed(part()?.files?.length ?? 0)}</p>
+        <p class="chip">
+          <a href={panelLink(props.session, "changes", { scope: "turn", turn: turn() })}>{words.changed(part()?.files?.length ?? 0)}</a>
+        </p>
       </Match>
     </Switch>
   )

@@ -1,6 +1,6 @@
 // The frame of the page: the list beside the session, the state of the connection, and the sign-in.
 
-import { ErrorBoundary, Match, Show, Switch, createEffect, createMemo, createResource, createSignal, onMount } from "solid-js"
+import { ErrorBoundary, Match, Show, Switch, createEffect, createMemo, createResource, createSignal, lazy, onMount } from "solid-js"
 import { call } from "../api.ts"
 import { requestsOf, rowState } from "../core/state.ts"
 import { go, route } from "../route.ts"
@@ -8,9 +8,15 @@ import { hurry, isOutdated, show, start, watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { List } from "./list.tsx"
 import { New } from "./new.tsx"
+import { Overlays } from "./overlays.tsx"
 import { Panel, panelOf } from "./panel.tsx"
 import { Session } from "./session.tsx"
 import { SignIn } from "./signin.tsx"
+
+// Screens that the first load does not need.
+const Overview = lazy(() => import("./overview.tsx").then((it) => ({ default: it.Overview })))
+const Needs = lazy(() => import("./needs.tsx").then((it) => ({ default: it.Needs })))
+const Settings = lazy(() => import("./settings.tsx").then((it) => ({ default: it.Settings })))
 
 export function Page() {
   const [me, { refetch }] = createResource(() => call<{ required: boolean; signedIn: boolean }>("me").then((it) => it.data))
@@ -40,6 +46,10 @@ export function Page() {
     const to = route()
     return to.screen === "session" ? to.id : undefined
   })
+  const project = () => {
+    const to = route()
+    return to.screen === "project" ? to.directory : undefined
+  }
   onMount(() => document.addEventListener("keydown", keys))
   return (
     <>
@@ -53,7 +63,14 @@ export function Page() {
         </nav>
         <main>
           <ErrorBoundary fallback={(error) => <p class="empty" role="alert">{String(error)}</p>}>
-            <Switch fallback={<Home />}>
+            <Switch fallback={<Overview />}>
+              <Match when={route().screen === "needs"}>
+                <Needs />
+              </Match>
+              <Match when={project()}>{(directory) => <Overview directory={directory()} />}</Match>
+              <Match when={route().screen === "settings"}>
+                <Settings />
+              </Match>
               <Match when={route().screen === "new"}>
                 <New />
               </Match>
@@ -65,19 +82,9 @@ export function Page() {
         </main>
         <Show when={session()}>{(id) => <Panel id={id()} />}</Show>
       </div>
+      <Overlays />
       <Live />
     </>
-  )
-}
-
-function Home() {
-  return (
-    <div class="empty">
-      <p>{words.choose}</p>
-      <a class="button primary" href="#/new">
-        {words.newSession}
-      </a>
-    </div>
   )
 }
 

@@ -1,7 +1,8 @@
 // One session: its head, the transcript, open requests and the composer.
 
-import { Show, createMemo } from "solid-js"
+import { Show, createMemo, lazy } from "solid-js"
 import type { Session as Info } from "../core/wire.ts"
+import { isFinding } from "../overlay.ts"
 import { oneLine } from "../plain.ts"
 import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
@@ -11,6 +12,8 @@ import { Requests } from "./requests.tsx"
 import { Retry, Todos } from "./status.tsx"
 import { Transcript } from "./transcript.tsx"
 
+const Find = lazy(() => import("./find.tsx").then((it) => ({ default: it.Find })))
+
 export function Session(props: { id: string }) {
   const info = createMemo<Info | undefined>(() => (watch(`session ${props.id}`), world.sessions.get(props.id)?.info))
   const isGone = () => (watch(`session ${props.id}`), world.gone.has(props.id))
@@ -18,6 +21,9 @@ export function Session(props: { id: string }) {
     <Show when={!isGone()} fallback={<p class="empty">{words.notFound}</p>}>
       <section class="session" aria-label={oneLine(info()?.title ?? "")}>
         <Head id={props.id} info={info()} />
+        <Show when={isFinding()}>
+          <Find id={props.id} />
+        </Show>
         <Transcript id={props.id} />
         <div class="dock">
           <Retry id={props.id} />

@@ -1,0 +1,9 @@
+// Which dialog lies over the page, and if the find bar is open.
+
+import { createSignal } from "solid-js"
+
+export const [overlay, setOverlay] = createSignal<"palette" | "keys">()
+export const [isFinding, setFinding] = createSignal(false)
+
+export const isTyping = (event: KeyboardEvent) =>
+  event.target instanceof HTMLElement && (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.target.isContentEditable)
