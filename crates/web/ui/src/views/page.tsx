@@ -4,11 +4,15 @@ import { ErrorBoundary, Match, Show, Switch, createEffect, createMemo, createRes
 import { call } from "../api.ts"
 import { requestsOf, rowState } from "../core/state.ts"
 import { go, route } from "../route.ts"
+import { startMarks } from "../marks.ts"
+import { startNotifying } from "../notify.ts"
+import { startSending } from "../sending.ts"
 import { hurry, isOutdated, show, start, watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { List } from "./list.tsx"
 import { New } from "./new.tsx"
 import { Session } from "./session.tsx"
+import { PhoneTabs } from "./tabs.tsx"
 import { SignIn } from "./signin.tsx"
 
 export function Page() {
@@ -23,6 +27,9 @@ export function Page() {
     const isAllowed = me.state === "errored" || (me.state === "ready" && me().signedIn)
     if (isAllowed && !isStarted()) {
       setStarted(true)
+      startMarks()
+      startNotifying()
+      startSending()
       start()
     }
   })
@@ -34,7 +41,12 @@ export function Page() {
     watch("requests")
     return world.requests.size
   })
-  createEffect(() => (document.title = waiting() > 0 ? `(${waiting()}) Baton` : "Baton"))
+  const isUnread = createMemo(() => (watch("list"), world.unread.size > 0))
+  createEffect(() => {
+    document.title = waiting() > 0 ? `(${waiting()}) Baton` : isUnread() ? "• Baton" : "Baton"
+    // The icon of an installed page.
+    void (waiting() > 0 ? navigator.setAppBadge?.(waiting()) : navigator.clearAppBadge?.())?.catch(() => {})
+  })
   onMount(() => document.addEventListener("keydown", keys))
   return (
     <>
@@ -59,6 +71,7 @@ export function Page() {
           </ErrorBoundary>
         </main>
       </div>
+      <PhoneTabs />
       <Live />
     </>
   )

@@ -1,28 +1,35 @@
 // One session: its head, the transcript, open requests and the composer.
 
-import { Show, createMemo } from "solid-js"
+import { Show, createMemo, createSignal } from "solid-js"
 import type { Session as Info } from "../core/wire.ts"
+import { trackSeen } from "../marks.ts"
 import { oneLine } from "../plain.ts"
 import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { Composer } from "./composer.tsx"
 import { Head } from "./head.tsx"
+import { Queue } from "./queue.tsx"
 import { Requests } from "./requests.tsx"
-import { Retry, Todos } from "./status.tsx"
+import { StatusBanners, Todos } from "./status.tsx"
+import { createStopper } from "./stop.ts"
 import { Transcript } from "./transcript.tsx"
 
 export function Session(props: { id: string }) {
   const info = createMemo<Info | undefined>(() => (watch(`session ${props.id}`), world.sessions.get(props.id)?.info))
   const isGone = () => (watch(`session ${props.id}`), world.gone.has(props.id))
+  const stopper = createStopper(props.id)
+  const [isAtEnd, setAtEnd] = createSignal(false)
+  trackSeen(props.id, isAtEnd)
   return (
     <Show when={!isGone()} fallback={<p class="empty">{words.notFound}</p>}>
       <section class="session" aria-label={oneLine(info()?.title ?? "")}>
-        <Head id={props.id} info={info()} />
-        <Transcript id={props.id} />
+        <Head id={props.id} info={info()} stopper={stopper} />
+        <Transcript id={props.id} onEnd={setAtEnd} />
         <div class="dock">
-          <Retry id={props.id} />
+          <StatusBanners id={props.id} stopper={stopper} />
           <Todos id={props.id} />
           <Requests id={props.id} />
+          <Queue id={props.id} />
           <Composer id={props.id} info={info()} />
         </div>
       </section>

@@ -2,6 +2,7 @@
 
 import type { RowState } from "../core/state.ts"
 import type { EndReason } from "../core/wire.ts"
+import { live } from "./de-live.ts"
 import type { Words } from "./en.ts"
 
 const STATES: Record<RowState, string> = {
@@ -84,14 +85,13 @@ export const de: Words = {
   copy: "Kopieren",
   todos: "Aufgaben",
   subagent: "Unteragent",
-  openChild: "Sitzung öffnen",
   state: (state) => STATES[state],
   end: (reason) => (reason ? (ENDS[reason] ?? reason) : "Ruht"),
-  attempt: (attempt, seconds) => `Versuch ${attempt}; nächster in ${seconds} s`,
   lastEvent: (seconds) => `Verbindet neu… Verbindung seit ${seconds} s verloren`,
   changed: (count) => (count === 1 ? "1 Datei geändert" : `${count} Dateien geändert`),
   of: (index, count) => `${index} von ${count}`,
   left: (count) => `${count} offen`,
   steps: (input, output) => `${input} Tokens ein, ${output} aus`,
+  ...live,
   // Panels, settings and other screens.
 }

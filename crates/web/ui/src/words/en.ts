@@ -2,6 +2,7 @@
 
 import type { RowState } from "../core/state.ts"
 import type { EndReason } from "../core/wire.ts"
+import { live } from "./en-live.ts"
 
 const STATES: Record<RowState, string> = {
   needs: "needs you",
@@ -83,15 +84,14 @@ export const en = {
   copy: "Copy",
   todos: "Todos",
   subagent: "subagent",
-  openChild: "Open session",
   state: (state: RowState) => STATES[state],
   end: (reason: EndReason | null) => (reason ? (ENDS[reason] ?? reason) : "Idle"),
-  attempt: (attempt: number, seconds: number) => `Attempt ${attempt}; next try in ${seconds} s`,
   lastEvent: (seconds: number) => `Reconnecting… connection lost ${seconds} s ago`,
   changed: (count: number) => (count === 1 ? "changed 1 file" : `changed ${count} files`),
   of: (index: number, count: number) => `${index} of ${count}`,
   left: (count: number) => `${count} open`,
   steps: (input: string, output: string) => `${input} tokens in, ${output} out`,
+  ...live,
   // Panels, settings and other screens.
 }
 
