@@ -1,15 +1,8 @@
-// Text that another part of the page puts into a session's composer.
+// Puts text into a session's composer, for the parts of the page that make prompts.
 
-import { createSignal } from "solid-js"
+import { addToDraft } from "./drafts.ts"
 
-const [offered, setOffered] = createSignal<{ session: string; text: string } | null>(null)
-
-export const compose = (session: string, text: string) => setOffered({ session, text })
-
-// Takes the text that waits for a session's composer.
-export function taken(session: string): string | undefined {
-  const it = offered()
-  if (it?.session !== session) return undefined
-  setOffered(null)
-  return it.text
+export async function compose(session: string, text: string) {
+  await addToDraft(session, text)
+  document.querySelector<HTMLTextAreaElement>(".composer textarea")?.focus()
 }

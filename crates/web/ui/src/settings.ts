@@ -17,8 +17,6 @@ export interface Settings {
   isSplit: boolean
   ignoresSpace: boolean
   hasLetterKeys: boolean
-  // The user has asked for notifications of the browser.
-  notifies: boolean
 }
 
 const DEFAULTS: Settings = {
@@ -30,7 +28,6 @@ const DEFAULTS: Settings = {
   isSplit: false,
   ignoresSpace: false,
   hasLetterKeys: true,
-  notifies: false,
 }
 
 const [saved, save] = stored<Partial<Settings>>("settings", {})

@@ -88,18 +88,17 @@ function counts(header: string): [number, number] {
 
 const size = (hunk: Hunk, without: Line["kind"]) => hunk.lines.filter((line) => line.kind !== without).length
 
+// Lines of a head that swap their meaning.
+const SWAPS = [
+  ["new file mode", "deleted file mode"],
+  ["old mode", "new mode"],
+  ["rename from", "rename to"],
+].flatMap(([one, two]) => [[one!, two!], [two!, one!]] as const)
+
 function reverseHead(line: string): string | undefined {
-  const swaps: [RegExp, string][] = [
-    [/^new file mode /, "deleted file mode "],
-    [/^deleted file mode /, "new file mode "],
-    [/^old mode /, "new mode "],
-    [/^new mode /, "old mode "],
-    [/^rename from /, "rename to "],
-    [/^rename to /, "rename from "],
-  ]
   if (/^(index |similarity |--- |\+\+\+ )/.test(line)) return undefined
-  const swap = swaps.find(([from]) => from.test(line))
-  return swap ? line.replace(swap[0], swap[1]) : line
+  const swap = SWAPS.find(([name]) => line.startsWith(`${name} `))
+  return swap ? swap[1] + line.slice(swap[0].length) : line
 }
 
 // Returns the patch that undoes a file's change, or only some of its hunks.

@@ -202,8 +202,9 @@ function Collected(props: { id: string; own: Comment[]; all: Entry[] }) {
       const entry = props.all.find((it) => it.file === comment.file)
       return place(comment, entry && patchOf(entry)) === "absent"
     })
-  const send = () => {
-    compose(props.id, reviewPrompt(props.own, words.changes.wording))
+  // Comments go only when the draft has them.
+  const send = async () => {
+    await compose(props.id, reviewPrompt(props.own, words.changes.wording))
     dropComments(props.id)
   }
   return (
@@ -227,7 +228,7 @@ function Collected(props: { id: string; own: Comment[]; all: Entry[] }) {
       </Show>
       <span>{words.changes.comments(props.own.length)}</span>
       <span class="space" />
-      <button type="button" class="primary" onClick={send}>
+      <button type="button" class="primary" onClick={() => void send()}>
         {words.changes.send}
       </button>
     </footer>

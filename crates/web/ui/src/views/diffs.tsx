@@ -18,7 +18,7 @@ import { oneLine, visible, within } from "../plain.ts"
 import { comments, isViewed, setViewed } from "../reviews.ts"
 import { panelLink } from "../route.ts"
 import { settings } from "../settings.ts"
-import { type Scroller, Virtual } from "../virtual.tsx"
+import { Rows, type Scroller } from "./rows.tsx"
 import { words } from "../words.ts"
 import { CommentCard, Editor } from "./comment.tsx"
 import { Confirm } from "./confirm.tsx"
@@ -133,7 +133,7 @@ export function Diffs(props: {
     setUndo({ title: words.changes.undoFile(oneLine(entry.file)), patch: reversePatch(patchOf(entry)) })
   return (
     <>
-      <Virtual
+      <Rows
         class="diffs"
         rows={rows()}
         height={height}
@@ -204,7 +204,7 @@ export function Diffs(props: {
             </Match>
           </Switch>
         )}
-      </Virtual>
+      </Rows>
       <Show when={undo()}>
         {(it) => (
           <Confirm

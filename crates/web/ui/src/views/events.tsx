@@ -5,7 +5,7 @@ import { type Recorded, sessionOf } from "../core/recorder.ts"
 import { visible } from "../plain.ts"
 import { recorder, watch, world } from "../store.ts"
 import { age, words } from "../words.ts"
-import { Virtual } from "../virtual.tsx"
+import { Rows } from "./rows.tsx"
 
 const ROW_HEIGHT = 26
 
@@ -53,7 +53,7 @@ export function Events(props: { id: string }) {
       </div>
       <Figures />
       <Show when={shown().length > 0} fallback={<p class="empty">{words.events.none}</p>}>
-        <Virtual class="frames" rows={shown()} height={() => ROW_HEIGHT} label={words.panel.names.events}>
+        <Rows class="frames" rows={shown()} height={() => ROW_HEIGHT} label={words.panel.names.events}>
           {(row) => (
             <button type="button" class="frame-row" aria-pressed={chosen() === row} onClick={() => setChosen(chosen() === row ? undefined : row)}>
               <time>{new Date(row.time).toISOString().slice(11, 23)}</time>
@@ -64,7 +64,7 @@ export function Events(props: { id: string }) {
               <span class="fate">{row.frame.id}</span>
             </button>
           )}
-        </Virtual>
+        </Rows>
       </Show>
       <Show when={chosen()}>
         {(row) => (

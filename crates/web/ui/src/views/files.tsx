@@ -7,7 +7,7 @@ import { MAX_LINE } from "../core/changes.ts"
 import { oneLine, visible } from "../plain.ts"
 import { amend, panelLink, route } from "../route.ts"
 import { watch, world } from "../store.ts"
-import { type Scroller, Virtual } from "../virtual.tsx"
+import { Rows, type Scroller } from "./rows.tsx"
 import { words } from "../words.ts"
 import { Loaded } from "./loaded.tsx"
 
@@ -238,7 +238,7 @@ function Lines(props: { id: string; path: string; text: string }) {
   }
   const mention = () => {
     const line = route().query.line
-    compose(props.id, `\`${props.path}${line ? `:${line}` : ""}\` `)
+    void compose(props.id, `\`${props.path}${line ? `:${line}` : ""}\` `)
   }
   return (
     <>
@@ -252,7 +252,7 @@ function Lines(props: { id: string; path: string; text: string }) {
           {words.files.mention}
         </button>
       </div>
-      <Virtual class="source-lines" rows={rows()} height={() => LINE_HEIGHT} width={width()} label={props.path} scroller={(it) => (scroller = it)}>
+      <Rows class="source-lines" rows={rows()} height={() => LINE_HEIGHT} width={width()} label={props.path} scroller={(it) => (scroller = it)}>
         {(row) => (
           <div class="source-line" data-chosen={isChosen(row)}>
             <button
@@ -267,7 +267,7 @@ function Lines(props: { id: string; path: string; text: string }) {
             <span class="source">{visible(row.text.slice(0, MAX_LINE).replaceAll("\t", "    "))}</span>
           </div>
         )}
-      </Virtual>
+      </Rows>
     </>
   )
 }

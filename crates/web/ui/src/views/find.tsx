@@ -4,9 +4,9 @@ import { For, Show, createEffect, createMemo, createSignal, on, onCleanup, onMou
 import { call } from "../api.ts"
 import { MAX_MATCHES, type Match, findIn, textOf } from "../core/find.ts"
 import type { Message, Part } from "../core/wire.ts"
-import { setFinding } from "../overlay.ts"
+import { setFinding, setTarget } from "../overlay.ts"
 import { oneLine } from "../plain.ts"
-import { loadOlder, watch, world } from "../store.ts"
+import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
 
 const PAGE = 200
@@ -129,13 +129,17 @@ export function Find(props: { id: string }) {
 
 const frame = () => new Promise((done) => requestAnimationFrame(done))
 
+// Frames of the screen until a message of the history must be there.
+const MAX_FRAMES = 600
+
 // Brings a message of the history onto the screen.
 async function reveal(session: string, match: Match, query: string) {
-  const isLoaded = () => world.windows.get(session)?.entries.some(({ info }) => info.id === match.message)
-  for (let page = 0; page < MAX_PAGES && !isLoaded() && world.windows.get(session)?.older; page++) await loadOlder(session)
-  await frame()
-  const message = document.getElementById(match.message)
-  message?.scrollIntoView({ block: "center" })
+  setTarget({ session, message: match.message })
+  let message: HTMLElement | null = null
+  for (let at = 0; at < MAX_FRAMES && !message; at++) {
+    await frame()
+    message = document.getElementById(match.message)
+  }
   await frame()
   const ranges = message ? textRanges(message, query, MAX_MARKS) : []
   const range = ranges[match.at] ?? ranges[0]

@@ -10,7 +10,7 @@ export function SideLinks() {
   const links = () =>
     [
       ["home", "#/", words.overview.title],
-      ["needs", "#/needs", words.needs.title],
+      ["needs", "#/needs", words.needsPage.title],
       ["settings", "#/settings", words.settings.title],
     ] as const
   return (

@@ -1,26 +1,35 @@
 // Settings of this browser: notifications and stored data.
 
-import { For, Show, createSignal } from "solid-js"
+import { For, Show, createResource, createSignal } from "solid-js"
 import { clearStorage, usage } from "../kept.ts"
-import { change, settings } from "../settings.ts"
+import { notificationSettings, notificationState, setNotifications, switchOn } from "../notify.ts"
+import { clearTables, countOf } from "../storage.ts"
 import { count, words } from "../words.ts"
 import { Confirm } from "./confirm.tsx"
 import { Toggle } from "./toggle.tsx"
 
+const KINDS = ["request", "failed", "completed"] as const
+
 export function Notifications() {
-  const [permission, setPermission] = createSignal(typeof Notification === "undefined" ? "missing" : Notification.permission)
-  const toggle = async (isWanted: boolean) => {
-    if (isWanted && permission() === "default") setPermission(await Notification.requestPermission())
-    change({ notifies: isWanted && permission() === "granted" })
-  }
+  const isPossible = () => ["on", "off"].includes(notificationState())
   return (
     <>
       <p>{words.settings.notifyText}</p>
-      <Show when={window.isSecureContext && permission() !== "missing"} fallback={<p class="fate">{words.settings.notifyInsecure}</p>}>
-        <Toggle label={words.settings.notify} value={settings().notifies && permission() === "granted"} onChange={(it) => void toggle(it)} />
-        <Show when={permission() === "denied"}>
-          <p class="fate">{words.settings.notifyDenied}</p>
-        </Show>
+      <Show when={isPossible()} fallback={<p class="fate">{words.settings.notifyWhyNot(notificationState() === "denied")}</p>}>
+        <Toggle
+          label={words.settings.notify}
+          value={notificationState() === "on"}
+          onChange={(isOn) => (isOn ? void switchOn() : setNotifications({ isOn }))}
+        />
+        <For each={KINDS}>
+          {(kind) => (
+            <Toggle
+              label={words.settings.notifyKinds[kind]}
+              value={notificationSettings()[kind]}
+              onChange={(value) => setNotifications({ [kind]: value })}
+            />
+          )}
+        </For>
       </Show>
     </>
   )
@@ -28,13 +37,18 @@ export function Notifications() {
 
 export function Storage() {
   const [sizes, setSizes] = createSignal(usage())
+  const [drafts, { refetch }] = createResource(() => countOf("drafts").catch(() => 0))
   const [isAsked, setAsked] = createSignal(false)
   return (
     <>
       <p>{words.settings.storageText}</p>
       <table>
         <tbody>
-          <For each={sizes()} fallback={<tr><td>{words.settings.storageNone}</td></tr>}>
+          <tr>
+            <th scope="row">{words.settings.drafts}</th>
+            <td>{drafts.latest ?? ""}</td>
+          </tr>
+          <For each={sizes()}>
             {({ name, size }) => (
               <tr>
                 <th scope="row">{words.settings.stored(name)}</th>
@@ -44,7 +58,7 @@ export function Storage() {
           </For>
         </tbody>
       </table>
-      <button type="button" class="danger" disabled={sizes().length === 0} onClick={() => setAsked(true)}>
+      <button type="button" class="danger" onClick={() => setAsked(true)}>
         {words.settings.clear}
       </button>
       <Show when={isAsked()}>
@@ -53,8 +67,10 @@ export function Storage() {
           action={words.settings.clear}
           onClose={() => setAsked(false)}
           onConfirm={async () => {
+            await clearTables()
             clearStorage()
             setSizes(usage())
+            await refetch()
           }}
         >
           <p>{words.settings.clearText}</p>

@@ -95,8 +95,8 @@ function TileView(props: { id: string; tile: () => Tile | undefined }) {
   const time = () => {
     watch("now")
     const entry = world.status.get(props.id)
-    if (state() === "idle" || !entry?.since) return age(info()?.time.updated ?? world.now, world.now)
-    return duration(world.now - entry.since)
+    if (state() === "idle") return age(info()?.time.updated ?? world.now, world.now)
+    return entry?.since ? duration(world.now - entry.since) : ""
   }
   const line = createMemo(() => {
     watch("now")

@@ -4,6 +4,9 @@ import { ErrorBoundary, Match, Show, Switch, createEffect, createMemo, createRes
 import { call } from "../api.ts"
 import { requestsOf, rowState } from "../core/state.ts"
 import { go, route } from "../route.ts"
+import { startMarks } from "../marks.ts"
+import { startNotifying } from "../notify.ts"
+import { startSending } from "../sending.ts"
 import { hurry, isOutdated, show, start, watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { List } from "./list.tsx"
@@ -11,6 +14,7 @@ import { New } from "./new.tsx"
 import { Overlays } from "./overlays.tsx"
 import { Panel, panelOf } from "./panel.tsx"
 import { Session } from "./session.tsx"
+import { PhoneTabs } from "./tabs.tsx"
 import { SignIn } from "./signin.tsx"
 
 // Screens that the first load does not need.
@@ -21,6 +25,10 @@ const Settings = lazy(() => import("./settings.tsx").then((it) => ({ default: it
 export function Page() {
   const [me, { refetch }] = createResource(() => call<{ required: boolean; signedIn: boolean }>("me").then((it) => it.data))
   const [isStarted, setStarted] = createSignal(false)
+  const session = createMemo(() => {
+    const to = route()
+    return to.screen === "session" ? to.id : undefined
+  })
   const mustSignIn = () => {
     watch("phase")
     return world.phase.kind === "signin" || (me.state === "ready" && !me().signedIn)
@@ -30,21 +38,24 @@ export function Page() {
     const isAllowed = me.state === "errored" || (me.state === "ready" && me().signedIn)
     if (isAllowed && !isStarted()) {
       setStarted(true)
+      startMarks()
+      startNotifying()
+      startSending()
       start()
     }
   })
   createEffect(() => {
-    const to = route()
-    if (isStarted()) void show(to.screen === "session" ? to.id : null)
+    if (isStarted()) void show(session() ?? null)
   })
   const waiting = createMemo(() => {
     watch("requests")
     return world.requests.size
   })
-  createEffect(() => (document.title = waiting() > 0 ? `(${waiting()}) Baton` : "Baton"))
-  const session = createMemo(() => {
-    const to = route()
-    return to.screen === "session" ? to.id : undefined
+  const isUnread = createMemo(() => (watch("list"), world.unread.size > 0))
+  createEffect(() => {
+    document.title = waiting() > 0 ? `(${waiting()}) Baton` : isUnread() ? "• Baton" : "Baton"
+    // The icon of an installed page.
+    void (waiting() > 0 ? navigator.setAppBadge?.(waiting()) : navigator.clearAppBadge?.())?.catch(() => {})
   })
   const project = () => {
     const to = route()
@@ -83,6 +94,7 @@ export function Page() {
         <Show when={session()}>{(id) => <Panel id={id()} />}</Show>
       </div>
       <Overlays />
+      <PhoneTabs />
       <Live />
     </>
   )

@@ -57,7 +57,7 @@ export function Palette(props: { onClose: () => void }) {
     const found = [...fixed()]
     if (id) {
       for (const command of commands.latest ?? []) {
-        found.push({ id: `command ${command.name}`, kind: "command", name: `/${command.name}`, detail: command.description, run: () => compose(id, `/${command.name} `) })
+        found.push({ id: `command ${command.name}`, kind: "command", name: `/${command.name}`, detail: command.description, run: () => void compose(id, `/${command.name} `) })
       }
     }
     const scored = found
@@ -127,7 +127,7 @@ function screens(session: string | undefined): Item[] {
   const found = [
     to("new", words.newSession, "#/new", "Ctrl+Shift+O"),
     to("overview", words.overview.title, "#/"),
-    to("needs", words.needs.title, "#/needs"),
+    to("needs", words.needsPage.title, "#/needs"),
     ...SECTIONS.map((section) => to(`settings ${section}`, `${words.settings.title}: ${words.settings.sections[section]}`, `#/settings/${section}`)),
     { id: "keys", kind: "action" as const, name: words.keys.title, key: "?", run: () => setOverlay("keys") },
     ...LOOKS.map((look): Item => ({ id: `look ${look}`, kind: "action", name: `${words.settings.look}: ${words.settings.looks[look]}`, run: () => change({ look }) })),
@@ -155,5 +155,5 @@ function prompts(session: string | undefined): Item[] {
   return [...new Set(texts.filter(Boolean))]
     .slice(-MAX_PROMPTS)
     .reverse()
-    .map((text) => ({ id: `prompt ${text.slice(0, 80)}`, kind: "prompt", name: text.slice(0, 200), run: () => compose(session!, text) }))
+    .map((text) => ({ id: `prompt ${text.slice(0, 80)}`, kind: "prompt", name: text.slice(0, 200), run: () => void compose(session!, text) }))
 }

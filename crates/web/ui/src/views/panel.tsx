@@ -72,7 +72,7 @@ function Frame(props: { id: string; name: PanelName }) {
   return (
     <aside class="panel" ref={box} aria-label={words.panel.names[props.name]}>
       <header class="panel-head">
-        <nav class="tabs" aria-label={words.panel.title}>
+        <nav class="panel-tabs" aria-label={words.panel.title}>
           <For each={PANELS}>
             {(name) => (
               <a href={panelLink(props.id, name)} aria-current={props.name === name ? "true" : undefined}>

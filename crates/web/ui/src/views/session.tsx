@@ -1,15 +1,18 @@
 // One session: its head, the transcript, open requests and the composer.
 
-import { Show, createMemo, lazy } from "solid-js"
+import { Show, createMemo, createSignal, lazy } from "solid-js"
 import type { Session as Info } from "../core/wire.ts"
+import { trackSeen } from "../marks.ts"
 import { isFinding } from "../overlay.ts"
 import { oneLine } from "../plain.ts"
 import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { Composer } from "./composer.tsx"
 import { Head } from "./head.tsx"
+import { Queue } from "./queue.tsx"
 import { Requests } from "./requests.tsx"
-import { Retry, Todos } from "./status.tsx"
+import { StatusBanners, Todos } from "./status.tsx"
+import { createStopper } from "./stop.ts"
 import { Transcript } from "./transcript.tsx"
 
 const Find = lazy(() => import("./find.tsx").then((it) => ({ default: it.Find })))
@@ -17,18 +20,22 @@ const Find = lazy(() => import("./find.tsx").then((it) => ({ default: it.Find })
 export function Session(props: { id: string }) {
   const info = createMemo<Info | undefined>(() => (watch(`session ${props.id}`), world.sessions.get(props.id)?.info))
   const isGone = () => (watch(`session ${props.id}`), world.gone.has(props.id))
+  const stopper = createStopper(props.id)
+  const [isAtEnd, setAtEnd] = createSignal(false)
+  trackSeen(props.id, isAtEnd)
   return (
     <Show when={!isGone()} fallback={<p class="empty">{words.notFound}</p>}>
       <section class="session" aria-label={oneLine(info()?.title ?? "")}>
-        <Head id={props.id} info={info()} />
+        <Head id={props.id} info={info()} stopper={stopper} />
         <Show when={isFinding()}>
           <Find id={props.id} />
         </Show>
-        <Transcript id={props.id} />
+        <Transcript id={props.id} onEnd={setAtEnd} />
         <div class="dock">
-          <Retry id={props.id} />
+          <StatusBanners id={props.id} stopper={stopper} />
           <Todos id={props.id} />
           <Requests id={props.id} />
+          <Queue id={props.id} />
           <Composer id={props.id} info={info()} />
         </div>
       </section>

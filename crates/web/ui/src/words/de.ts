@@ -2,6 +2,7 @@
 
 import type { RowState } from "../core/state.ts"
 import type { EndReason } from "../core/wire.ts"
+import { live } from "./de-live.ts"
 import type { Words } from "./en.ts"
 
 const STATES: Record<RowState, string> = {
@@ -84,15 +85,14 @@ export const de: Words = {
   copy: "Kopieren",
   todos: "Aufgaben",
   subagent: "Unteragent",
-  openChild: "Sitzung öffnen",
   state: (state) => STATES[state],
   end: (reason) => (reason ? (ENDS[reason] ?? reason) : "Ruht"),
-  attempt: (attempt, seconds) => `Versuch ${attempt}; nächster in ${seconds} s`,
   lastEvent: (seconds) => `Verbindet neu… Verbindung seit ${seconds} s verloren`,
   changed: (count) => (count === 1 ? "1 Datei geändert" : `${count} Dateien geändert`),
   of: (index, count) => `${index} von ${count}`,
   left: (count) => `${count} offen`,
   steps: (input, output) => `${input} Tokens ein, ${output} aus`,
+  ...live,
   // Panels, settings and other screens.
   events: {
     filter: "Nach Art filtern",
@@ -182,7 +182,7 @@ export const de: Words = {
     todos: (done, all) => `${done} von ${all} Aufgaben`,
     tokens: (count) => `${count} Tokens`,
   },
-  needs: {
+  needsPage: {
     title: "Braucht dich",
     nothing: "Nichts braucht dich.",
     next: "Wartet als Nächstes",
@@ -217,9 +217,11 @@ export const de: Words = {
     notify: "Benachrichtigungen des Browsers zeigen",
     notifyText:
       "Eine Benachrichtigung meldet, wenn eine Sitzung dich braucht, scheitert oder einen Zug von mehr als zehn Sekunden abschließt.",
-    notifyInsecure:
-      "Browser erlauben Benachrichtigungen nur für https und localhost. Nutze eines davon oder verbinde einen Chat.",
-    notifyDenied: "Der Browser sperrt Benachrichtigungen dieser Seite. Seine Website-Einstellungen können das ändern.",
+    notifyKinds: { request: "Eine Sitzung braucht dich", failed: "Ein Zug scheitert", completed: "Ein langer Zug ist fertig" },
+    notifyWhyNot: (isDenied) =>
+      isDenied
+        ? "Der Browser sperrt Benachrichtigungen dieser Seite. Seine Website-Einstellungen können das ändern."
+        : "Browser erlauben Benachrichtigungen nur für https und localhost. Nutze eines davon oder verbinde einen Chat.",
     approvalsText: "Muster, die du mit „immer“ erlaubt hast. Was du vergisst, fragt der Agent wieder.",
     noApprovals: "Nichts ist dauerhaft erlaubt.",
     forget: "Vergessen",
@@ -241,11 +243,9 @@ export const de: Words = {
     signOut: "Abmelden",
     signOutHere: "Hier abmelden",
     storageText: "Dieser Browser bewahrt Einstellungen, Entwürfe und Reviews auf, der Server alles andere.",
-    storageNone: "Nichts ist gespeichert.",
+    drafts: "Entwürfe",
     stored: (name) =>
-      ({ settings: "Einstellungen", draft: "Entwürfe", review: "Kommentare", viewed: "Gesehene Dateien", panel: "Seitenleisten", palette: "Palette" })[
-        name
-      ] ?? name,
+      ({ settings: "Einstellungen", draft: "Späte Entwürfe", review: "Kommentare", viewed: "Gesehene Dateien", panel: "Seitenleisten", palette: "Palette", grouping: "Übersicht", notifications: "Benachrichtigungen" })[name] ?? name,
     characters: (count) => `${count} Zeichen`,
     clear: "Löschen",
     clearSure: "Alles löschen, was dieser Browser speichert?",

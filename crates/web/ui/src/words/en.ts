@@ -2,6 +2,7 @@
 
 import type { RowState } from "../core/state.ts"
 import type { EndReason } from "../core/wire.ts"
+import { live } from "./en-live.ts"
 
 const STATES: Record<RowState, string> = {
   needs: "needs you",
@@ -83,15 +84,14 @@ export const en = {
   copy: "Copy",
   todos: "Todos",
   subagent: "subagent",
-  openChild: "Open session",
   state: (state: RowState) => STATES[state],
   end: (reason: EndReason | null) => (reason ? (ENDS[reason] ?? reason) : "Idle"),
-  attempt: (attempt: number, seconds: number) => `Attempt ${attempt}; next try in ${seconds} s`,
   lastEvent: (seconds: number) => `Reconnecting… connection lost ${seconds} s ago`,
   changed: (count: number) => (count === 1 ? "changed 1 file" : `changed ${count} files`),
   of: (index: number, count: number) => `${index} of ${count}`,
   left: (count: number) => `${count} open`,
   steps: (input: string, output: string) => `${input} tokens in, ${output} out`,
+  ...live,
   // Panels, settings and other screens.
   events: {
     filter: "Filter by type",
@@ -181,7 +181,7 @@ export const en = {
     todos: (done: number, all: number) => `${done} of ${all} todos`,
     tokens: (count: string) => `${count} tokens`,
   },
-  needs: {
+  needsPage: {
     title: "Needs you",
     nothing: "Nothing needs you.",
     next: "Waiting next",
@@ -215,9 +215,11 @@ export const en = {
     letterKeys: "Use keys that are single letters",
     notify: "Show notifications of the browser",
     notifyText: "A notification tells when a session needs you, fails, or completes a turn of more than ten seconds.",
-    notifyInsecure:
-      "Browsers allow notifications only for https and localhost. Reach this server through one of them, or connect a chat.",
-    notifyDenied: "The browser blocks notifications of this page. Its site settings can change that.",
+    notifyKinds: { request: "A session needs you", failed: "A turn fails", completed: "A long turn completes" },
+    notifyWhyNot: (isDenied: boolean): string =>
+      isDenied
+        ? "The browser blocks notifications of this page. Its site settings can change that."
+        : "Browsers allow notifications only for https and localhost. Reach this server through one of them, or connect a chat.",
     approvalsText: "Patterns that you have allowed with “always”. The agent asks again for those that you forget.",
     noApprovals: "Nothing is allowed permanently.",
     forget: "Forget",
@@ -239,9 +241,9 @@ export const en = {
     signOut: "Sign out",
     signOutHere: "Sign out here",
     storageText: "This browser keeps settings, drafts and reviews. The server keeps everything else.",
-    storageNone: "Nothing is stored.",
+    drafts: "Drafts",
     stored: (name: string) =>
-      ({ settings: "Settings", draft: "Drafts", review: "Comments", viewed: "Viewed files", panel: "Open panels", palette: "Palette" })[name] ?? name,
+      ({ settings: "Settings", draft: "Late drafts", review: "Comments", viewed: "Viewed files", panel: "Open panels", palette: "Palette", grouping: "Overview", notifications: "Notifications" })[name] ?? name,
     characters: (count: string) => `${count} characters`,
     clear: "Clear",
     clearSure: "Clear everything that this browser stores?",

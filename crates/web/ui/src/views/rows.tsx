@@ -1,7 +1,7 @@
 // A list that draws only the rows on the screen. Heights are given by the caller or measured.
 
 import { For, type JSX, createEffect, createMemo, createSignal, onCleanup, onMount } from "solid-js"
-import { offsets, rowAt, visible } from "./core/window.ts"
+import { offsets, rowAt, visible } from "../core/window.ts"
 
 // Rows beyond the edges that are drawn, so that a short scroll shows no gap.
 const AROUND = 12
@@ -13,7 +13,7 @@ export interface Scroller<T> {
   first(): T | undefined
 }
 
-export function Virtual<T>(props: {
+export function Rows<T>(props: {
   rows: T[]
   height: (row: T) => number
   width?: string
