@@ -1,10 +1,10 @@
 // The page's entry.
 
 import { render } from "solid-js/web"
+import { applySettings } from "./settings.ts"
 import { Page } from "./views/page.tsx"
-import { browserLanguage, speak } from "./words.ts"
 import "./style/index.css"
 
 const root = document.querySelector("#page")
-void speak(browserLanguage())
+applySettings()
 if (root) render(() => <Page />, root)

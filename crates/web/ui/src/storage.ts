@@ -54,4 +54,12 @@ async function ask<T>(table: Table, work: (store: IDBObjectStore) => IDBRequest)
 
 export const read = <T>(table: Table, key: string) => ask<T | undefined>(table, (store) => store.get(key))
 
+// Number of entries, for the settings.
+export const countOf = (table: Table) => ask<number>(table, (store) => store.count())
+
+export const clearTables = () => change(["drafts", "outbox"], (store) => {
+  store("drafts").clear()
+  store("outbox").clear()
+})
+
 export const readAll = <T>(table: Table) => ask<T[]>(table, (store) => store.getAll())

@@ -5,13 +5,15 @@ import { Failure, call, messageId, openEvents } from "./api.ts"
 import { type Input, fold } from "./core/fold.ts"
 import { Lease, type LeaseNote } from "./core/lease.ts"
 import { Link } from "./core/link.ts"
+import { Recorder } from "./core/recorder.ts"
 import { isBusy, statement } from "./core/state.ts"
 import { type Note, type Tab, Tabs } from "./core/tabs.ts"
 import type { WireWaiting } from "./core/waiting.ts"
-import type { Message, Part, Session } from "./core/wire.ts"
+import type { Message, Part, Session, Todo } from "./core/wire.ts"
 import { createWorld } from "./core/world.ts"
 
 export const world = createWorld()
+export const recorder = new Recorder()
 
 const PAGE = 50
 const LIST = 100
@@ -142,6 +144,13 @@ export async function loadOlder(session: string) {
   if (before) await readPage(session, before)
 }
 
+// Reads the todos of a session that the stream has not mentioned yet.
+export async function readTodos(session: string) {
+  if (world.todos.has(session)) return
+  const { data: todos } = await call<Todo[]>("todos", { in: { sessionID: session } }).catch(() => ({ data: [] }))
+  if (!world.todos.has(session)) give({ kind: "frame", event: { type: "todo.updated", properties: { sessionID: session, todos } } })
+}
+
 const [hasMore, setMore] = createSignal<string | null>(null)
 export { hasMore }
 
@@ -269,6 +278,8 @@ function pass(note: Note) {
 function follow(note: Note) {
   switch (note.kind) {
     case "batch":
+      recorder.add(note.frames, Date.now())
+      signals.get("events")?.signal[1]((version) => version + 1)
       return later(...note.frames.map((frame): Input => ({ kind: "frame", ...frame })))
     case "opened":
       return later(note)

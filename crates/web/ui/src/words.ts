@@ -47,3 +47,17 @@ export function age(then: number, now: number): string {
 }
 
 export const count = (value: number) => new Intl.NumberFormat(words.locale, { notation: "compact" }).format(value)
+
+export const percent = (share: number) =>
+  new Intl.NumberFormat(words.locale, { style: "percent", maximumFractionDigits: 0 }).format(share)
+
+export const money = (dollars: number) =>
+  new Intl.NumberFormat(words.locale, {
+    style: "currency",
+    currency: "USD",
+    maximumFractionDigits: dollars > 0 && dollars < 0.1 ? 4 : 2,
+  }).format(dollars)
+
+// A moment, as a date with its time.
+export const moment = (ms: number) =>
+  new Intl.DateTimeFormat(words.locale, { dateStyle: "medium", timeStyle: "short" }).format(ms)

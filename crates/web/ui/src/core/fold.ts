@@ -208,6 +208,9 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
       world.todos.set(it.sessionID, it.todos)
       changed.add(`todos ${it.sessionID}`)
       return
+    case "session.diff":
+      changed.add(`diff ${it.sessionID}`)
+      return
     case "continuation.countdown":
       world.countdowns.set(it.sessionID, { n: it.n, open: it.open, until: it.until })
       changed.add(`status ${it.sessionID}`)

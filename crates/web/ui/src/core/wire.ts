@@ -50,6 +50,7 @@ export interface UserMessage {
   agent?: string
   model?: { providerID: string; modelID: string }
   continues?: unknown
+  summary?: { diffs?: FileDiff[] }
 }
 
 export interface AssistantMessage {
@@ -76,6 +77,7 @@ export interface FileDiff {
   after?: string
   additions?: number
   deletions?: number
+  status?: string
 }
 
 export interface ToolState {

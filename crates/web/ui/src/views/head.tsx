@@ -6,10 +6,12 @@ import { rowState } from "../core/state.ts"
 import type { Session as Info } from "../core/wire.ts"
 import { oneLine } from "../plain.ts"
 import { watch, world } from "../store.ts"
-import { count, duration, words } from "../words.ts"
+import { duration, words } from "../words.ts"
 import { Crumbs, FamilyTotals } from "./children.tsx"
 import { SessionMenu } from "./menu.tsx"
+import { PanelLinks } from "./panel.tsx"
 import type { Stopper } from "./stop.ts"
+import { Totals } from "./totals.tsx"
 
 export function Head(props: { id: string; info?: Info; stopper: Stopper }) {
   const state = () => (watch("list"), watch(`status ${props.id}`), rowState(world, props.id))
@@ -20,8 +22,6 @@ export function Head(props: { id: string; info?: Info; stopper: Stopper }) {
     if (row === "working" && since) return `${words.state(row)} ${duration(world.now - since)}`
     return props.stopper.isBusy() || row === "needs" ? words.state(row) : words.end(endReason(world, props.id))
   }
-  const tokens = () => (watch(`session ${props.id}`), world.tokens.get(props.id))
-  const hasFamily = () => (watch("list"), (world.children.get(props.id)?.size ?? 0) > 0)
   return (
     <header class="head">
       <a class="back" href="#/" aria-label={words.back}>
@@ -36,12 +36,11 @@ export function Head(props: { id: string; info?: Info; stopper: Stopper }) {
           </span>
           <span title={props.info?.directory}>{oneLine(props.info?.directory.split("/").at(-1) ?? "")}</span>
           <Show when={props.info?.model}>{(model) => <span>{model().id}</span>}</Show>
-          <Show when={!hasFamily() && tokens()}>
-            {(it) => <span>{words.steps(count(it().input + it().cache.read), count(it().output))}</span>}
-          </Show>
           <FamilyTotals id={props.id} />
         </p>
       </div>
+      <Totals id={props.id} info={props.info} />
+      <PanelLinks id={props.id} />
       <Show when={props.stopper.isBusy()}>
         <button type="button" class="stop" disabled={props.stopper.isStopping()} onClick={() => props.stopper.stop()}>
           {props.stopper.isStopping() ? words.stopping : words.stop}

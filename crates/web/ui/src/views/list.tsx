@@ -8,6 +8,7 @@ import { oneLine } from "../plain.ts"
 import { route, sessionLink } from "../route.ts"
 import { hasMore, loadSessions, watch, world } from "../store.ts"
 import { age, duration, words } from "../words.ts"
+import { SideLinks } from "./links.tsx"
 import { NotificationOffer } from "./offer.tsx"
 
 const FILTERS = ["all", "needs", "working", "unread"] as const
@@ -47,6 +48,7 @@ export function List() {
           {words.newSession}
         </a>
       </header>
+      <SideLinks />
       <input
         class="filter"
         type="search"

@@ -6,6 +6,7 @@ import type { Message, Part } from "../core/wire.ts"
 import { Markdown } from "../markdown.tsx"
 import { isUnfolded, setUnfolded } from "../places.ts"
 import { oneLine } from "../plain.ts"
+import { panelLink } from "../route.ts"
 import { watch, world } from "../store.ts"
 import { duration, words } from "../words.ts"
 import { Tool } from "./tool.tsx"
@@ -33,6 +34,7 @@ export function MessageView(props: { session: string; id: string }) {
   return (
     <article
       class="message"
+      id={props.id}
       classList={{ user: info()?.role === "user", assistant: info()?.role !== "user" }}
       aria-label={info()?.role === "user" ? words.yourPrompt : words.agentAnswer}
     >
@@ -71,6 +73,11 @@ function PartView(props: { session: string; message: string; id: string; isUser:
   )
   const type = createMemo(() => part()?.type)
   const text = createMemo(() => part()?.text ?? "")
+  // The prompt that the step answers.
+  const turn = () => {
+    const info = find(props.session, props.message)?.info
+    return info?.role === "assistant" ? info.parentID : props.message
+  }
   const isHidden = () => part()?.synthetic === true || part()?.ignored === true
   return (
     <Switch>
@@ -93,7 +100,9 @@ function PartView(props: { session: string; message: string; id: string; isUser:
         </Show>
       </Match>
       <Match when={type() === "patch"}>
-        <p class="chip">{words.changed(part()?.files?.length ?? 0)}</p>
+        <p class="chip">
+          <a href={panelLink(props.session, "changes", { scope: "turn", turn: turn() })}>{words.changed(part()?.files?.length ?? 0)}</a>
+        </p>
       </Match>
     </Switch>
   )

@@ -1,8 +1,9 @@
 // One session: its head, the transcript, open requests and the composer.
 
-import { Show, createMemo, createSignal } from "solid-js"
+import { Show, createMemo, createSignal, lazy } from "solid-js"
 import type { Session as Info } from "../core/wire.ts"
 import { trackSeen } from "../marks.ts"
+import { isFinding } from "../overlay.ts"
 import { oneLine } from "../plain.ts"
 import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
@@ -14,6 +15,8 @@ import { StatusBanners, Todos } from "./status.tsx"
 import { createStopper } from "./stop.ts"
 import { Transcript } from "./transcript.tsx"
 
+const Find = lazy(() => import("./find.tsx").then((it) => ({ default: it.Find })))
+
 export function Session(props: { id: string }) {
   const info = createMemo<Info | undefined>(() => (watch(`session ${props.id}`), world.sessions.get(props.id)?.info))
   const isGone = () => (watch(`session ${props.id}`), world.gone.has(props.id))
@@ -24,6 +27,9 @@ export function Session(props: { id: string }) {
     <Show when={!isGone()} fallback={<p class="empty">{words.notFound}</p>}>
       <section class="session" aria-label={oneLine(info()?.title ?? "")}>
         <Head id={props.id} info={info()} stopper={stopper} />
+        <Show when={isFinding()}>
+          <Find id={props.id} />
+        </Show>
         <Transcript id={props.id} onEnd={setAtEnd} />
         <div class="dock">
           <StatusBanners id={props.id} stopper={stopper} />

@@ -3,8 +3,10 @@
 import { Show, createEffect, createMemo, createSignal, on, onCleanup, onMount } from "solid-js"
 import { isBusy } from "../core/state.ts"
 import type { Prompt } from "../core/world.ts"
+import { setTarget, target } from "../overlay.ts"
 import { placeOf, setPlace } from "../places.ts"
 import { oneLine } from "../plain.ts"
+import { route } from "../route.ts"
 import { discard, edit, sendAgain } from "../sending.ts"
 import { loadOlder, watch, world } from "../store.ts"
 import { words } from "../words.ts"
@@ -17,6 +19,8 @@ const EARLIER = "earlier"
 const END = "end"
 // The most pages that are read to find the place at which the user has left the session.
 const MAX_SOUGHT = 40
+// Pixels above a message that a search shows.
+const MARGIN = 120
 
 export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => void }) {
   const window = () => (watch(`messages ${props.id}`), world.windows.get(props.id))
@@ -69,6 +73,25 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
       }
     }),
   )
+  // Shows the message that the address or a search names.
+  const seek = async (message: string) => {
+    for (let page = 0; page < MAX_SOUGHT && !keys().includes(message) && window()?.older; page++) await older()
+    if (!keys().includes(message)) return
+    sought = 0
+    setFollowing(false)
+    list.toRow(message, MARGIN)
+  }
+  const named = createMemo(() => {
+    const [to, it] = [route(), target()]
+    if (it?.session === props.id) return it
+    return to.screen === "session" && to.id === props.id && to.message ? { session: to.id, message: to.message } : undefined
+  })
+  createEffect(
+    on([named, isEmpty], ([it, hasNothing]) => {
+      if (it && !hasNothing) queueMicrotask(() => void seek(it.message))
+    }),
+  )
+  onCleanup(() => setTarget(undefined))
   const save = () => {
     const at = sought > 0 ? place : list.place()
     setPlace(props.id, { key: at?.key ?? null, delta: at?.delta ?? 0, last: messages().at(-1) ?? null })
