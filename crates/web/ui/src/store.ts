@@ -165,7 +165,10 @@ export async function loadSessions(cursor?: string) {
 
 export async function show(session: string | null) {
   give({ kind: "show", session })
-  if (!session) return
+  if (session) await loadSession(session)
+}
+
+async function loadSession(session: string) {
   try {
     await Promise.all([loadFamily(session), loadQueue(session)])
   } catch (error) {
@@ -284,7 +287,7 @@ function follow(note: Note) {
       flush()
       // A new epoch knows only sessions that are active.
       if (!world.isKnown || world.opening) void loadSessions().catch(() => {})
-      if (world.visible && world.opening) void loadQueue(world.visible).catch(() => {})
+      if (world.visible && world.opening) void loadSession(world.visible)
       later(note)
       return settled.forEach((listener) => listener())
     case "phase":

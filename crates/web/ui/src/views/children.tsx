@@ -21,7 +21,8 @@ function watchFamily(id: string) {
 
 const titleOf = (id: string) => oneLine(world.sessions.get(id)?.info.title ?? words.subagent)
 
-export function ChildCard(props: { id: string }) {
+// `status` is that of the tool call that has started the subagent: it tells the end of one that ended unobserved.
+export function ChildCard(props: { id: string; status?: string }) {
   const now = createMemo(() => {
     watchFamily(props.id)
     watch(`todos ${props.id}`)
@@ -32,7 +33,8 @@ export function ChildCard(props: { id: string }) {
     watch("now")
     const since = world.status.get(props.id)?.since
     if (now().state === "working" && since) return `${words.state("working")} ${duration(world.now - since)}`
-    const reason = endReason(world, props.id)
+    const ended = props.status === "completed" || props.status === "error" ? props.status : null
+    const reason = endReason(world, props.id) ?? ended
     return now().status.type === "idle" && reason && now().state !== "needs" ? words.end(reason) : words.state(now().state)
   }
   const facts = () => {

@@ -11,9 +11,13 @@ import { count, duration, words } from "../words.ts"
 
 export function TurnEnd(props: { id: string }) {
   const busy = createMemo(() => (watch(`status ${props.id}`), isBusy(world, props.id)))
+  const hasAnswer = createMemo(() => {
+    watch(`messages ${props.id}`)
+    return world.windows.get(props.id)?.entries.some((entry) => entry.info.role === "assistant") ?? false
+  })
   // The turn is read when the session becomes idle, and when an idle session is opened.
   const [turn] = createResource(
-    () => (busy() ? null : { id: props.id, since: world.status.get(props.id)?.since ?? 0 }),
+    () => (busy() || !hasAnswer() ? null : { id: props.id, since: world.status.get(props.id)?.since ?? 0 }),
     ({ id }) => call<LastTurn>("turn", { in: { sessionID: id } }).then(
       ({ data }) => data,
       () => undefined,

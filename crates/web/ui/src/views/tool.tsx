@@ -41,7 +41,7 @@ export function Tool(props: { part: Part }) {
   const isError = () => state().status === "error"
   return (
     <>
-    <Show when={child()}>{(id) => <ChildCard id={id()} />}</Show>
+    <Show when={child()}>{(id) => <ChildCard id={id()} status={state().status} />}</Show>
     <details
       class="tool"
       data-status={state().status}
