@@ -69,7 +69,7 @@ impl Receiver {
 
 /// Timeouts and retries.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct Timeouts {
     /// Timeout of a receiver's answer.
     pub answer: Duration,
     /// First pause before a retry; doubles with each attempt.
@@ -79,7 +79,7 @@ pub struct Patience {
     pub age: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             answer: Duration::from_secs(10),
@@ -141,12 +141,12 @@ pub struct Webhooks {
 impl Webhooks {
     /// Starts sending to these receivers, beginning with notices that are still waiting. Without receivers, waiting
     /// notices are dropped.
-    pub fn start(receivers: Vec<Receiver>, watch: &Watch, ports: Ports, patience: Patience) -> Self {
+    pub fn start(receivers: Vec<Receiver>, watch: &Watch, ports: Ports, timeouts: Timeouts) -> Self {
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         let names: Vec<String> = receivers.iter().map(|receiver| receiver.name.clone()).collect();
         let nudges: Vec<Arc<Notify>> = receivers.iter().map(|_| Arc::default()).collect();
         for (receiver, nudge) in receivers.iter().zip(&nudges) {
-            let sender = send::Sender::new(receiver.clone(), ports.clone(), patience, nudge.clone());
+            let sender = send::Sender::new(receiver.clone(), ports.clone(), timeouts, nudge.clone());
             tasks.spawn(until(stop.clone(), sender.run()));
         }
         let wake = watch.wake.clone();

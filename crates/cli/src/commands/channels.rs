@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use channels::{
-    Fault, Settings,
+    AdapterError, Settings,
     gateway::{self, Gateway, ledger_path},
     health,
     ledger::{CODE_LIFE, Ledger, Roles},
@@ -65,7 +65,7 @@ async fn run(options: &Channels, places: &Places) -> Result<Exit, Failure> {
 /// A service that refuses the token refuses it again, so the user has to correct the configuration.
 fn unusable(error: gateway::Error) -> Failure {
     match error {
-        gateway::Error::Channel { fault: Fault::Refused(_), .. } => {
+        gateway::Error::Channel { fault: AdapterError::Refused(_), .. } => {
             Failure::usage(error.to_string()).hint(SETUP)
         }
         error => Failure::error(error.to_string()),
@@ -221,7 +221,7 @@ async fn pair(places: &Places, options: &Pair) -> Result<Exit, Failure> {
 }
 
 async fn people(places: &Places) -> Result<Exit, Failure> {
-    let people = visit(&places.data)?.people().await.map_err(|error| broken(&error))?;
+    let people = visit(&places.data)?.users().await.map_err(|error| broken(&error))?;
     if people.is_empty() {
         terminal::note("No chat user was paired with a code. `baton channels pair` creates one.");
     }

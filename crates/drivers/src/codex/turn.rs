@@ -9,22 +9,22 @@ use protocol::{MessageError, MessageWithParts, Millis, TurnEnd};
 use serde_json::{Value, json};
 use tracing::debug;
 
-use super::ask::{self, Wish};
+use super::ask::{self, UserRequest};
 use super::failure::failure;
 use super::input::{Wanted, text_input, wanted};
 use super::process::{Call, CodexProcess, Frame, Received};
 use super::threads::Thread;
 use super::translate::Translation;
-use super::wire::{self, Notice, Status, Told, TurnStatus};
+use super::wire::{self, CodexNotification, Notice, Status, TurnStatus};
 use crate::external::{Broken, Phase, Process, Signal};
-use crate::jsonrpc::{Asked, Error, Fault, INVALID_PARAMS, Incoming};
+use crate::jsonrpc::{Asked, Error, ErrorObject, INVALID_PARAMS, Incoming};
 use crate::roster::DEFAULT_MODEL;
 
 /// A request of Codex.
 #[derive(Debug)]
 pub struct Request {
     asked: Asked,
-    wish: Wish,
+    wish: UserRequest,
 }
 
 pub(super) type Signals = Vec<Signal<Request>>;
@@ -139,19 +139,19 @@ impl CodexProcess {
         let thread = child.as_ref().and_then(|child| self.turn.threads.get(child));
         let translation = thread.map_or(&self.translation, |thread| &thread.translation);
         let directory = self.directory.trim_end_matches('/');
-        match ask::wish(&asked.method, asked.params.clone(), translation, directory) {
+        match ask::user_request(&asked.method, asked.params.clone(), translation, directory) {
             Ok(wish) => {
                 let (id, ask) = (asked.id.to_string(), wish.ask.clone());
                 out.push(Signal::Asked { id, child, ask, request: Request { asked, wish } });
             }
             Err(error) => {
                 debug!(error, "a request of Codex cannot be read");
-                asked.answer(Err(Fault::new(INVALID_PARAMS, error)));
+                asked.answer(Err(ErrorObject::new(INVALID_PARAMS, error)));
             }
         }
     }
 
-    fn told(&mut self, told: Told, now: Millis, out: &mut Signals) {
+    fn told(&mut self, told: CodexNotification, now: Millis, out: &mut Signals) {
         if let Notice::Resolved(id) = &told.notice {
             out.push(Signal::Withdrawn(id.to_string()));
         }
@@ -353,7 +353,7 @@ impl Process for CodexProcess {
             Some(trouble) => Broken { error: failure(Some(trouble)), is_gone: false },
             None => Broken::refuses(format!(
                 "Codex {why}, but did not end the turn within {:?}",
-                self.options.patience.settle
+                self.options.timeouts.settle
             )),
         };
         vec![Signal::Failed(broken)]

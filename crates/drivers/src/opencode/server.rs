@@ -286,7 +286,7 @@ impl Starter {
         let uses = Mutex::new(Uses { count: 0, since: Instant::now(), idle: None, is_closing: false });
         let (released, pool, stop) = (Notify::new(), self.start.pool.clone(), CancellationToken::new());
         let live = Arc::new(Live { client, gone, uses, released, pool, stop });
-        let keeper = Keeper {
+        let keeper = IdleWatch {
             live: Arc::clone(&live),
             idle: self.start.idle,
             tell,
@@ -319,7 +319,7 @@ fn count(failures: &Mutex<u32>, change: impl FnOnce(u32) -> u32) {
 }
 
 /// Waits until the process exits or has been unused for a while, and then cleans up.
-struct Keeper {
+struct IdleWatch {
     live: Arc<Live>,
     idle: Duration,
     tell: watch::Sender<Option<String>>,
@@ -327,7 +327,7 @@ struct Keeper {
     closed: CancellationToken,
 }
 
-impl Keeper {
+impl IdleWatch {
     async fn keep(self, mut companion: Companion, output: BufReader<ChildStdout>) {
         let drain = tokio::spawn(drain(output));
         let why = tokio::select! {
