@@ -238,6 +238,10 @@ impl Reads for Memory {
         self.read(|tables| tables.prompts(session))
     }
 
+    fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> StoreFuture<'_, bool> {
+        self.read(|tables| tables.is_withdrawn(session, prompt))
+    }
+
     fn unfinished(&self) -> StoreFuture<'_, Vec<SessionId>> {
         self.read(Tables::unfinished)
     }

@@ -9,6 +9,7 @@ use crate::{
     continuation::{Source, StopReason},
     project::FileDiff,
     prompt::Delivery,
+    queue::Waiting,
     request::{Answers, Approval, PermissionReply},
 };
 
@@ -149,6 +150,13 @@ properties! {
         #[serde(rename = "messageID")]
         message_id: MessageId,
         reason: EndReason,
+    }
+    /// Properties with the waiting prompts of a session.
+    QueueChanged {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// All waiting prompts, in the order in which turns take them up.
+        queue: Vec<Waiting>,
     }
     /// Properties of a turn that continues automatically.
     ContinuationStarted {

@@ -8,8 +8,8 @@ use protocol::{
     event::{
         CommandDone, ContinuationCountdown, ContinuationStarted, ContinuationStopped, FileChanged,
         FileWatched, MessageGone, MessageInfo, PartDelta, PartGone, PartInfo, PermissionAnswered,
-        PromptEnded, PromptQueued, PromptStarted, QuestionAnswered, QuestionDismissed, Resync, SessionDiffed,
-        SessionFailed, SessionInfo, SessionOnly, StatusChanged, TodosReplaced,
+        PromptEnded, PromptQueued, PromptStarted, QuestionAnswered, QuestionDismissed, QueueChanged, Resync,
+        SessionDiffed, SessionFailed, SessionInfo, SessionOnly, StatusChanged, TodosReplaced,
     },
     message::{AssistantTime, Finish, MessagePath, ModelRef, UserTime},
     number::Number,
@@ -19,6 +19,7 @@ use protocol::{
     },
     project::{FileDiff, Project, ProjectTime},
     prompt::Delivery,
+    queue::Waiting,
     request::{PermissionReply, PermissionRequest, Question, QuestionOption, QuestionRequest, ToolRef},
     session::{SessionModel, SessionTime, Tokens},
 };
@@ -268,6 +269,11 @@ fn sessions() -> Vec<EventBody> {
             session_id: id("ses_1"),
             message_id: id("msg_1"),
             reason: EndReason::Aborted,
+            extra: Extra::new(),
+        }),
+        EventBody::QueueUpdated(QueueChanged {
+            session_id: id("ses_1"),
+            queue: vec![Waiting::new(id("msg_1"), Delivery::Queue)],
             extra: Extra::new(),
         }),
     ]

@@ -29,11 +29,15 @@ async fn furnish(harness: &Harness, path: &str) -> Known {
     harness.submit(&other, "question").await;
     let question = harness.until("/question", |list| *list != json!([])).await;
     let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let (session, message) = match path.contains("/queue/") {
+        true => waiting(harness).await,
+        false => (session, text(&answer["info"]["id"])),
+    };
     Known {
         session,
         asking,
         posing: other,
-        message: text(&answer["info"]["id"]),
+        message,
         part: answer["parts"][1].clone(),
         permission: text(&permission[0]["id"]),
         question: text(&question[0]["id"]),
@@ -41,6 +45,15 @@ async fn furnish(harness: &Harness, path: &str) -> Known {
         worktree: if path.contains("/worktree") { worktree(harness).await } else { String::new() },
         directory: harness.directory(),
     }
+}
+
+/// A prompt that waits, and its session.
+async fn waiting(harness: &Harness) -> (String, String) {
+    let session = harness.session().await;
+    harness.submit(&session, "wait").await;
+    harness.submit(&session, "hello").await;
+    let queue = harness.get(&format!("/session/{session}/queue")).await;
+    (session, queue[0]["messageID"].as_str().unwrap().to_owned())
 }
 
 async fn worktree(harness: &Harness) -> String {

@@ -19,6 +19,7 @@ mod messages;
 mod newer;
 mod places;
 mod prompts;
+mod queue;
 mod requests;
 mod schema;
 mod script;

@@ -1,8 +1,10 @@
 // The page's entry.
 
 import { render } from "solid-js/web"
+import { applySettings } from "./settings.ts"
 import { Page } from "./views/page.tsx"
-import "./style.css"
+import "./style/index.css"
 
 const root = document.querySelector("#page")
+applySettings()
 if (root) render(() => <Page />, root)

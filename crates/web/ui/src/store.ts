@@ -5,12 +5,15 @@ import { type Body, Failure, call, messageId, openEvents } from "./api.ts"
 import { type Input, fold } from "./core/fold.ts"
 import { Lease, type LeaseNote } from "./core/lease.ts"
 import { Link } from "./core/link.ts"
+import { Recorder } from "./core/recorder.ts"
 import { isBusy, statement } from "./core/state.ts"
 import { type Note, type Tab, Tabs } from "./core/tabs.ts"
-import type { Message, Part, Session } from "./core/wire.ts"
+import type { WireWaiting } from "./core/waiting.ts"
+import type { Message, Part, Session, Todo } from "./core/wire.ts"
 import { createWorld } from "./core/world.ts"
 
 export const world = createWorld()
+export const recorder = new Recorder()
 
 const PAGE = 50
 const LIST = 100
@@ -33,6 +36,15 @@ export function watch(key: string) {
   made.signal[0]()
 }
 
+type Folded = (changed: Set<string>) => void
+const folded: Folded[] = []
+const settled: (() => void)[] = []
+
+// Calls the listener after each change of the world, with the keys that have changed.
+export const onFold = (listener: Folded) => void folded.push(listener)
+// Calls the listener when a connection has stated its state, also one of another tab.
+export const onSettled = (listener: () => void) => void settled.push(listener)
+
 const [build, setBuild] = createSignal<string | null>(null)
 const [isOutdated, setOutdated] = createSignal(false)
 export { isOutdated }
@@ -49,6 +61,7 @@ function apply(inputs: Input[]) {
   batch(() => {
     for (const key of changed) signals.get(key)?.signal[1]((version) => version + 1)
   })
+  for (const listener of folded) listener(changed)
   void load()
 }
 
@@ -131,6 +144,13 @@ export async function loadOlder(session: string) {
   if (before) await readPage(session, before)
 }
 
+// Reads the todos of a session that the stream has not mentioned yet.
+export async function readTodos(session: string) {
+  if (world.todos.has(session)) return
+  const { data: todos } = await call("todos", { in: { sessionID: session } }).catch(() => ({ data: [] }))
+  if (!world.todos.has(session)) give({ kind: "frame", event: { type: "todo.updated", properties: { sessionID: session, todos } } })
+}
+
 const [hasMore, setMore] = createSignal<string | null>(null)
 export { hasMore }
 
@@ -145,17 +165,47 @@ export async function loadSessions(cursor?: string) {
 
 export async function show(session: string | null) {
   give({ kind: "show", session })
-  if (!session) return
-  const began = world.tick
+  if (session) await loadSession(session)
+}
+
+async function loadSession(session: string) {
   try {
-    const reads = [call("children", { in: { sessionID: session } }).then(({ data }) => data)]
-    if (!world.sessions.has(session)) {
-      reads.push(call("session", { in: { sessionID: session } }).then(({ data }) => [data]))
-    }
-    const sessions = (await Promise.all(reads)).flat()
-    give({ kind: "sessions", began, sessions })
+    await Promise.all([loadFamily(session), loadQueue(session)])
   } catch (error) {
     if (error instanceof Failure && error.status === 404) give({ kind: "frame", event: gone(session) })
+  }
+}
+
+// The most sessions of a family that are read when one of them is opened.
+const MAX_FAMILY = 100
+
+// Reads a session, everything above it, its siblings and everything below it.
+async function loadFamily(session: string) {
+  const began = world.tick
+  const put = (sessions: Session[]) => give({ kind: "sessions", began, sessions })
+  const children = async (id: string) => (await call("children", { in: { sessionID: id } })).data
+  let above: string | undefined = session
+  for (let depth = 0; above && depth < MAX_FAMILY; depth++) {
+    if (!world.sessions.has(above)) put([(await call("session", { in: { sessionID: above } })).data])
+    above = world.sessions.get(above)?.info.parentID
+    if (above && depth === 0) put(await children(above))
+  }
+  const open = [session]
+  for (let at = 0; at < open.length && open.length < MAX_FAMILY; at++) {
+    const found = await children(open[at]!)
+    put(found)
+    open.push(...found.map((child) => child.id).filter((id) => !open.includes(id)))
+  }
+}
+
+export async function loadQueue(session: string) {
+  const began = world.tick
+  try {
+    const { data } = await call("queue", { in: { sessionID: session } })
+    give({ kind: "queue", began, session, queue: data })
+  } catch (error) {
+    // The session itself tells whether it exists; a server without this route reports prompts by events.
+    if (!(error instanceof Failure)) throw error
   }
 }
 
@@ -165,32 +215,6 @@ export interface Choice {
   providerID: string
   modelID: string
 }
-
-export function send(session: string, text: string, delivery: "steer" | "queue", model?: Choice) {
-  const id = messageId(Date.now())
-  give({ kind: "send", prompt: { id, sessionID: session, text, delivery, created: Date.now() } })
-  void post(id, session, text, delivery, model)
-}
-
-// Sends a prompt again under the same id: the server accepts it once.
-export function sendAgain(id: string) {
-  const prompt = world.prompts.get(id)
-  if (!prompt) return
-  give({ kind: "send", prompt })
-  void post(id, prompt.sessionID, prompt.text, prompt.delivery)
-}
-
-async function post(id: string, session: string, text: string, delivery: "steer" | "queue", model?: Choice) {
-  try {
-    const parts = [{ type: "text" as const, text }]
-    await call("prompt", { in: { sessionID: session }, body: { messageID: id, parts, delivery, model } })
-    give({ kind: "sent", id })
-  } catch (error) {
-    give({ kind: "failed", id, error: error instanceof Error ? error.message : String(error) })
-  }
-}
-
-export const discard = (id: string) => give({ kind: "discard", id })
 
 // Answers a request. One that has been answered elsewhere is closed without an error.
 export type Answer = "permission" | "question" | "reject"
@@ -206,13 +230,24 @@ export async function answer(request: string, route: Answer, body?: Body<Answer>
 
 // --- The stream ------------------------------------------------------------------------------------------------------
 
-const timer = (ms: number, run: () => void) => {
+export const timer = (ms: number, run: () => void) => {
   const id = setTimeout(run, ms)
   return () => clearTimeout(id)
 }
 
+// The header has a resolution of one second, so a small difference says nothing.
+const MIN_OFFSET_MS = 2_000
+
+function noteClock(response: Response) {
+  const date = Date.parse(response.headers.get("date") ?? "")
+  if (Number.isNaN(date)) return
+  const offset = date + 500 - Date.now()
+  later({ kind: "clock", offset: Math.abs(offset) < MIN_OFFSET_MS ? 0 : offset })
+}
+
 async function open(cursor: number | null, signal: AbortSignal) {
   const response = await openEvents(cursor, signal)
+  noteClock(response)
   const name = response.headers.get("x-baton-page")
   if (response.ok && name) {
     if (build() && build() !== name) setOutdated(true)
@@ -222,6 +257,7 @@ async function open(cursor: number | null, signal: AbortSignal) {
 }
 
 let tabs: Tabs | undefined
+export const isHolder = () => tabs?.isHolder ?? false
 
 const link = new Link(
   { open, now: () => Date.now(), random: Math.random, later: timer },
@@ -244,6 +280,8 @@ function pass(note: Note) {
 function follow(note: Note) {
   switch (note.kind) {
     case "batch":
+      recorder.add(note.frames, Date.now())
+      signals.get("events")?.signal[1]((version) => version + 1)
       return later(...note.frames.map((frame): Input => ({ kind: "frame", ...frame })))
     case "opened":
       return later(note)
@@ -251,7 +289,9 @@ function follow(note: Note) {
       flush()
       // A new epoch knows only sessions that are active.
       if (!world.isKnown || world.opening) void loadSessions().catch(() => {})
-      return later(note)
+      if (world.visible && world.opening) void loadSession(world.visible)
+      later(note)
+      return settled.forEach((listener) => listener())
     case "phase":
       return later(note)
     case "statement":

@@ -1,94 +1,25 @@
-// Every sentence of the page, in English.
+// Every sentence of the page, in the language that the user has chosen, and the forms of numbers and times.
 
-import type { EndReason } from "./core/wire.ts"
-import type { RowState } from "./core/state.ts"
+import { createSignal } from "solid-js"
+import { type Words, en } from "./words/en.ts"
 
-const STATES: Record<RowState, string> = {
-  needs: "needs you",
-  error: "failed",
-  retrying: "retrying",
-  working: "working",
-  queued: "queued",
-  done: "done",
-  idle: "idle",
+export const LANGUAGES = { en: "English", de: "Deutsch" } as const
+export type Language = keyof typeof LANGUAGES
+
+const [table, setTable] = createSignal<Words>(en)
+
+// The sentences. A read depends on the language, so a change of it needs no reload.
+export const words: Words = new Proxy(en, { get: (_, key) => table()[key as keyof Words] })
+
+// Loads a language. English is part of the page, so the page is never without words.
+export async function speak(language: Language) {
+  const found = language === "de" ? (await import("./words/de.ts")).de : en
+  setTable(() => found)
+  document.documentElement.lang = found.locale
 }
 
-const ENDS: Record<EndReason, string> = {
-  completed: "Completed",
-  aborted: "Stopped",
-  error: "Ended with an error",
-  blocked: "Stopped: a request was refused",
-  interrupted: "Interrupted: the server stopped",
-  budget: "Stopped: the budget is used up",
-  withdrawn: "Withdrawn",
-}
-
-export const words = {
-  sessions: "Sessions",
-  newSession: "New session",
-  noSessions: "No session yet. Write the first prompt.",
-  choose: "Choose a session, or start a new one.",
-  more: "Show more sessions",
-  search: "Filter by title",
-  back: "All sessions",
-  stop: "Stop",
-  stopping: "Stopping…",
-  send: "Send",
-  steer: "Steer",
-  queue: "Queue",
-  steerHint: "joins the turn at its next step (Enter)",
-  queueHint: "runs after this turn (Alt+Enter)",
-  prompt: "Write a prompt. Enter sends, Shift+Enter starts a new line.",
-  promptLabel: "Prompt",
-  directory: "Directory",
-  model: "Model",
-  defaultModel: "Default model",
-  start: "Start",
-  earlier: "Load earlier messages",
-  newest: "Newest ↓",
-  thinking: "Thinking",
-  thought: "Thought",
-  sending: "sending…",
-  queued: "queued",
-  failed: "not sent",
-  tryAgain: "Try again",
-  discard: "Discard",
-  showAll: "Show all",
-  isCut: "The output is longer than shown here.",
-  signIn: "Sign in",
-  signInText: "This server has a password.",
-  user: "User name",
-  password: "Password",
-  now: "Now",
-  newerPage: "A newer page is ready.",
-  reload: "Reload",
-  loading: "Loading…",
-  notFound: "This session does not exist any more.",
-  permission: "Permission",
-  question: "Question",
-  once: "Allow once",
-  always: "Always…",
-  alwaysSure: "Always allow",
-  alwaysFor: "From now on, without asking:",
-  cancel: "Cancel",
-  reject: "Reject",
-  answer: "Answer",
-  dismiss: "Dismiss",
-  own: "Or in your own words",
-  copied: "Copied",
-  copy: "Copy",
-  todos: "Todos",
-  subagent: "subagent",
-  openChild: "Open session",
-  state: (state: RowState) => STATES[state],
-  end: (reason: EndReason | null) => (reason ? (ENDS[reason] ?? reason) : "Idle"),
-  attempt: (attempt: number, seconds: number) => `Attempt ${attempt}; next try in ${seconds} s`,
-  lastEvent: (seconds: number) => `Reconnecting… connection lost ${seconds} s ago`,
-  changed: (count: number) => (count === 1 ? "changed 1 file" : `changed ${count} files`),
-  of: (index: number, count: number) => `${index} of ${count}`,
-  left: (count: number) => `${count} open`,
-  steps: (input: string, output: string) => `${input} tokens in, ${output} out`,
-}
+// The language of the browser, if the page has it.
+export const browserLanguage = (): Language => (/^de\b/i.test(navigator.language) ? "de" : "en")
 
 export function duration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1_000))
@@ -98,14 +29,35 @@ export function duration(ms: number): string {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }
 
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "narrow" })
+const relatives = new Map<string, Intl.RelativeTimeFormat>()
+
+function relative(value: number, unit: Intl.RelativeTimeFormatUnit): string {
+  const { locale } = words
+  const made = relatives.get(locale) ?? new Intl.RelativeTimeFormat(locale, { numeric: "auto", style: "narrow" })
+  relatives.set(locale, made)
+  return made.format(value, unit)
+}
 
 export function age(then: number, now: number): string {
   const minutes = Math.round((then - now) / 60_000)
-  if (minutes > -1) return "now"
-  if (minutes > -60) return relative.format(minutes, "minute")
-  if (minutes > -1_440) return relative.format(Math.round(minutes / 60), "hour")
-  return relative.format(Math.round(minutes / 1_440), "day")
+  if (minutes > -1) return words.justNow
+  if (minutes > -60) return relative(minutes, "minute")
+  if (minutes > -1_440) return relative(Math.round(minutes / 60), "hour")
+  return relative(Math.round(minutes / 1_440), "day")
 }
 
-export const count = (value: number) => new Intl.NumberFormat("en", { notation: "compact" }).format(value)
+export const count = (value: number) => new Intl.NumberFormat(words.locale, { notation: "compact" }).format(value)
+
+export const percent = (share: number) =>
+  new Intl.NumberFormat(words.locale, { style: "percent", maximumFractionDigits: 0 }).format(share)
+
+export const money = (dollars: number) =>
+  new Intl.NumberFormat(words.locale, {
+    style: "currency",
+    currency: "USD",
+    maximumFractionDigits: dollars > 0 && dollars < 0.1 ? 4 : 2,
+  }).format(dollars)
+
+// A moment, as a date with its time.
+export const moment = (ms: number) =>
+  new Intl.DateTimeFormat(words.locale, { dateStyle: "medium", timeStyle: "short" }).format(ms)

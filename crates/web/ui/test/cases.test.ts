@@ -27,7 +27,11 @@ for (const { name, steps } of cases) {
     fold(world, { kind: "settled" })
     steps.forEach((step, index) => {
       if (step.event) fold(world, { kind: "frame", event: step.event })
-      if (step.open !== undefined) fold(world, { kind: "show", session: step.open ? SESSION : null })
+      if (step.open !== undefined) {
+        const session = step.open ? SESSION : null
+        fold(world, { kind: "show", session })
+        fold(world, { kind: "watch", session })
+      }
       if (step.resync) {
         fold(world, { kind: "frame", event: { type: "server.resync", properties: {} } })
         for (const [sessionID, status] of Object.entries(step.resync.statuses)) {

@@ -7,7 +7,9 @@
 // - The stream wins over a read that began earlier, and nothing that was deleted comes back.
 // - A connection without a cursor starts a new epoch. Its opening statement is shown as one change when it is complete.
 
+import { noticeEnd, noticeRequest } from "./notices.ts"
 import { begin, finish, hear, leave, queueOf } from "./queue.ts"
+import { rootOf, statusOf } from "./state.ts"
 import { readTokens } from "./tokens.ts"
 import {
   type MessageRead,
@@ -21,8 +23,9 @@ import {
   shrink,
   windowOf,
 } from "./transcript.ts"
+import { type WireWaiting, dequeue, enqueue, reorder } from "./waiting.ts"
 import { type EndReason, type Frame, type Message, type Session, type Status, type WireEvent, errorText } from "./wire.ts"
-import { MAX_SHOWN, type Phase, type Prompt, type Request, type World } from "./world.ts"
+import { MAX_SHOWN, type Phase, type Prompt, type Request, type Unread, type World } from "./world.ts"
 
 export type Input =
   | ({ kind: "frame" } & Frame)
@@ -33,14 +36,24 @@ export type Input =
   // A list of sessions; `covers` says which sessions it would contain if they existed.
   | { kind: "sessions"; began: number; sessions: Session[]; covers?: { since: number; rootsOnly: boolean } }
   | { kind: "messages"; began: number; read: MessageRead }
+  // The waiting prompts of a session.
+  | { kind: "queue"; began: number; session: string; queue: WireWaiting[] }
   | { kind: "show"; session: string | null }
+  // The user looks at the end of a session, or at none.
+  | { kind: "watch"; session: string | null }
+  // Marks that another tab has stored; `unread` also after the user has asked for it.
+  | { kind: "seen"; session: string; id: number }
+  | { kind: "unread"; session: string; unread: Unread }
   | { kind: "send"; prompt: Omit<Prompt, "fate"> }
-  | { kind: "sent"; id: string }
+  // The server has the prompt; `isRepeated` if an earlier attempt may have brought it.
+  | { kind: "sent"; id: string; isRepeated?: boolean }
+  | { kind: "held"; id: string }
   | { kind: "failed"; id: string; error: string }
   | { kind: "discard"; id: string }
   | { kind: "answered"; request: string }
   | { kind: "phase"; phase: Phase }
   | { kind: "unreadable" }
+  | { kind: "clock"; offset: number }
   | { kind: "now"; ms: number }
 
 // Applies an input and returns the keys of everything that has changed.
@@ -71,7 +84,26 @@ export function fold(world: World, input: Input): Set<string> {
       changed.add(`prompts ${input.prompt.sessionID}`)
       break
     case "sent":
-      setFate(world, input.id, "queued", changed, ["sending"])
+      sent(world, input.id, input.isRepeated ?? false, changed)
+      break
+    case "held":
+      setFate(world, input.id, "held", changed, ["sending"])
+      break
+    case "queue":
+      // What the stream has said since is newer.
+      if (input.began >= Math.max(world.epoch, world.queueTicks.get(input.session) ?? 0)) {
+        reorder(world, input.session, input.queue, changed)
+      }
+      break
+    case "watch":
+      look(world, input.session, changed)
+      break
+    case "seen":
+      markSeen(world, input.session, input.id, changed)
+      break
+    case "unread":
+      world.unread.set(input.session, input.unread)
+      changed.add("list").add(`status ${input.session}`).add("marks")
       break
     case "failed":
       fail(world, input.id, input.error, changed)
@@ -88,6 +120,9 @@ export function fold(world: World, input: Input): Set<string> {
       break
     case "unreadable":
       world.counts.unreadable++
+      break
+    case "clock":
+      world.offset = input.offset
       break
     case "now":
       world.now = input.ms
@@ -138,6 +173,7 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
       return message(world, it.info, changed)
     case "message.removed":
       leave(queueOf(world, it.sessionID), it.messageID)
+      moved(world, it.sessionID, it.messageID, changed)
       dropPrompt(world, it.messageID, changed)
       return removeMessage(world, it.sessionID, it.messageID, changed)
     case "message.part.updated":
@@ -156,11 +192,15 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
       return closeRequest(world, it.requestID, changed)
     case "prompt.queued":
       return queued(world, it, changed)
+    case "session.queue.updated":
+      return reorder(world, it.sessionID, it.queue, changed)
     case "prompt.started":
+      moved(world, it.sessionID, it.messageID, changed)
       begin(queueOf(world, it.sessionID), it.messageID)
       changed.add(`status ${it.sessionID}`)
       return setFate(world, it.messageID, "running", changed)
     case "prompt.ended":
+      moved(world, it.sessionID, it.messageID, changed)
       leave(queueOf(world, it.sessionID), it.messageID)
       changed.add(`status ${it.sessionID}`)
       return dropPrompt(world, it.messageID, changed)
@@ -168,7 +208,17 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
       world.todos.set(it.sessionID, it.todos)
       changed.add(`todos ${it.sessionID}`)
       return
+    case "session.diff":
+      changed.add(`diff ${it.sessionID}`)
+      return
+    case "continuation.countdown":
+      world.countdowns.set(it.sessionID, { n: it.n, open: it.open, until: it.until })
+      changed.add(`status ${it.sessionID}`)
+      return
+    case "continuation.started":
+      return endCountdown(world, it.sessionID, changed)
     case "continuation.stopped": {
+      endCountdown(world, it.sessionID, changed)
       const entry = world.status.get(it.sessionID)
       if (entry) entry.left = it.reason
       changed.add(`status ${it.sessionID}`)
@@ -185,6 +235,7 @@ function opened(world: World, resumed: boolean, changed: Set<string>) {
   world.cursor = null
   world.epoch = world.tick
   world.opening = { status: new Map(), requests: new Map() }
+  for (const session of [...world.waiting.keys()]) reorder(world, session, [], changed)
   for (const [session, window] of world.windows) {
     window.stale = true
     changed.add(`messages ${session}`)
@@ -246,13 +297,14 @@ function removeSession(world: World, session: string, changed: Set<string>) {
   for (const map of [world.sessions, world.status, world.windows, world.queues, world.todos, world.errors]) {
     map.delete(session)
   }
-  world.unread.delete(session)
+  for (const map of [world.unread, world.seen, world.waiting, world.queueTicks, world.countdowns]) map.delete(session)
   for (const request of [...world.requests.values()]) {
     if (request.sessionID === session) closeRequest(world, request.id, changed)
   }
   for (const prompt of [...world.prompts.values()]) {
     // A text that has not reached the server is the only copy.
-    if (prompt.sessionID === session && prompt.fate !== "failed") world.prompts.delete(prompt.id)
+    const isOnlyHere = prompt.fate === "failed" || prompt.fate === "held"
+    if (prompt.sessionID === session && !isOnlyHere) world.prompts.delete(prompt.id)
   }
   changed.add(`session ${session}`)
   changed.add(`messages ${session}`)
@@ -274,7 +326,8 @@ function setStatus(world: World, session: string, status: Status, changed: Set<s
       return
     }
     finish(queueOf(world, session))
-    if (world.visible !== session) world.unread.set(session, status.reason ?? null)
+    endCountdown(world, session, changed)
+    ended(world, session, status.reason ?? null, before?.since ?? null, changed)
     world.status.set(session, { ...before, status, since: world.now })
   } else {
     const hasBegun = was === "idle"
@@ -285,6 +338,33 @@ function setStatus(world: World, session: string, status: Status, changed: Set<s
   }
   changed.add(`status ${session}`)
   changed.add("list")
+}
+
+function ended(world: World, session: string, reason: EndReason | null, since: number | null, changed: Set<string>) {
+  const id = world.cursor ?? 0
+  changed.add("marks")
+  if (world.watched === session) world.seen.set(session, id)
+  // An end of an event that another tab has shown already.
+  else if (id === 0 || id > (world.seen.get(session) ?? -1)) world.unread.set(session, { reason, id })
+  noticeEnd(world, session, reason, since)
+}
+
+function look(world: World, session: string | null, changed: Set<string>) {
+  world.watched = session
+  if (session) markSeen(world, session, Math.max(world.cursor ?? 0, world.unread.get(session)?.id ?? 0), changed)
+}
+
+function markSeen(world: World, session: string, id: number, changed: Set<string>) {
+  if (id > (world.seen.get(session) ?? -1)) world.seen.set(session, id)
+  changed.add("marks")
+  const unread = world.unread.get(session)
+  if (!unread || unread.id > id) return
+  world.unread.delete(session)
+  changed.add("list").add(`status ${session}`)
+}
+
+function endCountdown(world: World, session: string, changed: Set<string>) {
+  if (world.countdowns.delete(session)) changed.add(`status ${session}`)
 }
 
 function lateIdle(world: World, session: string, changed: Set<string>) {
@@ -300,7 +380,7 @@ function message(world: World, info: Message, changed: Set<string>) {
     world.tokens.set(info.sessionID, readTokens(info.tokens))
     changed.add(`session ${info.sessionID}`)
   }
-  if (info.role === "user") setFate(world, info.id, "queued", changed, ["sending", "failed"])
+  if (info.role === "user") setFate(world, info.id, "queued", changed, ["sending", "held", "failed"])
   changed.add(`status ${info.sessionID}`)
   putMessage(world, info, changed)
 }
@@ -311,7 +391,9 @@ function ask(world: World, request: Request, changed: Set<string>) {
   // Servers repeat open requests to every new connection.
   if (requests.has(request.id)) return
   requests.set(request.id, request)
-  if (!world.opening) tellRequests(request, changed)
+  if (world.opening) return
+  noticeRequest(world, request.rootID ?? rootOf(world, request.sessionID), request.id)
+  tellRequests(request, changed)
 }
 
 function closeRequest(world: World, id: string, changed: Set<string>) {
@@ -340,8 +422,23 @@ function queued(world: World, it: { sessionID: string; messageID: string; delive
     fate: "queued",
     created: world.now,
   }
-  if (made.fate !== "running") world.prompts.set(made.id, { ...made, delivery, fate: "queued" })
   changed.add(`prompts ${it.sessionID}`)
+  if (made.fate === "running") return
+  world.prompts.set(made.id, { ...made, delivery, fate: "queued" })
+  enqueue(world, it.sessionID, it, changed)
+}
+
+// A prompt that leaves the queue has left it for good, also for a read that began before.
+function moved(world: World, session: string, prompt: string, changed: Set<string>) {
+  world.queueTicks.set(session, world.tick)
+  dequeue(world, session, prompt, changed)
+}
+
+// A prompt that was sent before may have been answered long ago: then no event about it will come.
+function sent(world: World, id: string, isRepeated: boolean, changed: Set<string>) {
+  const session = world.prompts.get(id)?.sessionID
+  if (session && isRepeated && statusOf(world, session).type === "idle") dropPrompt(world, id, changed)
+  else setFate(world, id, "queued", changed, ["sending", "held"])
 }
 
 function setFate(world: World, id: string, fate: Prompt["fate"], changed: Set<string>, from?: Prompt["fate"][]) {
@@ -354,7 +451,7 @@ function setFate(world: World, id: string, fate: Prompt["fate"], changed: Set<st
 function fail(world: World, id: string, error: string, changed: Set<string>) {
   const prompt = world.prompts.get(id)
   // The events know better than a lost answer: a prompt that has been seen on the stream has arrived.
-  if (!prompt || prompt.fate !== "sending") return
+  if (!prompt || (prompt.fate !== "sending" && prompt.fate !== "held")) return
   world.prompts.set(id, { ...prompt, fate: "failed", error })
   changed.add(`prompts ${prompt.sessionID}`)
 }
@@ -371,8 +468,8 @@ function show(world: World, session: string | null, changed: Set<string>) {
   world.visible = session
   if (before) changed.add(`status ${before}`)
   changed.add("list")
+  if (world.watched !== session) world.watched = null
   if (!session) return
-  world.unread.delete(session)
   changed.add(`status ${session}`)
   world.shown = [...world.shown.filter((other) => other !== session), session]
   for (const old of world.shown.splice(0, Math.max(0, world.shown.length - MAX_SHOWN))) {

@@ -23,6 +23,9 @@ export function rootOf(world: World, session: string): string {
 
 export const statusOf = (world: World, session: string): Status => world.status.get(session)?.status ?? { type: "idle" }
 
+// The server's time, for countdowns to its moments.
+export const serverNow = (world: World) => world.now + world.offset
+
 export const isBusy = (world: World, session: string) => statusOf(world, session).type !== "idle"
 
 // The session and everything below it.
@@ -46,14 +49,13 @@ export function requestsOf(world: World, session: string): Request[] {
 export function rowState(world: World, session: string): RowState {
   if (requestsOf(world, session).length > 0) return "needs"
   const own = statusOf(world, session)
-  const unread = world.unread.get(session)
+  const unread = world.unread.get(session)?.reason
   if (own.type === "idle" && unread && FAILURES.includes(unread)) return "error"
   const members = family(world, session).map((member) => statusOf(world, member).type)
   if (own.type === "retry") return "retrying"
   if (members.includes("busy")) return "working"
   if (members.includes("retry")) return "retrying"
-  if ([...world.prompts.values()].some((prompt) => prompt.sessionID === session && prompt.fate === "queued"))
-    return "queued"
+  if (world.waiting.has(session)) return "queued"
   return world.unread.has(session) ? "done" : "idle"
 }
 

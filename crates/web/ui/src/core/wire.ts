@@ -18,6 +18,7 @@ export interface Session {
   summary?: { additions: number; deletions: number; files: number }
   cost?: number
   tokens?: Tokens
+  continuation?: { enabled?: boolean; stopped?: string }
   time: { created: number; updated: number; archived?: number }
 }
 
@@ -26,7 +27,15 @@ export type EndReason = "completed" | "aborted" | "error" | "blocked" | "interru
 export type Status =
   | { type: "idle"; reason?: EndReason | null }
   | { type: "busy" }
-  | { type: "retry"; attempt: number; message: string; next: number }
+  | { type: "retry"; attempt: number; limit?: number; message: string; next: number; action?: RetryAction }
+
+// A page that the client can offer to the user while a turn waits.
+export interface RetryAction {
+  title?: string
+  label?: string
+  url?: string
+  link?: string
+}
 
 export interface WireError {
   name: string
@@ -46,6 +55,7 @@ export interface UserMessage {
   agent?: string
   model?: { providerID: string; modelID: string }
   continues?: unknown
+  summary?: { diffs?: FileDiff[] }
 }
 
 export interface AssistantMessage {
@@ -72,6 +82,7 @@ export interface FileDiff {
   after?: string
   additions?: number
   deletions?: number
+  status?: string
 }
 
 export interface ToolState {
@@ -135,6 +146,17 @@ export interface Todo {
   id?: string
   content: string
   status: string
+}
+
+// The newest prompt of a session and its answer.
+export interface LastTurn {
+  answer: string
+  messages: { info: Message }[]
+  steps: number
+  tools: unknown[]
+  tokens: Tokens
+  cost: number
+  end?: EndReason
 }
 
 export interface WireEvent {

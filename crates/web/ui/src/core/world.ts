@@ -1,5 +1,7 @@
 // The state that the page shows: plain data, changed by `fold` only.
 
+import type { Notice } from "./notices.ts"
+import type { Waiting } from "./waiting.ts"
 import type { EndReason, Message, Part, Permission, QuestionRequest, Session, Status, Todo, Tokens } from "./wire.ts"
 
 // A part, with the time of its last change and the connection whose stream introduced it.
@@ -40,15 +42,33 @@ export interface StatusEntry {
   left?: string
 }
 
-// A prompt on its way: `sending` until the server has stored it, `failed` if it could not be sent.
+// A prompt on its way: `sending` until the server has stored it, `held` while the server cannot be reached, `failed` if
+// the server has refused it.
 export interface Prompt {
   id: string
   sessionID: string
   text: string
   delivery: "steer" | "queue"
-  fate: "sending" | "queued" | "running" | "failed"
+  fate: "sending" | "held" | "queued" | "running" | "failed"
+  // Names of the attached files.
+  files?: string[]
   error?: string
   created: number
+}
+
+// A turn that continues by itself at a time of the server's clock, unless a client stops it.
+export interface Countdown {
+  n: number
+  open: number
+  until: number
+}
+
+// The end of a turn that the user has not seen, with the id of its event; 0 if the server does not number events.
+export interface Unread {
+  reason: EndReason | null
+  id: number
+  // The user has asked for the mark.
+  isAsked?: boolean
 }
 
 // Prompts of a session that no turn has taken up, for servers that report them by messages only.
@@ -67,6 +87,8 @@ export type Phase =
 
 export interface World {
   now: number
+  // The server's clock minus the page's.
+  offset: number
   // Counts inputs, so that a read can be compared with the frames that arrived while it was made.
   tick: number
   // Counts connections of the stream.
@@ -89,7 +111,17 @@ export interface World {
   tokens: Map<string, Tokens>
   todos: Map<string, Todo[]>
   errors: Map<string, string>
-  unread: Map<string, EndReason | null>
+  unread: Map<string, Unread>
+  // The newest event that the user has seen in a session.
+  seen: Map<string, number>
+  // The session that the user looks at: shown at its end, in a visible and focused tab.
+  watched: string | null
+  waiting: Map<string, Waiting[]>
+  // Time at which the order of a queue was last stated.
+  queueTicks: Map<string, number>
+  countdowns: Map<string, Countdown>
+  // Events that have not been offered to the user as a notification.
+  notices: Notice[]
   // Ids of deleted sessions, messages and parts: a late read must not bring them back.
   gone: Set<string>
   // Shown sessions, the visible one last.
@@ -103,6 +135,7 @@ export interface World {
 export function createWorld(): World {
   return {
     now: 0,
+    offset: 0,
     tick: 0,
     connection: 0,
     epoch: 0,
@@ -121,6 +154,12 @@ export function createWorld(): World {
     todos: new Map(),
     errors: new Map(),
     unread: new Map(),
+    seen: new Map(),
+    watched: null,
+    waiting: new Map(),
+    queueTicks: new Map(),
+    countdowns: new Map(),
+    notices: [],
     gone: new Set(),
     shown: [],
     visible: null,

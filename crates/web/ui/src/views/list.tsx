@@ -1,27 +1,45 @@
-// The list of sessions by project, with their states.
+// The list of sessions by project, with their states and their subagents.
 
 import { For, Show, createMemo, createSignal } from "solid-js"
-import { roots, rowState, statusOf } from "../core/state.ts"
+import { ancestors, childrenOf } from "../core/family.ts"
+import { family, roots, rowState, serverNow, statusOf } from "../core/state.ts"
 import type { Session } from "../core/wire.ts"
 import { oneLine } from "../plain.ts"
 import { route, sessionLink } from "../route.ts"
 import { hasMore, loadSessions, watch, world } from "../store.ts"
 import { age, duration, words } from "../words.ts"
+import { SideLinks } from "./links.tsx"
+import { NotificationOffer } from "./offer.tsx"
+
+const FILTERS = ["all", "needs", "working", "unread"] as const
+type Filter = (typeof FILTERS)[number]
+
+function matches(session: string, filter: Filter): boolean {
+  const state = rowState(world, session)
+  if (filter === "needs") return state === "needs"
+  if (filter === "working") return state === "working" || state === "retrying" || state === "queued"
+  return filter === "all" || world.unread.has(session)
+}
 
 export function List() {
-  const [filter, setFilter] = createSignal("")
+  const [text, setText] = createSignal("")
+  const [filter, setFilter] = createSignal<Filter>("all")
   const groups = createMemo(() => {
     watch("list")
-    const wanted = filter().toLowerCase()
+    const wanted = text().toLowerCase()
     const found = new Map<string, string[]>()
     for (const session of roots(world)) {
-      if (!session.title.toLowerCase().includes(wanted)) continue
+      if (!session.title.toLowerCase().includes(wanted) || !matches(session.id, filter())) continue
       const group = found.get(session.directory) ?? []
       found.set(session.directory, [...group, session.id])
     }
     return [...found]
   })
   const isKnown = () => (watch("list"), world.isKnown)
+  const empty = () => {
+    if (!isKnown()) return words.loading
+    return filter() === "all" && text() === "" ? words.noSessions : words.noMatch
+  }
   return (
     <>
       <header class="side-head">
@@ -30,23 +48,33 @@ export function List() {
           {words.newSession}
         </a>
       </header>
+      <SideLinks />
       <input
         class="filter"
         type="search"
         placeholder={words.search}
         aria-label={words.search}
-        onInput={(event) => setFilter(event.target.value)}
+        onInput={(event) => setText(event.target.value)}
       />
+      <div class="filters" role="group" aria-label={words.filters}>
+        <For each={FILTERS}>
+          {(name) => (
+            <button type="button" aria-pressed={filter() === name} onClick={() => setFilter(name)}>
+              {words.filter(name)}
+            </button>
+          )}
+        </For>
+      </div>
       <div class="rows">
         <Show when={groups().length === 0}>
-          <p class="empty">{isKnown() ? words.noSessions : words.loading}</p>
+          <p class="empty">{empty()}</p>
         </Show>
         <For each={groups().map(([directory]) => directory)}>
           {(directory) => (
             <section>
               <h2 title={directory}>{oneLine(directory.split("/").at(-1) || directory)}</h2>
               <ul>
-                <For each={groups().find(([name]) => name === directory)?.[1] ?? []}>{(id) => <Row id={id} />}</For>
+                <For each={groups().find(([name]) => name === directory)?.[1] ?? []}>{(id) => <Family id={id} />}</For>
               </ul>
             </section>
           )}
@@ -59,7 +87,47 @@ export function List() {
           )}
         </Show>
       </div>
+      <NotificationOffer />
     </>
+  )
+}
+
+// A session and, when it is unfolded, its subagents.
+function Family(props: { id: string }) {
+  const [isOpen, setOpen] = createSignal<boolean>()
+  const children = createMemo(() => (watch("list"), childrenOf(world, props.id).map((info) => info.id)), [], {
+    equals: (before, now) => before.length === now.length && before.every((id, at) => id === now[at]),
+  })
+  // The subagents of the session on the screen are shown by themselves.
+  const isInside = () => {
+    const to = route()
+    watch("list")
+    return to.screen === "session" && ancestors(world, to.id).includes(props.id)
+  }
+  const isShown = () => isOpen() ?? isInside()
+  return (
+    <li>
+      <div class="family-row">
+        <Row id={props.id} />
+        <Show when={children().length > 0}>
+          <button
+            type="button"
+            class="unfold"
+            aria-expanded={isShown()}
+            aria-label={words.children(children().length)}
+            title={words.children(children().length)}
+            onClick={() => setOpen(!isShown())}
+          >
+            {children().length}
+          </button>
+        </Show>
+      </div>
+      <Show when={isShown() && children().length > 0}>
+        <ul class="children">
+          <For each={children()}>{(id) => <Family id={id} />}</For>
+        </ul>
+      </Show>
+    </li>
   )
 }
 
@@ -69,36 +137,50 @@ function Row(props: { id: string }) {
     watch("list")
     watch(`status ${props.id}`)
     watch("requests")
-    watch(`prompts ${props.id}`)
     return rowState(world, props.id)
   })
   const detail = () => {
     watch("now")
     const entry = world.status.get(props.id)
     const status = statusOf(world, props.id)
-    if (status.type === "retry") return `${words.state("retrying")} ${duration(status.next - world.now)}`
+    if (status.type === "retry") return `${words.state("retrying")} ${duration(status.next - serverNow(world))}`
     const label = words.state(state())
     if (state() === "idle") return age(info()?.time.updated ?? world.now, world.now)
     return state() === "working" && entry?.since ? `${label} ${duration(world.now - entry.since)}` : label
+  }
+  const about = () => {
+    watch("list")
+    watch(`queue ${props.id}`)
+    const working = family(world, props.id).filter((member) => member !== props.id && statusOf(world, member).type !== "idle").length
+    const waiting = world.waiting.get(props.id)?.length ?? 0
+    const facts = [info()?.model?.id ?? info()?.agent ?? ""]
+    if (working > 0) facts.push(words.childrenWorking(working))
+    if (waiting > 0) facts.push(words.waitingCount(waiting))
+    return facts.filter(Boolean).join(" · ")
   }
   const isCurrent = () => {
     const to = route()
     return to.screen === "session" && to.id === props.id
   }
+  const isUnread = () => (watch("list"), world.unread.has(props.id))
   return (
-    <li>
-      <a class="row" href={sessionLink(props.id)} data-state={state()} aria-current={isCurrent() ? "page" : undefined}>
-        <span class="mark" aria-hidden="true" />
-        <span class="title">{oneLine(info()?.title ?? props.id)}</span>
-        <span class="detail">{detail()}</span>
-        <span class="about">
-          {info()?.model?.id ?? info()?.agent ?? ""}
-          <Show when={info()?.summary?.files}>
-            <span class="plus"> +{info()?.summary?.additions}</span>
-            <span class="minus"> −{info()?.summary?.deletions}</span>
-          </Show>
-        </span>
-      </a>
-    </li>
+    <a
+      class="row"
+      href={sessionLink(props.id)}
+      data-state={state()}
+      data-unread={isUnread() ? "" : undefined}
+      aria-current={isCurrent() ? "page" : undefined}
+    >
+      <span class="mark" aria-hidden="true" />
+      <span class="title">{oneLine(info()?.title ?? props.id)}</span>
+      <span class="detail">{detail()}</span>
+      <span class="about">
+        {about()}
+        <Show when={info()?.summary?.files}>
+          <span class="plus"> +{info()?.summary?.additions}</span>
+          <span class="minus"> −{info()?.summary?.deletions}</span>
+        </Show>
+      </span>
+    </a>
   )
 }

@@ -1,14 +1,17 @@
 // A message and its parts.
 
 import { ErrorBoundary, For, Match, Show, Switch, createMemo } from "solid-js"
+import { isPicture } from "../attachments.ts"
 import { type Message, type Part, errorText } from "../core/wire.ts"
 import { Markdown } from "../markdown.tsx"
+import { isUnfolded, setUnfolded } from "../places.ts"
 import { oneLine } from "../plain.ts"
+import { panelLink } from "../route.ts"
 import { watch, world } from "../store.ts"
 import { duration, words } from "../words.ts"
 import { Tool } from "./tool.tsx"
 
-const find = (session: string, id: string) => world.windows.get(session)?.entries.find((entry) => entry.info.id === id)
+const find = (session: string, id: string) => world.windows.get(session)?.entries.findLast((entry) => entry.info.id === id)
 
 export function MessageView(props: { session: string; id: string }) {
   const entry = () => (watch(`message ${props.id}`), find(props.session, props.id))
@@ -17,12 +20,25 @@ export function MessageView(props: { session: string; id: string }) {
     equals: (before, now) => before.length === now.length && before.every((id, at) => id === now[at]),
   })
   const fate = () => (watch(`prompts ${props.session}`), world.prompts.get(props.id)?.fate)
+  // The server wrote this prompt: the turn continues by itself.
+  const continued = () => {
+    const it = info()
+    if (it?.role !== "user" || it.continues === undefined) return undefined
+    const marks = entry()?.parts.map(({ part }) => (part.metadata as { continuation?: { n?: number } } | undefined)?.continuation?.n)
+    return marks?.find((n) => n !== undefined) ?? 1
+  }
   const error = () => {
     const it = info()
     return it?.role === "assistant" && it.error && it.error.name !== "MessageAbortedError" ? it.error : undefined
   }
   return (
-    <article class="message" classList={{ user: info()?.role === "user", assistant: info()?.role !== "user" }}>
+    <article
+      class="message"
+      id={props.id}
+      classList={{ user: info()?.role === "user", assistant: info()?.role !== "user" }}
+      aria-label={info()?.role === "user" ? words.yourPrompt : words.agentAnswer}
+    >
+      <Show when={continued()}>{(n) => <p class="chip">{words.continuedByItself(n())}</p>}</Show>
       <For each={parts()}>
         {(id) => (
           // One broken part never takes the rest down.
@@ -57,6 +73,11 @@ function PartView(props: { session: string; message: string; id: string; isUser:
   )
   const type = createMemo(() => part()?.type)
   const text = createMemo(() => part()?.text ?? "")
+  // The prompt that the step answers.
+  const turn = () => {
+    const info = find(props.session, props.message)?.info
+    return info?.role === "assistant" ? info.parentID : props.message
+  }
   const isHidden = () => part()?.synthetic === true || part()?.ignored === true
   return (
     <Switch>
@@ -74,10 +95,14 @@ function PartView(props: { session: string; message: string; id: string; isUser:
         <Tool part={part()!} />
       </Match>
       <Match when={type() === "file"}>
-        <p class="chip">📎 {oneLine(part()?.filename ?? part()?.mime ?? "")}</p>
+        <Show when={isPicture(part()?.url)} fallback={<p class="chip">📎 {oneLine(part()?.filename ?? part()?.mime ?? "")}</p>}>
+          <img class="picture" src={part()!.url} alt={oneLine(part()?.filename ?? "")} />
+        </Show>
       </Match>
       <Match when={type() === "patch"}>
-        <p class="chip">{words.changed(part()?.files?.length ?? 0)}</p>
+        <p class="chip">
+          <a href={panelLink(props.session, "changes", { scope: "turn", turn: turn() })}>{words.changed(part()?.files?.length ?? 0)}</a>
+        </p>
       </Match>
     </Switch>
   )
@@ -90,7 +115,11 @@ function Reasoning(props: { part: Part; text: string }) {
     return start !== undefined && end !== undefined ? `${words.thought} · ${duration(end - start)}` : words.thinking
   }
   return (
-    <details class="reasoning">
+    <details
+      class="reasoning"
+      open={isUnfolded(props.part.id, false)}
+      onToggle={(event) => setUnfolded(props.part.id, event.currentTarget.open, false)}
+    >
       <summary>{label()}</summary>
       <Markdown text={props.text} />
     </details>

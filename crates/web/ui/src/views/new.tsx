@@ -5,7 +5,8 @@ import { call } from "../api.ts"
 import type { Session } from "../core/wire.ts"
 import { roots } from "../core/state.ts"
 import { go, sessionLink } from "../route.ts"
-import { type Choice, give, send, watch, world } from "../store.ts"
+import { send } from "../sending.ts"
+import { type Choice, give, watch, world } from "../store.ts"
 import { words } from "../words.ts"
 
 interface Providers {
@@ -59,7 +60,7 @@ export function New() {
       const began = world.tick
       const { data } = await call("create", { query: { directory: directory() || undefined }, body: {} })
       give({ kind: "sessions", began, sessions: [data] })
-      send(data.id, text(), "steer", chosen(model()))
+      send(data.id, { text: text(), files: [] }, "steer", chosen(model()))
       go(sessionLink(data.id))
     } catch (failure) {
       setError(failure instanceof Error ? failure.message : String(failure))

@@ -1,19 +1,34 @@
 // The frame of the page: the list beside the session, the state of the connection, and the sign-in.
 
-import { ErrorBoundary, Match, Show, Switch, createEffect, createMemo, createResource, createSignal, onMount } from "solid-js"
+import { ErrorBoundary, Match, Show, Switch, createEffect, createMemo, createResource, createSignal, lazy, onMount } from "solid-js"
 import { call } from "../api.ts"
 import { requestsOf, rowState } from "../core/state.ts"
 import { go, route } from "../route.ts"
+import { startMarks } from "../marks.ts"
+import { startNotifying } from "../notify.ts"
+import { startSending } from "../sending.ts"
 import { hurry, isOutdated, show, start, watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { List } from "./list.tsx"
 import { New } from "./new.tsx"
+import { Overlays } from "./overlays.tsx"
+import { Panel, panelOf } from "./panel.tsx"
 import { Session } from "./session.tsx"
+import { PhoneTabs } from "./tabs.tsx"
 import { SignIn } from "./signin.tsx"
+
+// Screens that the first load does not need.
+const Overview = lazy(() => import("./overview.tsx").then((it) => ({ default: it.Overview })))
+const Needs = lazy(() => import("./needs.tsx").then((it) => ({ default: it.Needs })))
+const Settings = lazy(() => import("./settings.tsx").then((it) => ({ default: it.Settings })))
 
 export function Page() {
   const [me, { refetch }] = createResource(() => call("me").then((it) => it.data))
   const [isStarted, setStarted] = createSignal(false)
+  const session = createMemo(() => {
+    const to = route()
+    return to.screen === "session" ? to.id : undefined
+  })
   const mustSignIn = () => {
     watch("phase")
     return world.phase.kind === "signin" || (me.state === "ready" && !me().signedIn)
@@ -23,18 +38,29 @@ export function Page() {
     const isAllowed = me.state === "errored" || (me.state === "ready" && me().signedIn)
     if (isAllowed && !isStarted()) {
       setStarted(true)
+      startMarks()
+      startNotifying()
+      startSending()
       start()
     }
   })
   createEffect(() => {
-    const to = route()
-    if (isStarted()) void show(to.screen === "session" ? to.id : null)
+    if (isStarted()) void show(session() ?? null)
   })
   const waiting = createMemo(() => {
     watch("requests")
     return world.requests.size
   })
-  createEffect(() => (document.title = waiting() > 0 ? `(${waiting()}) Baton` : "Baton"))
+  const isUnread = createMemo(() => (watch("list"), world.unread.size > 0))
+  createEffect(() => {
+    document.title = waiting() > 0 ? `(${waiting()}) Baton` : isUnread() ? "• Baton" : "Baton"
+    // The icon of an installed page.
+    void (waiting() > 0 ? navigator.setAppBadge?.(waiting()) : navigator.clearAppBadge?.())?.catch(() => {})
+  })
+  const project = () => {
+    const to = route()
+    return to.screen === "project" ? to.directory : undefined
+  }
   onMount(() => document.addEventListener("keydown", keys))
   return (
     <>
@@ -42,36 +68,35 @@ export function Page() {
         <SignIn onDone={() => (isStarted() ? location.reload() : void refetch())} />
       </Show>
       <Connection />
-      <div class="frame" data-screen={route().screen}>
+      <div class="frame" data-screen={route().screen} data-panel={session() ? panelOf() : undefined}>
         <nav class="side" aria-label={words.sessions}>
           <List />
         </nav>
         <main>
           <ErrorBoundary fallback={(error) => <p class="empty" role="alert">{String(error)}</p>}>
-            <Switch fallback={<Home />}>
+            <Switch fallback={<Overview />}>
+              <Match when={route().screen === "needs"}>
+                <Needs />
+              </Match>
+              <Match when={project()}>{(directory) => <Overview directory={directory()} />}</Match>
+              <Match when={route().screen === "settings"}>
+                <Settings />
+              </Match>
               <Match when={route().screen === "new"}>
                 <New />
               </Match>
-              <Match when={route().screen === "session" && (route() as { id: string }).id} keyed>
+              <Match when={session()} keyed>
                 {(id) => <Session id={id} />}
               </Match>
             </Switch>
           </ErrorBoundary>
         </main>
+        <Show when={session()}>{(id) => <Panel id={id()} />}</Show>
       </div>
+      <Overlays />
+      <PhoneTabs />
       <Live />
     </>
-  )
-}
-
-function Home() {
-  return (
-    <div class="empty">
-      <p>{words.choose}</p>
-      <a class="button primary" href="#/new">
-        {words.newSession}
-      </a>
-    </div>
   )
 }
 

@@ -3,10 +3,11 @@
 import { For, Show, createMemo, createSignal } from "solid-js"
 import type { Part, ToolState } from "../core/wire.ts"
 import { MAX_ROWS, rows } from "../patch.ts"
+import { isUnfolded, setUnfolded } from "../places.ts"
 import { oneLine, visible, within, withoutAnsi } from "../plain.ts"
-import { sessionLink } from "../route.ts"
 import { watch, world } from "../store.ts"
 import { duration, words } from "../words.ts"
+import { ChildCard } from "./children.tsx"
 
 const MAX_LINES = 200
 
@@ -37,8 +38,16 @@ export function Tool(props: { part: Part }) {
     const { metadata } = state()
     return text(metadata?.sessionId) ?? text(metadata?.sessionID)
   }
+  const isError = () => state().status === "error"
   return (
-    <details class="tool" data-status={state().status} open={state().status === "error"}>
+    <>
+    <Show when={child()}>{(id) => <ChildCard id={id()} status={state().status} />}</Show>
+    <details
+      class="tool"
+      data-status={state().status}
+      open={isUnfolded(props.part.id, isError())}
+      onToggle={(event) => setUnfolded(props.part.id, event.currentTarget.open, isError())}
+    >
       <summary>
         <span class="mark" aria-hidden="true" />
         <span class="name">{oneLine(props.part.tool ?? "")}</span>
@@ -47,13 +56,6 @@ export function Tool(props: { part: Part }) {
         <span class="hidden">{state().status}</span>
       </summary>
       <div class="body">
-        <Show when={child()}>
-          {(id) => (
-            <a class="button" href={sessionLink(id())}>
-              {words.openChild}
-            </a>
-          )}
-        </Show>
         <Input input={state().input ?? {}} hasPatch={patch() !== undefined} />
         <Show when={patch()}>{(it) => <Diff patch={it()} directory={directory()} />}</Show>
         <Show when={state().error}>{(it) => <Output text={it()} isError />}</Show>
@@ -63,6 +65,7 @@ export function Tool(props: { part: Part }) {
         </Show>
       </div>
     </details>
+    </>
   )
 }
 

@@ -1,0 +1,44 @@
+// Events that are worth a notification: a request, and the end of a long or failed turn of a root session.
+//
+// The fold collects them in every tab. Only the tab that holds the stream shows them, so each is shown once. Events of
+// the opening statement are no news: the page shows their state.
+
+import type { EndReason } from "./wire.ts"
+import type { World } from "./world.ts"
+
+export interface Notice {
+  // The same in every tab, and for every repetition of the event.
+  key: string
+  kind: "request" | "failed" | "completed"
+  // The root session.
+  session: string
+  request?: string
+  reason?: EndReason
+}
+
+// A turn that completes sooner is no news: the user is still looking.
+export const LONG_TURN_MS = 10_000
+// The most notices that wait to be shown; the oldest go first.
+const MAX_NOTICES = 100
+
+const FAILURES: EndReason[] = ["error", "blocked", "budget", "interrupted"]
+
+function add(world: World, notice: Notice) {
+  if (!world.isKnown) return
+  world.notices.push(notice)
+  if (world.notices.length > MAX_NOTICES) world.notices.shift()
+}
+
+export function noticeRequest(world: World, root: string, request: string) {
+  add(world, { key: `${root} ${request}`, kind: "request", session: root, request })
+}
+
+// `since` is the beginning of the turn; null if the page did not see it.
+export function noticeEnd(world: World, session: string, reason: EndReason | null | undefined, since: number | null) {
+  const isChild = world.sessions.get(session)?.info.parentID !== undefined
+  if (isChild || world.cursor === null || !reason) return
+  const key = `${session} ${world.cursor}`
+  if (FAILURES.includes(reason)) add(world, { key, kind: "failed", session, reason })
+  const isLong = since === null || world.now - since > LONG_TURN_MS
+  if (reason === "completed" && isLong) add(world, { key, kind: "completed", session, reason })
+}

@@ -1,0 +1,136 @@
+// Notifications of the browser. Only the tab that holds the stream shows them, so each event is told once.
+
+import { createEffect, createRoot, createSignal } from "solid-js"
+import type { Notice } from "./core/notices.ts"
+import { isFocused } from "./marks.ts"
+import { oneLine } from "./plain.ts"
+import { go, route, sessionLink } from "./route.ts"
+import { isHolder, onFold, world } from "./store.ts"
+import { words } from "./words.ts"
+
+export interface NotificationSettings {
+  isOn: boolean
+  request: boolean
+  failed: boolean
+  completed: boolean
+  // Sessions that are not told.
+  muted: string[]
+  // True once the user has been offered the switch.
+  isOffered: boolean
+}
+
+const NAME = "baton notifications"
+const DEFAULTS: NotificationSettings = { isOn: false, request: true, failed: true, completed: true, muted: [], isOffered: false }
+// Events within this time become one notification. A request that is answered meanwhile becomes none.
+const GATHER_MS = 400
+// A focused tab repeats what it shows; a crashed one is forgotten.
+const PRESENT_MS = 5_000
+const ABSENT_MS = 12_000
+// The most sessions that are muted.
+const MAX_MUTED = 200
+
+function read(): NotificationSettings {
+  try {
+    return { ...DEFAULTS, ...JSON.parse(localStorage.getItem(NAME) ?? "{}") }
+  } catch {
+    return DEFAULTS
+  }
+}
+
+const [settings, setSettings] = createSignal(read())
+window.addEventListener("storage", (event) => event.key === NAME && setSettings(read()))
+export { settings as notificationSettings }
+
+export function setNotifications(change: Partial<NotificationSettings>) {
+  const made = { ...read(), ...change }
+  made.muted = made.muted.slice(-MAX_MUTED)
+  setSettings(made)
+  try {
+    localStorage.setItem(NAME, JSON.stringify(made))
+  } catch {
+    // Without storage the choice lasts as long as the page.
+  }
+}
+
+export const isMuted = (session: string) => settings().muted.includes(session)
+
+export const setMuted = (session: string, isMuted: boolean) =>
+  setNotifications({ muted: [...settings().muted.filter((other) => other !== session), ...(isMuted ? [session] : [])] })
+
+// Browsers allow notifications only for https and localhost.
+export function notificationState(): "on" | "off" | "denied" | "insecure" | "unsupported" {
+  if (!isSecureContext) return "insecure"
+  if (!("Notification" in window)) return "unsupported"
+  if (Notification.permission === "denied") return "denied"
+  return settings().isOn && Notification.permission === "granted" ? "on" : "off"
+}
+
+// Asks the browser for its permission, because the user has switched notifications on.
+export async function switchOn() {
+  const permission = "Notification" in window ? await Notification.requestPermission() : "denied"
+  setNotifications({ isOn: permission === "granted", isOffered: true })
+}
+
+// --- The session that a focused tab shows ----------------------------------------------------------------------------
+
+interface Presence {
+  session: string | null
+}
+
+const channel = new BroadcastChannel("baton presence")
+let elsewhere: { session: string | null; at: number } = { session: null, at: 0 }
+channel.onmessage = ({ data }: MessageEvent<Presence>) => (elsewhere = { session: data.session, at: Date.now() })
+
+function visibleSession(): string | null {
+  const to = route()
+  return isFocused() && to.screen === "session" ? to.id : null
+}
+
+const isLookedAt = (session: string) =>
+  visibleSession() === session || (elsewhere.session === session && Date.now() - elsewhere.at < ABSENT_MS)
+
+// --- Showing ---------------------------------------------------------------------------------------------------------
+
+let gathered: Notice[] = []
+
+function gather() {
+  if (world.notices.length === 0) return
+  const notices = world.notices.splice(0)
+  if (!isHolder() || notificationState() !== "on") return
+  const isWanted = (notice: Notice) => settings()[notice.kind] && !isMuted(notice.session)
+  if (gathered.length === 0) setTimeout(tell, GATHER_MS)
+  gathered.push(...notices.filter(isWanted))
+}
+
+function tell() {
+  const isOpen = ({ request }: Notice) => request === undefined || world.requests.has(request)
+  const notices = gathered.filter((notice) => isOpen(notice) && !isLookedAt(notice.session))
+  gathered = []
+  const [first] = notices
+  if (!first) return
+  const title = (notice: Notice) => oneLine(world.sessions.get(notice.session)?.info.title ?? words.sessions)
+  const isOne = notices.length === 1
+  const text = (notice: Notice) => (notice.reason ? words.end(notice.reason) : words.state("needs"))
+  const body = isOne ? text(first) : notices.map((notice) => `${title(notice)}: ${text(notice)}`).join("\n")
+  try {
+    // The tag makes a repetition of the same event replace the first one.
+    const shown = new Notification(isOne ? title(first) : words.news(notices.length), { body, tag: notices.map(({ key }) => key).join(",") })
+    shown.onclick = () => {
+      window.focus()
+      go(sessionLink(first.session).slice(1))
+      shown.close()
+    }
+  } catch {
+    // Some phones allow notifications only to installed pages.
+  }
+}
+
+export function startNotifying() {
+  onFold(gather)
+  createRoot(() => {
+    createEffect(() => channel.postMessage({ session: visibleSession() } satisfies Presence))
+  })
+  const repeat = () => visibleSession() !== null && channel.postMessage({ session: visibleSession() } satisfies Presence)
+  setInterval(repeat, PRESENT_MS)
+  window.addEventListener("pagehide", () => channel.postMessage({ session: null } satisfies Presence))
+}

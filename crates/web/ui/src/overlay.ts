@@ -1,0 +1,12 @@
+// Which dialog lies over the page, and if the find bar is open.
+
+import { createSignal } from "solid-js"
+
+export const [overlay, setOverlay] = createSignal<"palette" | "keys">()
+export const [isFinding, setFinding] = createSignal(false)
+
+// The message that the transcript is asked to show.
+export const [target, setTarget] = createSignal<{ session: string; message: string }>()
+
+export const isTyping = (event: KeyboardEvent) =>
+  event.target instanceof HTMLElement && (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.target.isContentEditable)

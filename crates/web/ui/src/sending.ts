@@ -1,0 +1,128 @@
+// Sends prompts. A prompt is stored in this browser until the server has accepted it, so neither a crash of the page nor
+// a server that is down loses it.
+
+import { Failure, call, messageId } from "./api.ts"
+import { type Letter, type Outcome, Outbox } from "./core/outbox.ts"
+import { type Attachment, type Content, addToDraft, removeDraft, tellDraft } from "./drafts.ts"
+import { change, readAll } from "./storage.ts"
+import { type Choice, give, isHolder, onFold, onSettled, timer, world } from "./store.ts"
+
+interface Stored extends Letter {
+  text: string
+  files: Attachment[]
+  delivery: "steer" | "queue"
+  model?: Choice
+}
+
+// Answers of a server, or of a proxy before it, that cannot take the prompt now.
+const TEMPORARY = [401, 408, 425, 429, 500, 502, 503, 504]
+
+const parts = ({ text, files }: Content) => [
+  ...(text.trim() === "" ? [] : [{ type: "text" as const, text }]),
+  ...files.map(({ name, mime, url }) => ({ type: "file" as const, filename: name, mime, url })),
+]
+
+async function post(letter: Stored): Promise<Outcome> {
+  const { id, sessionID, delivery, model } = letter
+  try {
+    await call("prompt", { in: { sessionID }, body: { messageID: id, parts: parts(letter), delivery, model } })
+    return { kind: "accepted" }
+  } catch (error) {
+    const isTemporary = !(error instanceof Failure) || TEMPORARY.includes(error.status)
+    return isTemporary ? { kind: "unreachable" } : { kind: "refused", reason: error.message }
+  }
+}
+
+const forget = (id: string) => void change(["outbox"], (store) => store("outbox").delete(id)).catch(() => {})
+const keep = (letter: Stored) => change(["outbox"], (store) => store("outbox").put(letter))
+
+const outbox = new Outbox<Stored>({
+  post,
+  accepted({ id }, isRepeated) {
+    forget(id)
+    give({ kind: "sent", id, isRepeated })
+  },
+  held: ({ id }) => give({ kind: "held", id }),
+  refused(letter, reason) {
+    void keep({ ...letter, refused: reason }).catch(() => {})
+    give({ kind: "failed", id: letter.id, error: reason })
+  },
+  later: timer,
+})
+
+function show(letter: Stored) {
+  const { id, sessionID, text, delivery, created } = letter
+  give({ kind: "send", prompt: { id, sessionID, text, delivery, created, files: letter.files.map((file) => file.name) } })
+}
+
+// Sends the content of a session's composer, and empties its draft in the same transaction.
+export function send(sessionID: string, content: Content, delivery: "steer" | "queue", model?: Choice) {
+  const id = messageId(Date.now())
+  const letter: Stored = { id, sessionID, ...content, delivery, model, created: Date.now() }
+  show(letter)
+  const stored = change(["outbox", "drafts"], (store) => {
+    store("outbox").put(letter)
+    removeDraft(store("drafts"), sessionID)
+  })
+  stored.then(
+    () => tellDraft(sessionID),
+    () => {},
+  )
+  if (!outbox.add(letter)) give({ kind: "held", id })
+}
+
+// Sends a refused prompt again under the same id: the server accepts it once.
+export async function sendAgain(id: string) {
+  const letter = await find(id)
+  if (!letter) return
+  show(letter)
+  outbox.add({ ...letter, refused: undefined }, true)
+}
+
+const find = async (id: string) => (await readAll<Stored>("outbox").catch(() => [])).find((letter) => letter.id === id)
+
+export function discard(id: string) {
+  outbox.remove(id)
+  forget(id)
+  give({ kind: "discard", id })
+}
+
+// Takes a prompt that has not been sent back into the composer.
+export async function edit(id: string) {
+  const letter = await find(id)
+  const prompt = world.prompts.get(id)
+  if (!prompt) return
+  await addToDraft(prompt.sessionID, letter?.text ?? prompt.text, letter?.files)
+  discard(id)
+}
+
+// Sends the prompts of earlier pages and of closed tabs, and shows those that were refused.
+async function restore() {
+  const letters = await readAll<Stored>("outbox").catch(() => [])
+  for (const letter of letters.sort((left, right) => left.created - right.created)) {
+    if (outbox.has(letter.id) || world.prompts.has(letter.id)) continue
+    show(letter)
+    if (letter.refused !== undefined) give({ kind: "failed", id: letter.id, error: letter.refused })
+    else outbox.add(letter, true)
+  }
+}
+
+// A prompt that the stream has shown has arrived, even if the answer to the call was lost.
+function confirm() {
+  if (outbox.size === 0) return
+  for (const id of outbox.ids()) {
+    const fate = world.prompts.get(id)?.fate
+    if (fate === "sending" || fate === "held") continue
+    outbox.remove(id)
+    forget(id)
+  }
+}
+
+export function startSending() {
+  onFold(confirm)
+  onSettled(() => {
+    outbox.wake()
+    if (isHolder()) void restore()
+  })
+  void restore()
+}

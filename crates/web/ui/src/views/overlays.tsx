@@ -1,0 +1,38 @@
+// The dialogs that a key opens anywhere: the palette and the list of keys.
+
+import { Match, Switch, createEffect, lazy, on, onCleanup, onMount } from "solid-js"
+import { isTyping, overlay, setFinding, setOverlay } from "../overlay.ts"
+import { route } from "../route.ts"
+import { settings } from "../settings.ts"
+
+const Palette = lazy(() => import("./palette.tsx").then((it) => ({ default: it.Palette })))
+const Keys = lazy(() => import("./keys.tsx").then((it) => ({ default: it.Keys })))
+
+export function Overlays() {
+  const keys = (event: KeyboardEvent) => {
+    const isMod = event.ctrlKey || event.metaKey
+    if (isMod && !event.shiftKey && event.key.toLowerCase() === "k") {
+      event.preventDefault()
+      setOverlay(overlay() === "palette" ? undefined : "palette")
+    } else if (isMod && !event.shiftKey && event.key.toLowerCase() === "f" && route().screen === "session") {
+      event.preventDefault()
+      setFinding(true)
+    } else if (event.key === "?" && !isMod && !isTyping(event) && settings().hasLetterKeys) {
+      event.preventDefault()
+      setOverlay("keys")
+    }
+  }
+  onMount(() => document.addEventListener("keydown", keys))
+  onCleanup(() => document.removeEventListener("keydown", keys))
+  createEffect(on(() => (route().screen === "session" ? (route() as { id: string }).id : ""), () => setFinding(false), { defer: true }))
+  return (
+    <Switch>
+      <Match when={overlay() === "palette"}>
+        <Palette onClose={() => setOverlay(undefined)} />
+      </Match>
+      <Match when={overlay() === "keys"}>
+        <Keys onClose={() => setOverlay(undefined)} />
+      </Match>
+    </Switch>
+  )
+}

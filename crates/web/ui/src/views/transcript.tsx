@@ -1,0 +1,208 @@
+// The messages of a session. The view follows new text at the end, and stays where the user reads.
+
+import { Show, createEffect, createMemo, createSignal, on, onCleanup, onMount } from "solid-js"
+import { isBusy } from "../core/state.ts"
+import type { Prompt } from "../core/world.ts"
+import { setTarget, target } from "../overlay.ts"
+import { placeOf, setPlace } from "../places.ts"
+import { oneLine } from "../plain.ts"
+import { route } from "../route.ts"
+import { discard, edit, sendAgain } from "../sending.ts"
+import { loadOlder, watch, world } from "../store.ts"
+import { words } from "../words.ts"
+import { MessageView } from "./message.tsx"
+import { TurnEnd } from "./end.tsx"
+import { Virtual, type VirtualApi } from "./virtual.tsx"
+
+// Rows that are not messages.
+const EARLIER = "earlier"
+const END = "end"
+// The most pages that are read to find the place at which the user has left the session.
+const MAX_SOUGHT = 40
+// Pixels above a message that a search shows.
+const MARGIN = 120
+
+export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => void }) {
+  const window = () => (watch(`messages ${props.id}`), world.windows.get(props.id))
+  const pending = createMemo(() => {
+    watch(`prompts ${props.id}`)
+    return [...world.prompts.values()].filter((prompt) => prompt.sessionID === props.id && prompt.text + (prompt.files ?? []) !== "")
+  })
+  // Prompts that wait are shown above the composer.
+  const messages = createMemo(() => {
+    watch(`queue ${props.id}`)
+    const waiting = new Set(isBusy(world, props.id) ? world.waiting.get(props.id)?.map(({ id }) => id) : [])
+    const stored = window()?.entries.map((entry) => entry.info.id) ?? []
+    const known = new Set(stored)
+    const own = pending().map((prompt) => prompt.id)
+    return [...stored, ...own.filter((id) => !known.has(id))].filter((id) => !waiting.has(id))
+  })
+  const isEmpty = () => messages().length === 0
+  const keys = createMemo(() => [...(window()?.older ? [EARLIER] : []), ...messages(), END])
+  const place = placeOf(props.id)
+  const [isFollowing, setFollowing] = createSignal(!place?.key)
+  createEffect(() => props.onEnd(isFollowing()))
+  // The first message since the last visit, as soon as one has been read.
+  const [fresh, setFresh] = createSignal<string>()
+  createEffect(() => {
+    const at = place?.last ? messages().indexOf(place.last) : -1
+    if (at >= 0 && !fresh()) setFresh(messages()[at + 1])
+  })
+  let list!: VirtualApi
+  let isLoading = false
+  const older = async () => {
+    if (isLoading || !window()?.older) return
+    isLoading = true
+    await loadOlder(props.id).catch(() => {})
+    isLoading = false
+  }
+  // Reads earlier pages until the place is among the messages.
+  let sought = place?.key ? MAX_SOUGHT : 0
+  createEffect(
+    on(keys, (now) => {
+      if (sought === 0 || isEmpty()) return
+      if (now.includes(place!.key!)) {
+        sought = 0
+        queueMicrotask(() => list.toRow(place!.key!, place!.delta))
+      } else if (world.windows.get(props.id)?.older) {
+        sought--
+        void older()
+      } else if (!world.windows.get(props.id)?.stale) {
+        sought = 0
+        queueMicrotask(() => list.toEnd())
+      }
+    }),
+  )
+  // Shows the message that the address or a search names.
+  const seek = async (message: string) => {
+    for (let page = 0; page < MAX_SOUGHT && !keys().includes(message) && window()?.older; page++) await older()
+    if (!keys().includes(message)) return
+    sought = 0
+    setFollowing(false)
+    list.toRow(message, MARGIN)
+  }
+  const named = createMemo(() => {
+    const [to, it] = [route(), target()]
+    if (it?.session === props.id) return it
+    return to.screen === "session" && to.id === props.id && to.message ? { session: to.id, message: to.message } : undefined
+  })
+  createEffect(
+    on([named, isEmpty], ([it, hasNothing]) => {
+      if (it && !hasNothing) queueMicrotask(() => void seek(it.message))
+    }),
+  )
+  onCleanup(() => setTarget(undefined))
+  const save = () => {
+    const at = sought > 0 ? place : list.place()
+    setPlace(props.id, { key: at?.key ?? null, delta: at?.delta ?? 0, last: messages().at(-1) ?? null })
+  }
+  onMount(() => {
+    addEventListener("pagehide", save)
+    onCleanup(() => {
+      removeEventListener("pagehide", save)
+      save()
+    })
+  })
+  // Messages that have come since the user left the end.
+  const [left, setLeft] = createSignal<string>()
+  const isNew = () => {
+    const at = messages().indexOf(left() ?? "")
+    return at < 0 ? 0 : messages().length - at - 1
+  }
+  const follow = (now: boolean) => {
+    if (now === isFollowing()) return
+    if (!now) setLeft(messages().at(-1))
+    setFollowing(now)
+  }
+  return (
+    <Virtual
+      class="transcript"
+      keys={keys()}
+      isFollowing={isFollowing()}
+      onFollow={follow}
+      onStart={() => void older()}
+      ref={(api) => (list = api)}
+      after={
+        <Show when={!isFollowing()}>
+          <button type="button" class="newest" onClick={() => list.toEnd()}>
+            {isNew() > 0 ? words.newMessages(isNew()) : words.newest}
+          </button>
+        </Show>
+      }
+    >
+      {(key) => {
+        if (key === EARLIER) {
+          return (
+            <button type="button" class="quiet older" onClick={() => void older()}>
+              {words.earlier}
+            </button>
+          )
+        }
+        if (key === END) {
+          return (
+            <>
+              <Show when={isEmpty()}>
+                <p class="empty">{window()?.stale === false ? words.noMessages : words.loading}</p>
+              </Show>
+              <TurnEnd id={props.id} />
+            </>
+          )
+        }
+        return (
+          <>
+            <Show when={fresh() === key}>
+              <p class="fresh">{words.fresh}</p>
+            </Show>
+            <Row session={props.id} id={key} />
+          </>
+        )
+      }}
+    </Virtual>
+  )
+}
+
+function Row(props: { session: string; id: string }) {
+  const isStored = createMemo(() => {
+    watch(`messages ${props.session}`)
+    return world.windows.get(props.session)?.entries.findLast((entry) => entry.info.id === props.id) !== undefined
+  })
+  const prompt = () => (watch(`prompts ${props.session}`), world.prompts.get(props.id))
+  return (
+    <Show when={!isStored() && prompt()} fallback={<MessageView session={props.session} id={props.id} />}>
+      {(it) => <Pending prompt={it()} />}
+    </Show>
+  )
+}
+
+// A prompt that the server has not stored yet.
+function Pending(props: { prompt: Prompt }) {
+  const fate = () => {
+    const { fate, error } = props.prompt
+    if (fate === "failed") return `${words.failed}: ${error ?? ""}`
+    return fate === "held" ? words.held : words.sending
+  }
+  return (
+    <article class="message user" data-fate={props.prompt.fate}>
+      <p class="text">{props.prompt.text}</p>
+      <Show when={props.prompt.files?.length}>
+        <p class="chip">{props.prompt.files!.map(oneLine).join(", ")}</p>
+      </Show>
+      <p class="fate">
+        {fate()}
+        <Show when={props.prompt.fate === "failed"}>
+          <button type="button" class="quiet" onClick={() => void sendAgain(props.prompt.id)}>
+            {words.tryAgain}
+          </button>
+        </Show>
+        <Show when={props.prompt.fate === "failed" || props.prompt.fate === "held"}>
+          <button type="button" class="quiet" onClick={() => void edit(props.prompt.id)}>
+            {words.edit}
+          </button>
+          <button type="button" class="quiet" onClick={() => discard(props.prompt.id)}>
+            {words.discard}
+          </button>
+        </Show>
+      </p>
+    </article>
+  )
+}

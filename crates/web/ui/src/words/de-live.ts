@@ -1,0 +1,111 @@
+// German sentences of the list, the transcript, the composer, the queue and notifications.
+
+import type { live as en } from "./en-live.ts"
+
+const LEFT: Record<string, string> = {
+  abort: "der Zug wurde gestoppt",
+  stop: "das Weitermachen wurde gestoppt",
+  prompt: "ein neuer Prompt kam an",
+  blocked: "ein Eintrag wartet auf dich",
+  waiting: "eine Anfrage wartet auf dich",
+  refused: "eine Anfrage wurde abgelehnt",
+  error: "der Zug ist gescheitert",
+  budget: "das Budget ist aufgebraucht",
+  rounds: "die Grenze der Runden ist erreicht",
+  stagnant: "die letzten Runden brachten keinen Fortschritt",
+  tokens: "die Grenze der Tokens ist erreicht",
+  minutes: "die Zeitgrenze ist erreicht",
+  silent: "die letzte Runde brachte keine Ausgabe",
+  unfinished: "die letzte Antwort wurde abgeschnitten",
+}
+
+const REFUSED = {
+  size: "ist größer als 5 MiB",
+  total: "würde den Prompt größer als 20 MiB machen",
+  count: "ist eine Datei zu viel; ein Prompt hat höchstens 100",
+  unreadable: "kann nicht gelesen werden",
+}
+
+const FILTERS = { all: "Alle", needs: "Braucht dich", working: "Arbeitet", unread: "Ungelesen" }
+
+const plural = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
+const helpers = (count: number) => plural(count, "Unteragent", "Unteragenten")
+
+export const live: typeof en = {
+  held: "wartet hier, bis der Server erreichbar ist",
+  edit: "Bearbeiten",
+  restore: "Wiederherstellen",
+  save: "Speichern",
+  attach: "Dateien anhängen",
+  attachments: "Angehängte Dateien",
+  removeFile: (name) => `${name} entfernen`,
+  refusedFile: (name, why) => `${name} ${REFUSED[why]}.`,
+  earlierDraft: (text) => `Ein anderer Tab hat deinen Entwurf ersetzt: ${text}`,
+  attempt: (attempt, limit) => (limit ? `Versuch ${attempt} von ${limit}` : `Versuch ${attempt}`),
+  inSeconds: (seconds) => `in ${seconds} s`,
+  tryingNow: "jetzt",
+  continues: "Macht von selbst weiter",
+  round: (n, open) => `Runde ${n}, ${plural(open, "Eintrag offen", "Einträge offen")}`,
+  stopContinuing: "Nicht weitermachen",
+  continuePrompt: "Mach mit den offenen Einträgen weiter.",
+  continueByItself: "Weitermachen, solange Einträge offen sind",
+  continuedByItself: (n) => `Von selbst weitergemacht, Runde ${n}`,
+  todosLeft: (reason) => `Einträge sind offen: ${LEFT[reason] ?? reason}.`,
+  goOn: "Weitermachen",
+  escapeAgain: "Noch einmal Esc stoppt den Zug.",
+  losses: ({ requests, prompts, children }) => {
+    const lost = [
+      children > 0 ? helpers(children) : "",
+      requests > 0 ? plural(requests, "Anfrage", "Anfragen") : "",
+      prompts > 0 ? plural(prompts, "wartenden Prompt", "wartende Prompts") : "",
+    ].filter(Boolean)
+    return lost.length > 0 ? `Das beendet auch ${lost.join(", ")}.` : ""
+  },
+  stopFailed: "Der Zug konnte nicht gestoppt werden:",
+  newMessages: (count) => `${count} neu ↓`,
+  noMessages: "Noch nichts hier. Schreib einen Prompt.",
+  fresh: "Neu seit deinem letzten Besuch",
+  yourPrompt: "Du",
+  agentAnswer: "Antwort",
+  copyAnswer: "Antwort kopieren",
+  stepCount: (count) => plural(count, "Schritt", "Schritte"),
+  toolCount: (count) => plural(count, "Werkzeugaufruf", "Werkzeugaufrufe"),
+  cost: (value) => `${value < 0.1 ? value.toFixed(4) : value.toFixed(2)} $`.replace(".", ","),
+  parents: "Übergeordnete Sitzungen",
+  previousChild: "Voriger Unteragent",
+  nextChild: "Nächster Unteragent",
+  children: helpers,
+  childrenWorking: (count) => `${helpers(count)} bei der Arbeit`,
+  family: (children, working) => `${helpers(children)}${working > 0 ? `, ${working} bei der Arbeit` : ""}`,
+  familyHint: "Tokens der Sitzung und ihrer Unteragenten",
+  todosDone: (done, count) => `${done} von ${plural(count, "Eintrag", "Einträgen")}`,
+  requests: (count) => plural(count, "Anfrage", "Anfragen"),
+  filters: "Anzeigen",
+  filter: (name) => FILTERS[name],
+  noMatch: "Keine Sitzung passt.",
+  menu: "Mehr",
+  title: "Titel",
+  rename: "Umbenennen…",
+  markUnread: "Als ungelesen markieren",
+  mute: "Keine Benachrichtigungen",
+  archive: "Archivieren",
+  unarchive: "Aus dem Archiv holen",
+  waiting: "Warteschlange",
+  waitingCount: (count) => plural(count, "Prompt wartet", "Prompts warten"),
+  steers: "lenkt",
+  queues: "danach",
+  steerNow: "Jetzt lenken",
+  moveUp: "Nach oben",
+  moveDown: "Nach unten",
+  withdraw: "Zurückziehen",
+  editPrompt: "Neuer Text",
+  hasStarted: "Dieser Prompt hat schon begonnen.",
+  onlyFiles: (count) => plural(count, "Datei", "Dateien"),
+  offer: "Das dauert eine Weile. Soll Baton sagen, wenn dich eine Sitzung braucht oder fertig ist?",
+  switchOn: "Ja, bitte",
+  notNow: "Jetzt nicht",
+  news: (count) => `Neues aus ${plural(count, "Sitzung", "Sitzungen")}`,
+  screens: "Bereiche",
+  needs: "Braucht dich",
+  session: "Sitzung",
+}
