@@ -2,7 +2,7 @@
 //!
 //! The list is compressed into the program (`data/models.json` is its source; `data/README.md` describes how to
 //! refresh it). Creating a [`Catalogue`] unpacks only an index; the models of a provider are unpacked when it
-//! is requested, and belong to the caller. The user's configuration ([`ProviderConfig`]) and the environment
+//! is requested, and belong to the caller. The user's configuration ([`Provider::configured`]) and the environment
 //! ([`Provider::with_environment`]) are applied on top.
 
 mod aim;
@@ -10,8 +10,8 @@ mod config;
 mod cost;
 mod described;
 mod effort;
+mod environment;
 mod fields;
-mod merge;
 mod packages;
 mod packed;
 mod rank;
@@ -24,7 +24,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 pub use aim::CallTarget;
-pub use config::{ConfigError, ModelConfig, ProviderConfig};
+pub use config::ConfigError;
 pub use cost::{Price, Prices};
 pub use packed::{Catalogue, Entry};
 

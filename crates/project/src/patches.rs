@@ -12,15 +12,12 @@ use futures::{
     future::{BoxFuture, FutureExt, join_all},
     stream::{self, StreamExt},
 };
-use llm::{
-    Carried, Carrier, Catalogue, Error, Reply,
-    catalogue::{Provider, ProviderConfig},
-};
+use llm::{Carried, Carrier, Catalogue, Error, Reply, catalogue::Provider};
 use protocol::provider::ProviderSource;
 use serde_json::{Map, Value, json};
 use store::files::{auth, redacted};
 
-use crate::{listing, providers, settings::Settings};
+use crate::{listing, providers, revealed::revealed, settings::Settings};
 
 /// Plugins may take this long for one provider. Together with the time to load plugins it is below the time to build a
 /// project.
@@ -84,10 +81,9 @@ impl Patch {
         let written = settings.loaded.config.provider.get(id);
         if login.is_some() && (known.is_some() || written.is_some()) {
             let provider = patch.listed(known.unwrap_or_else(|| Provider::named(id)));
-            let provider = match written.map(providers::read_config) {
-                Some(Ok(config)) => provider.configured(&config),
-                // `providers::find` reports the mistake.
-                Some(Err(_)) => return None,
+            let provider = match written {
+                // `providers::find` reports an invalid configuration.
+                Some(written) => provider.configured(&revealed(written)).ok()?,
                 None => provider,
             };
             let source = if written.is_some() { ProviderSource::Config } else { ProviderSource::Custom };
@@ -121,9 +117,7 @@ impl Patch {
         provider.vouched = self.is_loaded();
         self.loaded.iter().fold(provider, |provider, loaded| {
             let entry = json!({ "options": loaded.options });
-            changed_or_same(provider, "options", |provider| {
-                Ok(provider.configured(&ProviderConfig::read(&entry)?))
-            })
+            changed_or_same(provider, "options", |provider| provider.configured(&entry))
         })
     }
 

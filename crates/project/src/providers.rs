@@ -27,7 +27,7 @@ use protocol::{
 };
 use store::files::Environment;
 
-use crate::{external, hidden, listing, patches::Patches, revealed, settings::Settings};
+use crate::{external, hidden, listing, patches::Patches, settings::Settings};
 use usable::Inputs;
 pub(crate) use usable::Usable;
 
@@ -140,13 +140,6 @@ fn base(catalogue: &Catalogue, id: &str) -> Option<Provider> {
             None
         }
     }
-}
-
-/// Converts a provider's configuration into the form that `llm` reads.
-pub(crate) fn read_config(
-    written: &protocol::config::ProviderConfig,
-) -> Result<catalogue::ProviderConfig, catalogue::ConfigError> {
-    catalogue::ProviderConfig::read(&revealed::revealed(written))
 }
 
 impl Providers {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::cost::{Price, Prices, Tier};
-use super::fields::Fields;
+use super::fields::{Fields, set};
 use super::packed::status;
-use super::{ConfigError, Limit, Model, Provider};
+use super::{ConfigError, Model, Provider};
 use crate::dialect::{Abilities, Modalities};
 
 impl Provider {
@@ -51,20 +51,14 @@ impl Provider {
 }
 
 fn described(mut model: Model, fields: &Fields<'_>) -> Result<Model, ConfigError> {
-    let set = |to: &mut String, from: Option<String>| {
-        if let Some(from) = from {
-            *to = from;
-        }
-    };
-    let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
     let api = fields.inner("api")?;
-    set(&mut model.api_id, filled(api.text("id")?));
+    set(&mut model.api_id, api.filled("id")?);
     set(&mut model.name, fields.text("name")?);
     set(&mut model.released, fields.text("release_date")?);
-    model.npm = filled(api.text("npm")?).or(model.npm);
-    model.url = filled(api.text("url")?).or(model.url);
-    model.family = filled(fields.text("family")?).or(model.family);
-    model.limit = limit(&fields.inner("limit")?, model.limit)?;
+    model.npm = api.filled("npm")?.or(model.npm);
+    model.url = api.filled("url")?.or(model.url);
+    model.family = fields.filled("family")?.or(model.family);
+    model.limit = model.limit.configured(&fields.inner("limit")?)?;
     if fields.get("cost").is_some() {
         model.prices = prices(&fields.inner("cost")?)?;
     }
@@ -73,22 +67,10 @@ fn described(mut model: Model, fields: &Fields<'_>) -> Result<Model, ConfigError
     if let Some(Value::Object(_)) = capabilities.get("interleaved") {
         model.reasoning_field = capabilities.inner("interleaved")?.text("field")?;
     }
-    if let Some(name) = fields.text("status")? {
-        model.status = status(Some(&name));
-    }
-    model.options = fields.map("options")?.unwrap_or(model.options);
-    if let Some(headers) = fields.text_map("headers")? {
-        model.headers = headers.into_iter().collect();
-    }
+    set(&mut model.status, fields.text("status")?.map(|name| status(Some(&name))));
+    set(&mut model.options, fields.map("options")?);
+    set(&mut model.headers, fields.headers()?);
     Ok(model)
-}
-
-fn limit(fields: &Fields<'_>, before: Limit) -> Result<Limit, ConfigError> {
-    Ok(Limit {
-        context: fields.count("context")?.unwrap_or(before.context),
-        input: fields.count("input")?.or(before.input),
-        output: fields.count("output")?.unwrap_or(before.output),
-    })
 }
 
 fn abilities(fields: &Fields<'_>, before: Abilities) -> Result<Abilities, ConfigError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::ConfigError;
-use crate::Deadlines;
+use crate::{CallHeaders, Deadlines};
 
 /// An object of the configuration with its path.
 #[derive(Debug, Clone)]
@@ -52,6 +52,11 @@ impl<'v> Fields<'v> {
         self.read(key, "a text", |value| value.as_str().map(str::to_owned))
     }
 
+    /// A text that is not empty.
+    pub(super) fn filled(&self, key: &str) -> Result<Option<String>, ConfigError> {
+        Ok(self.text(key)?.filter(|text| !text.is_empty()))
+    }
+
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ConfigError> {
         self.read(key, "true or false", Value::as_bool)
     }
@@ -91,6 +96,10 @@ impl<'v> Fields<'v> {
         })
     }
 
+    pub(super) fn headers(&self) -> Result<Option<CallHeaders>, ConfigError> {
+        Ok(self.text_map("headers")?.map(|headers| headers.into_iter().collect()))
+    }
+
     /// An inner object; empty if absent.
     pub(super) fn inner(&self, key: &str) -> Result<Self, ConfigError> {
         Self::at(self.get(key).unwrap_or(&Value::Null), self.path(key))
@@ -118,5 +127,12 @@ impl<'v> Fields<'v> {
         let fields = self.fields.into_iter().flatten();
         let fields = fields.filter(|(key, _)| !but.contains(&key.as_str()));
         fields.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+}
+
+/// Replaces a value, if there is a new one.
+pub(super) fn set<T>(to: &mut T, from: Option<T>) {
+    if let Some(from) = from {
+        *to = from;
     }
 }

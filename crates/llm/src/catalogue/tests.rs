@@ -8,7 +8,7 @@ mod tuning;
 
 use serde_json::Value;
 
-use super::{Catalogue, Provider, ProviderConfig};
+use super::{Catalogue, Provider};
 use crate::{ModelRef, Request};
 
 fn provider(id: &str) -> Provider {
@@ -16,7 +16,7 @@ fn provider(id: &str) -> Provider {
 }
 
 fn configured(provider: Provider, entry: &Value) -> Provider {
-    provider.configured(&ProviderConfig::read(entry).unwrap())
+    provider.configured(entry).unwrap()
 }
 
 fn request(model: &str) -> Request {

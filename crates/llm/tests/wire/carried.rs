@@ -36,9 +36,9 @@ async fn carried(messenger: &Arc<Messenger>) -> Result<Vec<Result<ModelEvent, Er
         "baseURL": "https://acme.test/v1", "apiKey": KEY, "headers": { "x-team": "blue" },
         "headerTimeout": 200, "chunkTimeout": 200,
     });
-    let config = ProviderConfig::read(&json!({ "npm": DIALECTS[2].0, "options": options })).unwrap();
+    let config = json!({ "npm": DIALECTS[2].0, "options": options });
     let client = Client::default().through(messenger.clone());
-    ask(&HttpModel::new(client, Provider::named("fake").configured(&config)), request("m")).await
+    ask(&HttpModel::new(client, Provider::named("fake").configured(&config).unwrap()), request("m")).await
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ mod refusals;
 mod silences;
 
 use futures::StreamExt as _;
-use llm::catalogue::{Provider, ProviderConfig};
+use llm::catalogue::Provider;
 use llm::{Client, Error, HttpModel, Message, Model as _, ModelEvent, ModelRef, Request, UserContent};
 use serde_json::{Value, json};
 
@@ -39,8 +39,8 @@ fn model(fake: &Fake, npm: &str, options: &Value) -> HttpModel {
     let mut options = options.clone();
     options["baseURL"] = fake.url.clone().into();
     options["apiKey"] = KEY.into();
-    let config = ProviderConfig::read(&json!({ "npm": npm, "options": options })).unwrap();
-    HttpModel::new(Client::default(), Provider::named("fake").configured(&config))
+    let config = json!({ "npm": npm, "options": options });
+    HttpModel::new(Client::default(), Provider::named("fake").configured(&config).unwrap())
 }
 
 fn request(model: &str) -> Request {

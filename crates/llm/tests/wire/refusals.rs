@@ -158,7 +158,7 @@ async fn a_refused_connection_is_an_immediate_error_and_retried() {
     let url = fake.url.clone();
     drop(fake);
     let config = json!({ "options": { "baseURL": url, "apiKey": KEY } });
-    let provider = Provider::named("fake").configured(&ProviderConfig::read(&config).unwrap());
+    let provider = Provider::named("fake").configured(&config).unwrap();
     let error = ask(&HttpModel::new(Client::default(), provider), request("m")).await.unwrap_err();
     assert!(matches!(error, Error::Connect(_)), "{error:?}");
     assert_eq!(error.retry(), Retry::After { delay_hint: None });
@@ -171,8 +171,8 @@ async fn invalid_addresses_and_headers_are_reported() {
         json!({ "baseURL": "not an address" }),
         json!({ "baseURL": "http://127.0.0.1:1", "headers": { "a b": "c" } }),
     ] {
-        let config = ProviderConfig::read(&json!({ "options": options })).unwrap();
-        let model = HttpModel::new(Client::default(), Provider::named("fake").configured(&config));
+        let config = json!({ "options": options });
+        let model = HttpModel::new(Client::default(), Provider::named("fake").configured(&config).unwrap());
         let error = ask(&model, request("m")).await.unwrap_err();
         assert!(matches!(error, Error::Other(_)), "{error:?}");
     }

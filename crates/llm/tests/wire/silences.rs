@@ -83,9 +83,9 @@ async fn no_tls_handshake() {
     // Accepts connections, but never answers the TLS handshake.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/v1", listener.local_addr().unwrap());
-    let config = ProviderConfig::read(&json!({ "options": { "baseURL": url } })).unwrap();
+    let config = json!({ "options": { "baseURL": url } });
     let client = Client::with_connect_deadline(SHORT);
-    let model = HttpModel::new(client, Provider::named("fake").configured(&config));
+    let model = HttpModel::new(client, Provider::named("fake").configured(&config).unwrap());
     let error = ask(&model, request("m")).await.unwrap_err();
     assert_eq!(error, Error::Stalled { deadline: Deadline::Connect, after: SHORT });
     assert_ne!(error.retry(), Retry::Never);

@@ -148,7 +148,7 @@ Left out on both sides: `session.updated`, `session.diff` and later updates of a
 busy events; progress of running calls; the number of deltas of a text; `patch` parts; events that do not belong to a
 session; and the events that only Baton has (`prompt.*`).
 
-The test `turns_match_opencode_except_for_differences_with_reasons` of `agents` compares this page; with `UPDATE=1` it
+The test `turns_match_opencode_except_for_differences_with_reasons` of `native` compares this page; with `UPDATE=1` it
 writes the page.
 
 | letter | reason |

@@ -229,7 +229,7 @@ async fn a_spinning_process_is_noticed_without_a_pending_call() {
 #[tokio::test]
 async fn a_process_that_ends_is_restarted_and_its_last_output_is_reported() {
     let harness = Harness::new(
-        r#"hook:0:0) echo 'goodbye, cruel harness'; exit 7;;
+        r#"hook:0:0) echo 'goodbye, cruel world'; exit 7;;
            hook:*) answer '{"text":"changed"}';;"#,
     );
     let host = harness.started(harness.settings(1)).await;

@@ -12,8 +12,8 @@ use protocol::{
     provider::ProviderSource,
 };
 
-use super::{SHARED_KEYS, read_config};
-use crate::patches::Patch;
+use super::SHARED_KEYS;
+use crate::{patches::Patch, revealed::revealed};
 
 /// A provider that can be called.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Inputs<'_> {
         // Timeouts in the provider's own configuration replace these.
         provider.deadlines = self.deadlines;
         if let Some(written) = written {
-            provider = provider.configured(&read_config(written)?);
+            provider = provider.configured(&revealed(written))?;
         }
         Ok(self.patch.priced(provider))
     }
