@@ -1,16 +1,18 @@
 //! Converts agents' Markdown to the markup of a chat service.
 //!
-//! One walk over the Markdown serves all services; a [`Flavour`] defines how a service writes bold, code or a link.
+//! One renderer serves all services; a [`Flavour`] defines how a service writes bold, code or a link.
 //! Elements that a service lacks become readable text: headings are bold lines, lists have bullets, narrow tables
 //! are aligned and wide ones are rows. Opening and closing marks are always written together, so broken Markdown
 //! cannot leave one open.
 
 pub mod html;
 pub mod mrkdwn;
+mod render;
 mod table;
 #[cfg(test)]
 mod tests;
-mod walk;
+
+pub use render::render;
 
 /// The markup of one service. `inner` is already in this markup.
 pub trait Flavour {
@@ -32,11 +34,6 @@ pub trait Flavour {
 
     /// A quote; never nested.
     fn quote(&self, inner: &str) -> String;
-}
-
-/// Converts Markdown to a service's markup.
-pub fn render(markdown: &str, flavour: &dyn Flavour) -> String {
-    walk::walk(markdown, flavour)
 }
 
 /// A text followed by its address, where a link is not possible; only one of them if they are equal or one is

@@ -2,27 +2,26 @@
 
 use super::{Flavour, beside, html::escape, render};
 
-/// Slack's markup.
-#[derive(Debug, Clone, Copy)]
-pub struct Slack;
-
-/// WhatsApp's markup. It has no links except bare addresses, and no escaping.
-#[derive(Debug, Clone, Copy)]
-pub struct WhatsApp;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Service {
+    Slack,
+    /// It has no links except bare addresses, and no escaping.
+    WhatsApp,
+}
 
 /// Converts Markdown to Slack's markup.
 pub fn slack(markdown: &str) -> String {
-    render(markdown, &Slack)
+    render(markdown, &Service::Slack)
 }
 
 /// Converts Markdown to WhatsApp's markup.
 pub fn whatsapp(markdown: &str) -> String {
-    render(markdown, &WhatsApp)
+    render(markdown, &Service::WhatsApp)
 }
 
-impl Flavour for Slack {
+impl Flavour for Service {
     fn text(&self, text: &str) -> String {
-        escape(text)
+        if *self == Self::Slack { escape(text) } else { text.to_owned() }
     }
 
     fn strong(&self, inner: &str) -> String {
@@ -38,62 +37,32 @@ impl Flavour for Slack {
     }
 
     fn code(&self, code: &str) -> String {
-        inline(&escape(code))
+        inline(&self.text(code))
     }
 
     fn block(&self, _language: Option<&str>, code: &str) -> String {
-        fenced(&escape(code))
+        fenced(&self.text(code))
     }
 
     fn link(&self, inner: &str, address: &str) -> String {
-        let address = address.replace('|', "%7C").replace('<', "%3C").replace('>', "%3E");
-        let address = address.replace('&', "&amp;");
-        // A `|`, a line break or another link in the label would break the link.
-        let label = inner.replace(['\n', '|'], " ");
-        match label.trim() {
-            "" => format!("<{address}>"),
-            label if label == address => format!("<{address}>"),
-            label if label.contains(['<', '>']) => beside(label, &address),
-            label => format!("<{address}|{label}>"),
-        }
+        if *self == Self::Slack { slack_link(inner, address) } else { beside(inner, address) }
     }
 
     fn quote(&self, inner: &str) -> String {
-        quoted(inner)
+        inner.lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n")
     }
 }
 
-impl Flavour for WhatsApp {
-    fn text(&self, text: &str) -> String {
-        text.to_owned()
-    }
-
-    fn strong(&self, inner: &str) -> String {
-        marked(inner, '*')
-    }
-
-    fn emphasis(&self, inner: &str) -> String {
-        marked(inner, '_')
-    }
-
-    fn strike(&self, inner: &str) -> String {
-        marked(inner, '~')
-    }
-
-    fn code(&self, code: &str) -> String {
-        inline(code)
-    }
-
-    fn block(&self, _language: Option<&str>, code: &str) -> String {
-        fenced(code)
-    }
-
-    fn link(&self, inner: &str, address: &str) -> String {
-        beside(inner, address)
-    }
-
-    fn quote(&self, inner: &str) -> String {
-        quoted(inner)
+fn slack_link(inner: &str, address: &str) -> String {
+    let address = address.replace('|', "%7C").replace('<', "%3C").replace('>', "%3E");
+    let address = address.replace('&', "&amp;");
+    // A `|`, a line break or another link in the label would break the link.
+    let label = inner.replace(['\n', '|'], " ");
+    match label.trim() {
+        "" => format!("<{address}>"),
+        label if label == address => format!("<{address}>"),
+        label if label.contains(['<', '>']) => beside(label, &address),
+        label => format!("<{address}|{label}>"),
     }
 }
 
@@ -121,10 +90,6 @@ fn inline(code: &str) -> String {
 fn fenced(code: &str) -> String {
     let code = code.trim_end_matches('\n').replace("```", "`\u{200b}`\u{200b}`");
     format!("```\n{code}\n```")
-}
-
-fn quoted(inner: &str) -> String {
-    inner.lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The walk over Markdown, shared by all services.
+//! Renders Markdown for all services.
 
 use std::mem::discriminant;
 
@@ -35,7 +35,7 @@ enum Kind {
     Link(String),
 }
 
-struct Walk<'a> {
+struct Renderer<'a> {
     flavour: &'a dyn Flavour,
     /// Open elements, outermost first.
     open: Vec<Frame>,
@@ -44,16 +44,16 @@ struct Walk<'a> {
 }
 
 /// Converts Markdown to a service's markup.
-pub(super) fn walk(markdown: &str, flavour: &dyn Flavour) -> String {
+pub fn render(markdown: &str, flavour: &dyn Flavour) -> String {
     let options = Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS;
-    let mut walk = Walk { flavour, open: Vec::new(), whole: String::new() };
+    let mut renderer = Renderer { flavour, open: Vec::new(), whole: String::new() };
     for event in Parser::new_ext(markdown, options) {
-        walk.step(event);
+        renderer.step(event);
     }
-    walk.whole.trim().to_owned()
+    renderer.whole.trim().to_owned()
 }
 
-impl Walk<'_> {
+impl Renderer<'_> {
     fn step(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => {

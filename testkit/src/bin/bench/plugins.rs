@@ -40,12 +40,12 @@ const KINDS: [(Kind, &str, &str); 4] = [
     (
         Kind::Control,
         "added by nothing",
-        "a second server without plugins: what the measurement cannot tell apart",
+        "a second server without plugins: the noise of the measurement",
     ),
     (
         Kind::Rust,
         "added by a Rust hook",
-        "auto-commit, which looks at what the turn has changed and finds nothing",
+        "auto-commit, which finds no change to commit",
     ),
     (
         Kind::JavaScript,
