@@ -129,8 +129,8 @@ impl Translation {
     }
 
     /// Returns true if a notification is about this thread and not about that of a subagent.
-    pub(super) fn is_own(&self, told: &CodexNotification) -> bool {
-        told.thread.as_deref().is_none_or(|thread| thread == self.thread)
+    pub(super) fn is_own(&self, notification: &CodexNotification) -> bool {
+        notification.thread.as_deref().is_none_or(|thread| thread == self.thread)
     }
 
     /// The task of a subagent that this thread has started.
@@ -178,9 +178,9 @@ impl Translation {
     }
 
     /// Translates a notification.
-    pub(super) fn hear(&mut self, told: CodexNotification, now: Millis) -> Vec<AgentEvent> {
-        if self.is_own(&told) {
-            self.own(told.notice, now);
+    pub(super) fn translate(&mut self, notification: CodexNotification, now: Millis) -> Vec<AgentEvent> {
+        if self.is_own(&notification) {
+            self.own(notification.notice, now);
         }
         std::mem::take(&mut self.events)
     }

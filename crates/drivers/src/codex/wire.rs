@@ -344,7 +344,7 @@ struct Scope {
 }
 
 /// Decodes a notification. The error names the invalid field.
-pub(super) fn told(method: &str, mut params: Value) -> Result<CodexNotification, String> {
+pub(super) fn notification(method: &str, mut params: Value) -> Result<CodexNotification, String> {
     let scope: Scope = read(method, params.clone())?;
     let (item, delta) = (scope.item_id, scope.delta);
     let mut turn = scope.turn_id;
