@@ -31,7 +31,7 @@ use protocol::MessageError;
 use protocol::agent::Abilities;
 use protocol::prompt::Delivery;
 
-use crate::external::{Agent, Context, Opened, Options, Outcome, Task, exchange};
+use crate::external::{Agent, Opened, Options};
 use process::CodexProcess;
 
 /// The name of Codex as a provider of models and as an agent.
@@ -75,9 +75,5 @@ impl Agent for Codex {
 
     async fn open(&self, turn: &Turn, resume: Option<&str>) -> Result<Opened<CodexProcess>, MessageError> {
         CodexProcess::open(&self.options, turn, resume).await.map_err(MessageError::unknown)
-    }
-
-    async fn work(&self, context: Context<'_>, process: &mut CodexProcess, task: Task<'_>) -> Outcome {
-        exchange(&self.options, context, process, task).await
     }
 }

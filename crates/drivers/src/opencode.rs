@@ -1,17 +1,15 @@
 //! OpenCode as an external agent, over its HTTP interface: a server that Baton starts, or one that runs already.
 //!
-//! `wire` makes the bodies of calls, `translate` interprets events, `server` starts and stops the process, and `run` is the
-//! loop of one turn, which ends when `ending` decides so. Subagents of OpenCode are child sessions. The parent's loop
-//! reads the events of all of them and passes them on through a [`ChildRegistry`].
+//! `server` starts and stops the process, `connection` is the transport of a turn, and `wire` makes the bodies of calls.
+//! `tree` decides when the turn and its subagents have ended; `translate` interprets the events of one session.
 
 mod connection;
-mod ending;
 mod pulse;
-mod run;
 mod server;
 #[cfg(test)]
 pub(crate) mod tests;
 mod translate;
+mod tree;
 mod wire;
 
 use std::fmt;
@@ -21,13 +19,12 @@ use std::time::Duration;
 use engine::mint::Mint;
 use engine::ports::{Clock, Random};
 use engine::session::Turn;
+use protocol::MessageError;
 use protocol::agent::Abilities;
-use protocol::{MessageError, TurnEnd};
 
-use crate::external::{Agent, ChildRegistry, Condition, Context, Opened, Options, Outcome, Task};
+use crate::external::{Agent, Opened, Options};
 use connection::Connection;
 use pulse::Pace;
-use run::ChildStream;
 use server::Server;
 pub use server::{Remote, Start};
 
@@ -45,6 +42,9 @@ pub const ABILITIES: Abilities = Abilities {
     continuation: true,
     ..Abilities::LEAST
 };
+
+/// Time to follow the events of an aborted turn. It is shorter than the engine's grace period.
+const ABORT: Duration = Duration::from_millis(500);
 
 /// Timeouts for OpenCode.
 #[derive(Debug, Clone, Copy)]
@@ -66,16 +66,15 @@ impl Default for Patience {
 /// OpenCode as an external agent.
 pub struct OpenCode {
     options: Options,
-    mint: Mint,
+    mint: Arc<Mint>,
     server: Server,
-    children: ChildRegistry<ChildStream>,
     patience: Patience,
 }
 
 impl OpenCode {
     /// Uses the server that is given, or starts one when it is needed.
     pub fn new(
-        options: Options,
+        mut options: Options,
         remote: Option<Remote>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
@@ -84,13 +83,8 @@ impl OpenCode {
             Some(remote) => Server::there(remote),
             None => Server::to_start(Start::new(&options.program, options.pool.clone()), Arc::clone(&random)),
         };
-        Self {
-            options,
-            mint: Mint::new(clock, random),
-            server,
-            children: ChildRegistry::default(),
-            patience: Patience::default(),
-        }
+        options.patience.interrupt = ABORT;
+        Self { options, mint: Arc::new(Mint::new(clock, random)), server, patience: Patience::default() }
     }
 }
 
@@ -110,21 +104,8 @@ impl Agent for OpenCode {
         &self.options
     }
 
-    async fn follow(&self, turn: &Turn) -> Option<TurnEnd> {
-        let stream = self.children.take(&turn.session).await?;
-        Some(run::follow_child(self, turn, stream).await)
-    }
-
     async fn open(&self, turn: &Turn, resume: Option<&str>) -> Result<Opened<Connection>, MessageError> {
         connection::open(self, turn, resume).await.map_err(MessageError::unknown)
-    }
-
-    async fn work(&self, context: Context<'_>, connection: &mut Connection, task: Task<'_>) -> Outcome {
-        match task {
-            Task::Prompt(_) => run::work(self, context.turn, connection).await,
-            // OpenCode never begins a turn by itself.
-            Task::Wake => Outcome { end: TurnEnd::Completed, process: Condition::Released },
-        }
     }
 
     async fn close(&self) {

@@ -16,7 +16,7 @@ use super::wire::{self, Permit, Segment, State};
 use super::{content, permit};
 use crate::external::child::Words;
 use crate::external::{
-    Broken, Child, Failure, Heard, Joining, Kept, Options, Phase, Process, Rested, Signal,
+    Broken, Child, Condition, Failure, Heard, Joining, Kept, Options, Phase, Process, Rested, Signal,
 };
 use crate::roster::DEFAULT_MODEL;
 
@@ -363,7 +363,7 @@ impl Process for ClaudeProcess {
         out
     }
 
-    fn finish(&mut self) -> bool {
+    fn finish(&mut self) -> Condition {
         let is_reusable = match self.turn.stop {
             Some(Stop::Overdue) => false,
             Some(Stop::Interrupted) => !self.translator.has_background(),
@@ -372,7 +372,7 @@ impl Process for ClaudeProcess {
         self.translator.reset();
         self.queue.clear();
         self.turn = Progress::default();
-        is_reusable
+        Condition::reusable(is_reusable)
     }
 
     fn last_words(&self) -> Words {

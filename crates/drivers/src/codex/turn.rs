@@ -16,7 +16,7 @@ use super::process::{Call, CodexProcess, Frame, Received};
 use super::threads::Thread;
 use super::translate::Translation;
 use super::wire::{self, Notice, Status, Told, TurnStatus};
-use crate::external::{Broken, Phase, Process, Signal};
+use crate::external::{Broken, Condition, Phase, Process, Signal};
 use crate::jsonrpc::{Asked, Error, Fault, INVALID_PARAMS, Incoming};
 use crate::roster::DEFAULT_MODEL;
 
@@ -359,12 +359,16 @@ impl Process for CodexProcess {
         vec![Signal::Failed(broken)]
     }
 
-    fn finish(&mut self) -> bool {
+    fn note(&self) -> Option<String> {
+        Some(self.thread.clone())
+    }
+
+    fn finish(&mut self) -> Condition {
         let is_reusable = self.turn.interruption != Some(Interruption::LeftCommand);
         let counted = std::mem::take(&mut self.translation.counted);
         self.translation = Translation::new(&self.thread, &self.directory, counted);
         self.forget_calls();
         self.turn = Progress::default();
-        is_reusable
+        Condition::reusable(is_reusable)
     }
 }

@@ -25,8 +25,7 @@ use serde_json::{Value, json};
 
 use super::child::Words;
 use super::{
-    Agent, Broken, Child, Context, Heard, Joining, Kept, Opened, Options, Outcome, Phase, Process, Rested,
-    Signal, Task, exchange,
+    Agent, Broken, Child, Condition, Heard, Joining, Kept, Opened, Options, Phase, Process, Rested, Signal,
 };
 
 /// A message of the program. Unknown messages are noise, which the driver counts and skips.
@@ -58,11 +57,7 @@ impl Agent for Example {
         let launch = self.options.launch(&turn.session.directory, []);
         let child = Child::start(&launch).map_err(|failure| MessageError::unknown(failure.to_string()))?;
         let process = ExampleProcess { child, queue: VecDeque::new(), texts: 0, state: State::Prompted };
-        Ok(Opened { process, note: None, lost: None })
-    }
-
-    async fn work(&self, context: Context<'_>, process: &mut ExampleProcess, task: Task<'_>) -> Outcome {
-        exchange(&self.options, context, process, task).await
+        Ok(Opened { process, lost: None })
     }
 }
 
@@ -195,10 +190,10 @@ impl Process for ExampleProcess {
         self.child.words()
     }
 
-    fn finish(&mut self) -> bool {
+    fn finish(&mut self) -> Condition {
         self.queue.clear();
         self.state = State::Prompted;
-        true
+        Condition::Reusable
     }
 }
 

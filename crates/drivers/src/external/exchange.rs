@@ -54,8 +54,9 @@ pub async fn exchange<P: Process>(
     };
     let mut outcome = exchange.run(task).await;
     exchange.children.settle().await;
-    if !exchange.process.finish() && outcome.process == Condition::Reusable {
-        outcome.process = Condition::Broken;
+    let finished = exchange.process.finish();
+    if outcome.process == Condition::Reusable {
+        outcome.process = finished;
     }
     outcome
 }
@@ -264,12 +265,16 @@ impl<P: Process> Exchange<'_, P> {
         if has_stopped { Outcome::reusable(TurnEnd::Cancelled) } else { Outcome::broken(TurnEnd::Cancelled) }
     }
 
-    /// Waits until the agent has ended the turn. The engine drops the events of a turn that was stopped.
+    /// Waits until the agent has ended the turn. Of a turn that was stopped, only the results of calls are shown.
     async fn stopped(&mut self) -> bool {
         while let Ok(frame) = self.process.next().await {
             let signals = self.process.interpret(frame, self.context.clock.now());
             for signal in signals {
                 match signal {
+                    Signal::Emit(
+                        None,
+                        event @ (AgentEvent::ToolCompleted { .. } | AgentEvent::ToolFailed { .. }),
+                    ) => self.context.turn.emit(event).await,
                     Signal::Ended(_) => return true,
                     Signal::Failed(_) => return false,
                     _ => {}
