@@ -11,6 +11,6 @@ pub(crate) mod tests;
 mod unenforced;
 mod watched;
 
-pub use external::{About, DEFAULT_MODEL, External, IDLE, Program};
+pub use external::{ABILITIES, About, DEFAULT_MODEL, External, IDLE, Program};
 pub use unenforced::unenforced;
 pub use watched::Watched;

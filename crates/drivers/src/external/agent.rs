@@ -12,7 +12,10 @@ use std::time::Duration;
 use engine::ports::Clock;
 use engine::session::Turn;
 use protocol::agent_event::{Answer, Ask};
+use protocol::message::Finish;
+use protocol::number::Number;
 use protocol::prompt::Delivery;
+use protocol::session::Tokens;
 use protocol::{AgentEvent, MessageError, MessageWithParts, Millis, TurnEnd};
 
 use super::child::Words;
@@ -217,6 +220,16 @@ pub enum Signal<R> {
     Withdrawn(String),
     /// A frame that could not be read, with the reason.
     Noise(String),
+}
+
+/// The end of a step. The supervisor adds the changed files.
+pub fn step_finished(
+    reason: Finish,
+    tokens: Tokens,
+    cost: Number,
+    error: Option<MessageError>,
+) -> AgentEvent {
+    AgentEvent::StepFinished { reason, tokens, cost, snapshot: None, patch: None, error }
 }
 
 /// The reason why a process cannot continue.

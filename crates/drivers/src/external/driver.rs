@@ -9,6 +9,7 @@ use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use protocol::message::Origin;
 use protocol::prompt::Delivery;
+use protocol::request::Rule;
 use protocol::{AgentEvent, Message, MessageError, MessageWithParts, Part, PartBody, SessionId, TurnEnd};
 use tokio::time::sleep;
 
@@ -42,7 +43,7 @@ impl<A: Agent> Inner<A> {
     async fn run(&self, turn: &Arc<Turn>) -> TurnEnd {
         let Options { about, program, .. } = self.agent.options();
         if let Some(child) = self.children.take(&turn.session).await {
-            return children::follow(&self.children, turn, &program.rules, &about.id, child).await;
+            return children::follow(&self.children, turn, &about.id, child).await;
         }
         if children::is_subagent(&turn.session, &about.id) {
             return failed(format!(
@@ -240,6 +241,10 @@ async fn title(turn: &Turn, prompt: &MessageWithParts) {
 impl<A: Agent> External for Driver<A> {
     fn about(&self) -> &About {
         &self.0.agent.options().about
+    }
+
+    fn rules(&self) -> &[Rule] {
+        &self.0.agent.options().program.rules
     }
 
     fn delivery(&self) -> Delivery {

@@ -42,7 +42,7 @@ pub async fn exchange<P: Process>(
         options,
         context,
         process,
-        children: Children::new(context.children, context.turn, &options.program.rules),
+        children: Children::new(context.children, context.turn),
         requests: FuturesUnordered::new(),
         withdrawals: HashMap::new(),
         has_refused: false,
@@ -66,7 +66,7 @@ struct Exchange<'a, P: Process> {
     context: Context<'a>,
     process: &'a mut P,
     children: Children<'a>,
-    /// Requests that wait for the rules or the user.
+    /// Requests that wait for an answer.
     requests: FuturesUnordered<BoxFuture<'a, Answered<P::Request>>>,
     /// One token for each open request, by the agent's id.
     withdrawals: HashMap<String, CancellationToken>,

@@ -1,4 +1,4 @@
-//! Permission requests of external agents: rules decide before the user is asked.
+//! The requests of a supervised runner: rules decide before the user is asked.
 //!
 //! The rules are those of the configuration, those of the session, and the user's approvals, in this order; later ones
 //! win. Without a matching rule the user is asked: an agent only asks about actions that its own settings do not allow,
@@ -10,13 +10,18 @@ use engine::session::Turn;
 use protocol::Extra;
 use protocol::agent_event::{Answer, Ask};
 use protocol::request::{Action, Rule};
-use supervision::permission::{PermissionCheck, Permissions, Verdict, denied};
-use supervision::{Gate, Target, blocking, edit_check, external_directory_check, has_wildcard, root};
 use workspace::files::Closed;
 
+use crate::blocking;
+use crate::gate::{Gate, Target, edit_check, external_directory_check, root};
+use crate::permission::{PermissionCheck, Permissions, Verdict, denied};
+use crate::protected::has_wildcard;
+
 /// Gets an answer from the rules or from the user. Only the user can answer a question.
-pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
-    let Ask::Permission { permission, patterns, always, .. } = &mut ask else { return turn.ask(ask).await };
+pub(crate) async fn answer(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
+    let Ask::Permission { permission, patterns, always, .. } = &mut ask else {
+        return turn.ask_unless(ask, |_| false).await;
+    };
     let own = turn.session.permission.iter().flatten();
     let rules: Vec<Rule> = rules.iter().chain(own).cloned().collect();
     // If the approvals cannot be read, the user is asked.
