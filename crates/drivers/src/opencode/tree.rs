@@ -307,3 +307,6 @@ fn is_idle(body: &EventBody) -> bool {
         body => matches!(body, EventBody::SessionIdle(_)),
     }
 }
+
+#[cfg(test)]
+mod tests;
