@@ -35,25 +35,13 @@ use protocol::MessageError;
 use protocol::agent::Abilities;
 
 use crate::external::{Agent, Opened, Options, Task};
+use crate::roster;
 use process::ClaudeProcess;
 
 /// The name under which Claude Code's notes are stored in sessions.
 pub const NAME: &str = "claude-code";
 
-pub const ABILITIES: Abilities = Abilities {
-    steer: true,
-    resume: true,
-    permissions: true,
-    questions: true,
-    todos: true,
-    tokens: true,
-    cost: true,
-    children: true,
-    retries: true,
-    attachments: true,
-    continuation: true,
-    ..Abilities::LEAST
-};
+pub const ABILITIES: Abilities = Abilities { cost: true, ..roster::ABILITIES };
 
 /// Claude Code as an external agent.
 #[derive(Debug)]

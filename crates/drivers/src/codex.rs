@@ -32,25 +32,14 @@ use protocol::agent::Abilities;
 use protocol::prompt::Delivery;
 
 use crate::external::{Agent, Opened, Options};
+use crate::roster;
 use process::CodexProcess;
 
 /// The name of Codex as a provider of models and as an agent.
 pub const NAME: &str = "codex";
 
 /// The abilities of Codex. It does not report costs.
-pub const ABILITIES: Abilities = Abilities {
-    steer: true,
-    resume: true,
-    permissions: true,
-    questions: true,
-    todos: true,
-    tokens: true,
-    children: true,
-    retries: true,
-    attachments: true,
-    continuation: true,
-    ..Abilities::LEAST
-};
+pub const ABILITIES: Abilities = roster::ABILITIES;
 
 /// Codex as an external agent.
 #[derive(Debug)]

@@ -12,7 +12,6 @@ mod translate;
 mod tree;
 mod wire;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,25 +22,13 @@ use protocol::MessageError;
 use protocol::agent::Abilities;
 
 use crate::external::{Agent, Opened, Options};
+use crate::roster;
 use connection::Connection;
 use pulse::Pace;
 use server::Server;
 pub use server::{Remote, Start};
 
-pub const ABILITIES: Abilities = Abilities {
-    steer: true,
-    resume: true,
-    permissions: true,
-    questions: true,
-    todos: true,
-    tokens: true,
-    cost: true,
-    children: true,
-    retries: true,
-    attachments: true,
-    continuation: true,
-    ..Abilities::LEAST
-};
+pub const ABILITIES: Abilities = Abilities { cost: true, ..roster::ABILITIES };
 
 /// Time to follow the events of an aborted turn. It is shorter than the engine's grace period.
 const ABORT: Duration = Duration::from_millis(500);
@@ -64,6 +51,7 @@ impl Default for Patience {
 }
 
 /// OpenCode as an external agent.
+#[derive(Debug)]
 pub struct OpenCode {
     options: Options,
     mint: Arc<Mint>,
@@ -85,12 +73,6 @@ impl OpenCode {
         };
         options.patience.interrupt = ABORT;
         Self { options, mint: Arc::new(Mint::new(clock, random)), server, patience: Patience::default() }
-    }
-}
-
-impl fmt::Debug for OpenCode {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("OpenCode").field("options", &self.options).finish_non_exhaustive()
     }
 }
 

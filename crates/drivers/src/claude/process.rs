@@ -185,7 +185,7 @@ impl ClaudeProcess {
         use translate::Signal as Said;
         match signal {
             Said::Say(child, event) => out.push(Signal::Emit(child, event)),
-            Said::ChildStarted { parent, subagent } => out.push(Signal::ChildStarted(parent, subagent)),
+            Said::ChildStarted(parent, subagent) => out.push(Signal::ChildStarted(parent, subagent)),
             Said::Ended { child, end } => out.push(Signal::ChildEnded(child, end)),
             Said::Named(note) => out.push(Signal::Note(note)),
             Said::State(state) => self.state(state, out),
@@ -196,13 +196,10 @@ impl ClaudeProcess {
                 let ask = permit::ask(&permit, &self.directory);
                 out.push(Signal::Asked { id: id.clone(), child, ask, request: Request { id, permit } });
             }
-            Said::Dropped { id } => out.push(Signal::Withdrawn(id)),
-            Said::Unable { id } => self.queue.push_back(wire::refusal(&id)),
-            Said::Answered { id, error: Some(error) } => {
-                tracing::warn!(id, error, "Claude Code refused a control request");
-            }
+            Said::Dropped(id) => out.push(Signal::Withdrawn(id)),
+            Said::Unable(id) => self.queue.push_back(wire::refusal(&id)),
+            Said::Refused(id, error) => tracing::warn!(id, error, "Claude Code refused a control request"),
             Said::Strange(reason) => out.push(Signal::Noise(reason)),
-            Said::Answered { .. } | Said::Notified(_) => {}
         }
     }
 

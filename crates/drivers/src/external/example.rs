@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 use super::child::Words;
 use super::{
     Agent, Broken, Child, Condition, Heard, Joining, Kept, Opened, Options, Phase, Process, Rested, Signal,
+    step_finished,
 };
 
 /// A message of the program. Unknown messages are noise, which the driver counts and skips.
@@ -92,12 +93,6 @@ impl ExampleProcess {
     }
 }
 
-/// The end of a step whose usage the program does not report.
-fn finished() -> AgentEvent {
-    let (reason, tokens, cost) = (Finish::Stop, Tokens::default(), Number(0.0));
-    AgentEvent::StepFinished { reason, tokens, cost, snapshot: None, patch: None, error: None }
-}
-
 impl Process for ExampleProcess {
     type Frame = Heard;
     /// The program's id of the request.
@@ -132,7 +127,9 @@ impl Process for ExampleProcess {
                 vec![Signal::Working, Signal::Asked { id: id.clone(), child: None, ask, request: id }]
             }
             Ok(Message::Done { done: true, error: None }) => {
-                vec![Signal::Emit(None, finished()), Signal::Ended(TurnEnd::Completed)]
+                // The program does not report its usage.
+                let finished = step_finished(Finish::Stop, Tokens::default(), Number::default(), None);
+                vec![Signal::Emit(None, finished), Signal::Ended(TurnEnd::Completed)]
             }
             Ok(Message::Done { error, .. }) => {
                 let error = error.unwrap_or_else(|| "the program failed without a reason".to_owned());

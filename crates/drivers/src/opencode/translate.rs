@@ -25,6 +25,7 @@ use protocol::{
 };
 
 use super::wire;
+use crate::external::step_finished;
 use step::Step;
 
 /// The prefix of the default title of a session.
@@ -367,14 +368,8 @@ impl Translator {
             }
             _ if self.failure.is_some() && message.finish.is_none() => {}
             filtered => {
-                let finished = AgentEvent::StepFinished {
-                    reason: message.finish.unwrap_or(Finish::Unknown),
-                    tokens: message.tokens.clone(),
-                    cost: message.cost,
-                    snapshot: None,
-                    patch: None,
-                    error: filtered.clone(),
-                };
+                let reason = message.finish.unwrap_or(Finish::Unknown);
+                let finished = step_finished(reason, message.tokens.clone(), message.cost, filtered.clone());
                 // If no event follows, the status check finds out whether this was the last message.
                 said.extend([Said::Agent(finished), Said::Unsure]);
                 self.closed.insert(message.id.clone());
@@ -392,14 +387,8 @@ impl Translator {
     fn leave_step(&mut self) -> Vec<Said> {
         let Some(mut step) = self.step.take() else { return Vec::new() };
         let mut said = agent(step.finish_texts());
-        said.push(Said::Agent(AgentEvent::StepFinished {
-            reason: Finish::Unknown,
-            tokens: Tokens::default(),
-            cost: Number::default(),
-            snapshot: None,
-            patch: None,
-            error: None,
-        }));
+        let finished = step_finished(Finish::Unknown, Tokens::default(), Number::default(), None);
+        said.push(Said::Agent(finished));
         self.closed.insert(step.id);
         said
     }
