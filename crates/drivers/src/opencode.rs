@@ -68,7 +68,7 @@ impl OpenCode {
         random: Arc<dyn Random>,
     ) -> Self {
         let server = match remote {
-            Some(remote) => Server::there(remote),
+            Some(remote) => Server::There(remote),
             None => Server::to_start(Start::new(&options.program, options.pool.clone()), Arc::clone(&random)),
         };
         options.patience.interrupt = ABORT;

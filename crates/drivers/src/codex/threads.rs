@@ -169,7 +169,7 @@ impl CodexProcess {
 }
 
 /// The end of a thread's turn.
-fn end(ended: &wire::Turn, trouble: Option<&Trouble>) -> TurnEnd {
+pub(super) fn end(ended: &wire::Turn, trouble: Option<&Trouble>) -> TurnEnd {
     match ended.status {
         TurnStatus::Completed => TurnEnd::Completed,
         TurnStatus::Failed => TurnEnd::Error(failure(ended.error.as_ref().or(trouble))),

@@ -13,7 +13,7 @@ use super::ask::{self, Wish};
 use super::failure::failure;
 use super::input::{Wanted, text_input, wanted};
 use super::process::{Call, CodexProcess, Frame, Received};
-use super::threads::Thread;
+use super::threads::{self, Thread};
 use super::translate::Translation;
 use super::wire::{self, Notice, Status, Told, TurnStatus};
 use crate::external::{Broken, Condition, Phase, Process, Signal};
@@ -225,14 +225,12 @@ impl CodexProcess {
     }
 
     fn end(&self, ended: &wire::Turn) -> TurnEnd {
-        let failed = |message: &str| TurnEnd::Error(MessageError::unknown(message));
-        match ended.status {
-            TurnStatus::Completed => TurnEnd::Completed,
-            TurnStatus::Failed => {
-                TurnEnd::Error(failure(ended.error.as_ref().or(self.translation.trouble.as_ref())))
+        match threads::end(ended, self.translation.trouble.as_ref()) {
+            TurnEnd::Cancelled => {
+                let message = "Codex interrupted the turn without being asked to";
+                TurnEnd::Error(MessageError::unknown(message))
             }
-            TurnStatus::Interrupted => failed("Codex interrupted the turn without being asked to"),
-            TurnStatus::InProgress | TurnStatus::Other => failed("Codex ended the turn without saying how"),
+            end => end,
         }
     }
 

@@ -286,7 +286,7 @@ impl<P: Process> Exchange<'_, P> {
 }
 
 /// Waits for a deadline, or for ever if there is none.
-async fn until(deadline: Option<Instant>) {
+pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,

@@ -2,7 +2,6 @@
 //! data for the turn of the child here.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,31 +17,18 @@ use super::ChildLink;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Children that are being started, each with the data for its turn.
+#[derive(Debug, Default)]
 pub struct ChildRegistry {
     state: Mutex<State>,
     changed: Notify,
 }
 
+#[derive(Debug, Default)]
 struct State {
     /// The number of children that each parent is starting.
     expected: HashMap<SessionId, usize>,
     /// The data for each child, by its session.
     started: HashMap<SessionId, ChildLink>,
-}
-
-impl Default for ChildRegistry {
-    fn default() -> Self {
-        let state = State { expected: HashMap::new(), started: HashMap::new() };
-        Self { state: Mutex::new(state), changed: Notify::new() }
-    }
-}
-
-impl fmt::Debug for ChildRegistry {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("ChildRegistry")
-            .field("started", &self.state().started.len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl ChildRegistry {

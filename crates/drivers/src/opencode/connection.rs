@@ -21,12 +21,13 @@ use protocol::{
     AgentEvent, EventBody, MessageError, MessageId, MessageWithParts, Millis, SessionId, SessionStatus,
     TurnEnd,
 };
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::server::Lease;
 use super::translate::Request;
 use super::tree::{Signals, State, Tree};
 use super::{OpenCode, Patience, wire};
+use crate::external::exchange::until;
 use crate::external::{Broken, Condition, Kept, Opened, Phase, Process, Rested, Signal};
 
 /// A connection to the session of a turn. Its lease keeps the server running.
@@ -121,7 +122,7 @@ impl Process for Connection {
                     }
                     None => return Err(Broken::gone("the OpenCode server has ended")),
                 },
-                () = maybe(due.map(sleep_until)), if !self.is_checking => {
+                () = until(due), if !self.is_checking => {
                     self.check();
                     continue;
                 }

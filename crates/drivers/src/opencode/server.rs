@@ -10,10 +10,11 @@ use engine::ports::Random;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::ChildStdout;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use workspace::process::{self, Companion, Exit, Spec};
 
+use crate::external::exchange::until;
 use crate::external::pool::{Idle, IdlePool};
 use crate::roster::Program;
 
@@ -144,9 +145,7 @@ impl Live {
         uses.idle = None;
         Some(Lease { client: self.client.clone(), live: Some(Arc::clone(self)) })
     }
-}
 
-impl Live {
     /// Returns the time at which an unused server has to stop, and a token that is cancelled if it has to stop earlier.
     /// Returns none, and refuses further leases, if it has to stop now.
     fn rest(&self, patience: Duration) -> Option<(Option<Instant>, CancellationToken)> {
@@ -166,10 +165,6 @@ impl Live {
 }
 
 impl Server {
-    pub(super) fn there(remote: Remote) -> Self {
-        Self::There(remote)
-    }
-
     pub(super) fn to_start(start: Start, random: Arc<dyn Random>) -> Self {
         Self::ToStart(Box::new(Starter {
             start,
@@ -315,14 +310,6 @@ impl Keeper {
                 () = until(due) => {}
             }
         }
-    }
-}
-
-/// Waits for a time, or for ever if there is none.
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -148,7 +148,7 @@ impl Fake {
     /// A runner with these settings, which soon gives up a server that it cannot reach any more.
     pub(crate) fn tuned_runner(&self, options: Options) -> Driver<OpenCode> {
         let patience = Patience { lost: Duration::from_secs(1), ..Patience::default() };
-        driver(OpenCode { patience, options, ..self.agent() })
+        driver(OpenCode { options, patience, ..self.agent() })
     }
 
     /// A runner that calls this server and checks its status with these delays.

@@ -35,7 +35,7 @@ impl Play {
         assert_eq!(self.hear(session, "session.status", json!({ "status": { "type": "busy" } })), [""; 0]);
     }
 
-    fn message(&mut self, session: &str, id: &str, more: Value) -> Vec<String> {
+    fn message(&mut self, session: &str, id: &str, more: &Value) -> Vec<String> {
         let mut info = json!({
             "id": id, "parentID": "msg_1", "role": "assistant", "sessionID": session, "mode": "build",
             "agent": "build", "path": { "cwd": "/", "root": "/" }, "cost": 0, "modelID": "m", "providerID": "p",
@@ -47,13 +47,13 @@ impl Play {
     }
 
     fn answers(&mut self, session: &str, id: &str) {
-        self.message(session, id, json!({}));
-        self.message(session, id, json!({ "finish": "stop", "time": { "created": 1, "completed": 2 } }));
+        self.message(session, id, &json!({}));
+        self.message(session, id, &json!({ "finish": "stop", "time": { "created": 1, "completed": 2 } }));
     }
 
     /// An open message starts a subagent.
     fn starts(&mut self, session: &str, id: &str, child: &str) -> Vec<String> {
-        self.message(session, id, json!({}));
+        self.message(session, id, &json!({}));
         let state = json!({
             "status": "running", "input": { "description": "look", "prompt": "Look" },
             "metadata": { "sessionId": child }, "time": { "start": 1 },
