@@ -4,8 +4,8 @@
 //! `tree` decides when the turn and its subagents have ended; `translate` interprets the events of one session.
 
 mod connection;
-mod pulse;
 mod server;
+mod status_checks;
 #[cfg(test)]
 pub(crate) mod tests;
 mod translate;
@@ -23,10 +23,10 @@ use protocol::agent::Abilities;
 
 use crate::external::{Agent, Opened, Options};
 use crate::roster;
-use connection::Connection;
-use pulse::Pace;
+use connection::SessionConnection;
 use server::Server;
 pub use server::{Remote, Start};
+use status_checks::Pace;
 
 pub const ABILITIES: Abilities = Abilities { cost: true, ..roster::ABILITIES };
 
@@ -35,7 +35,7 @@ const ABORT: Duration = Duration::from_millis(500);
 
 /// Timeouts for OpenCode.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
+struct Timeouts {
     /// Timeout of a call that OpenCode must answer before the turn has begun.
     call: Duration,
     /// Timeout for the reconnection of a broken event stream. A server that restarts needs a few seconds.
@@ -44,7 +44,7 @@ struct Patience {
     pace: Pace,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self { call: Duration::from_secs(30), lost: Duration::from_secs(30), pace: Pace::default() }
     }
@@ -56,7 +56,7 @@ pub struct OpenCode {
     options: Options,
     mint: Arc<Mint>,
     server: Server,
-    patience: Patience,
+    timeouts: Timeouts,
 }
 
 impl OpenCode {
@@ -71,13 +71,13 @@ impl OpenCode {
             Some(remote) => Server::There(remote),
             None => Server::to_start(Start::new(&options.program, options.pool.clone()), Arc::clone(&random)),
         };
-        options.patience.interrupt = ABORT;
-        Self { options, mint: Arc::new(Mint::new(clock, random)), server, patience: Patience::default() }
+        options.timeouts.interrupt = ABORT;
+        Self { options, mint: Arc::new(Mint::new(clock, random)), server, timeouts: Timeouts::default() }
     }
 }
 
 impl Agent for OpenCode {
-    type Process = Connection;
+    type Process = SessionConnection;
 
     const NAMES_SESSIONS: bool = true;
     const COMPACTS: bool = false;
@@ -86,7 +86,11 @@ impl Agent for OpenCode {
         &self.options
     }
 
-    async fn open(&self, turn: &Turn, resume: Option<&str>) -> Result<Opened<Connection>, MessageError> {
+    async fn open(
+        &self,
+        turn: &Turn,
+        resume: Option<&str>,
+    ) -> Result<Opened<SessionConnection>, MessageError> {
         connection::open(self, turn, resume).await.map_err(MessageError::unknown)
     }
 

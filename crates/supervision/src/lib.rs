@@ -25,7 +25,7 @@ pub mod sealed;
 pub mod snapshots;
 mod supervisor;
 
-pub use failure::{Failure, blocking};
+pub use failure::{ToolFailure, blocking};
 pub use gate::{Access, Gate, Target, root};
 pub use sandbox::{SandboxOptions, restored};
 pub use snapshots::Snapshots;

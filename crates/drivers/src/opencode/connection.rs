@@ -26,17 +26,17 @@ use tokio::time::{Instant, timeout};
 use super::server::Lease;
 use super::translate::Request;
 use super::tree::{Signals, State, Tree};
-use super::{OpenCode, Patience, wire};
+use super::{OpenCode, Timeouts, wire};
 use crate::external::exchange::until;
-use crate::external::{Broken, Condition, Kept, Opened, Phase, Process, Rested, Signal};
+use crate::external::{Broken, Condition, IdleEvent, KeptProcess, Opened, Phase, Process, Signal};
 
 /// A connection to the session of a turn. Its lease keeps the server running.
-pub struct Connection {
+pub struct SessionConnection {
     lease: Lease,
     client: Client,
     stream: EventStream,
     mint: Arc<Mint>,
-    patience: Patience,
+    timeouts: Timeouts,
     mode: PermissionMode,
     model: ModelRef,
     agent: String,
@@ -75,22 +75,22 @@ enum News {
     Aborted,
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for SessionConnection {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Connection").field("session", self.tree.root()).finish_non_exhaustive()
+        out.debug_struct("SessionConnection").field("session", self.tree.root()).finish_non_exhaustive()
     }
 }
 
 /// A connection serves one turn and is not kept, so that the server can stop when no turn needs it.
-impl Kept for Connection {
-    async fn rest(&mut self) -> Rested {
+impl KeptProcess for SessionConnection {
+    async fn rest(&mut self) -> IdleEvent {
         std::future::pending().await
     }
 
     async fn stop(self) {}
 }
 
-impl Process for Connection {
+impl Process for SessionConnection {
     type Frame = Frame;
     type Request = Request;
 
@@ -238,7 +238,7 @@ impl Process for Connection {
     }
 }
 
-impl Connection {
+impl SessionConnection {
     fn call(&mut self, call: impl Future<Output = News> + Send + 'static) {
         self.calls.push(call.boxed());
     }
@@ -249,12 +249,12 @@ impl Connection {
             return;
         }
         let Some(prompt) = self.prompts.pop_front() else { return };
-        let (client, session, patience) = (self.client.clone(), self.tree.root().clone(), self.patience.call);
+        let (client, session, timeouts) = (self.client.clone(), self.tree.root().clone(), self.timeouts.call);
         let sending = async move {
             let sent = client.prompt_async(&session, &prompt).await;
             sent.map_err(|error| format!("OpenCode did not accept the prompt: {}", chain(&error)))
         };
-        self.sending = Some(in_time(patience, "OpenCode did not accept the prompt", sending).boxed());
+        self.sending = Some(in_time(timeouts, "OpenCode did not accept the prompt", sending).boxed());
     }
 
     fn abort(&mut self, session: SessionId) {
@@ -268,12 +268,12 @@ impl Connection {
     }
 
     fn check(&mut self) {
-        let (client, patience) = (self.client.clone(), self.patience.call);
+        let (client, timeouts) = (self.client.clone(), self.timeouts.call);
         let sessions = self.tree.asked(Instant::now());
         self.is_checking = true;
         self.call(async move {
             let asking = async { client.statuses().await.map_err(|error| chain(&error)) };
-            let statuses = in_time(patience, "OpenCode did not report its status", asking).await;
+            let statuses = in_time(timeouts, "OpenCode did not report its status", asking).await;
             let statuses = statuses.inspect_err(|error| tracing::debug!(error, "cannot check the status"));
             News::Statuses(sessions, statuses.ok())
         });
@@ -307,20 +307,20 @@ pub(super) async fn open(
     agent: &OpenCode,
     turn: &Turn,
     resume: Option<&str>,
-) -> Result<Opened<Connection>, String> {
+) -> Result<Opened<SessionConnection>, String> {
     let directory = &turn.session.directory;
     let lease = agent.server.lease(directory).await?;
     let client = lease.client.clone().in_directory(directory);
-    let Patience { call, lost, pace } = agent.patience;
+    let Timeouts { call, lost, pace } = agent.timeouts;
     let stream = in_time(call, "the event stream of OpenCode did not open", listen(&client, lost)).await?;
     let opening = Box::pin(session(agent, &client, resume));
     let (session, lost) = in_time(call, "OpenCode did not open the session", opening).await?;
-    let process = Connection {
+    let process = SessionConnection {
         lease,
         client,
         stream,
         mint: Arc::clone(&agent.mint),
-        patience: agent.patience,
+        timeouts: agent.timeouts,
         mode: agent.options.program.mode,
         model: turn.model.clone(),
         agent: turn.agent.clone(),
@@ -372,12 +372,12 @@ async fn session(
 
 /// Awaits a future with a timeout, and fails with `late` if it expires.
 async fn in_time<T>(
-    patience: Duration,
+    timeouts: Duration,
     late: &str,
     work: impl Future<Output = Result<T, String>>,
 ) -> Result<T, String> {
-    let done = timeout(patience, work).await;
-    done.unwrap_or_else(|_| Err(format!("{late} within {patience:?}")))
+    let done = timeout(timeouts, work).await;
+    done.unwrap_or_else(|_| Err(format!("{late} within {timeouts:?}")))
 }
 
 /// Awaits a future if there is one, or else for ever.

@@ -1,9 +1,9 @@
-//! Translates OpenCode's events into agent events and actions. Pure: events in, [`Said`] out.
+//! Translates OpenCode's events into agent events and actions. Pure: events in, [`Consequence`] out.
 //!
 //! OpenCode reports busy many times and, after an error or an abort, idle twice, the first time while a message is
 //! still open. So idle alone does not end a turn. A turn has ended when OpenCode is idle *and* every prompt of the turn
 //! was published *and* was followed by busy *and* no message is open. An event that looks like an end but fails this
-//! rule makes the translator [`Said::Unsure`]: the caller checks the server's status a little later and reports idle
+//! rule makes the translator [`Consequence::Unsure`]: the caller checks the server's status a little later and reports idle
 //! with [`Translator::settle`].
 //!
 //! Events may arrive twice: after a reconnect the caller reads the state and passes it on as events.
@@ -34,7 +34,7 @@ const UNTITLED: &str = "New session - ";
 /// One consequence of an event.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "made and taken apart on the spot")]
-pub(super) enum Said {
+pub(super) enum Consequence {
     /// An event for the session.
     Agent(AgentEvent),
     /// OpenCode waits for an answer.
@@ -155,7 +155,7 @@ impl Translator {
     }
 
     /// Translates an event of the session.
-    pub(super) fn hear(&mut self, body: EventBody) -> Vec<Said> {
+    pub(super) fn translate(&mut self, body: EventBody) -> Vec<Consequence> {
         if self.is_over {
             return Vec::new();
         }
@@ -172,39 +172,39 @@ impl Translator {
                 Some(step) if step.id == it.message_id => agent(step.delta(&it.part_id, &it.delta)),
                 _ => Vec::new(),
             },
-            EventBody::TodoUpdated(it) => vec![Said::Agent(AgentEvent::Todos(it.todos))],
+            EventBody::TodoUpdated(it) => vec![Consequence::Agent(AgentEvent::Todos(it.todos))],
             EventBody::PermissionAsked(it) => self.permission(it),
             EventBody::QuestionAsked(it) => self.question(it),
-            EventBody::PermissionReplied(it) => vec![Said::Settled(it.request_id.to_string())],
-            EventBody::QuestionReplied(it) => vec![Said::Settled(it.request_id.to_string())],
-            EventBody::QuestionRejected(it) => vec![Said::Settled(it.request_id.to_string())],
+            EventBody::PermissionReplied(it) => vec![Consequence::Settled(it.request_id.to_string())],
+            EventBody::QuestionReplied(it) => vec![Consequence::Settled(it.request_id.to_string())],
+            EventBody::QuestionRejected(it) => vec![Consequence::Settled(it.request_id.to_string())],
             _ => Vec::new(),
         }
     }
 
     /// Passes a permission on, once.
-    pub(super) fn permission(&mut self, request: PermissionRequest) -> Vec<Said> {
+    pub(super) fn permission(&mut self, request: PermissionRequest) -> Vec<Consequence> {
         let ask = wire::permission(&request);
         self.asked(&request.session_id, ask, Request::Permission(request.id))
     }
 
     /// Passes a question on, once.
-    pub(super) fn question(&mut self, request: QuestionRequest) -> Vec<Said> {
+    pub(super) fn question(&mut self, request: QuestionRequest) -> Vec<Consequence> {
         let ask = wire::question(&request);
         self.asked(&request.session_id, ask, Request::Question(request.id))
     }
 
-    fn asked(&mut self, session: &SessionId, ask: Ask, request: Request) -> Vec<Said> {
+    fn asked(&mut self, session: &SessionId, ask: Ask, request: Request) -> Vec<Consequence> {
         let is_new = *session == self.session && self.asked.insert(request.to_string());
-        if is_new { vec![Said::Asked(ask, request)] } else { Vec::new() }
+        if is_new { vec![Consequence::Asked(ask, request)] } else { Vec::new() }
     }
 
     /// The requests that were passed on and are not among these, which are open.
-    pub(super) fn settled(&self, open: &HashSet<String>) -> Vec<Said> {
-        self.asked.difference(open).cloned().map(Said::Settled).collect()
+    pub(super) fn settled(&self, open: &HashSet<String>) -> Vec<Consequence> {
+        self.asked.difference(open).cloned().map(Consequence::Settled).collect()
     }
 
-    fn status(&mut self, status: SessionStatus) -> Vec<Said> {
+    fn status(&mut self, status: SessionStatus) -> Vec<Consequence> {
         match status {
             SessionStatus::Idle { .. } => self.idle(),
             SessionStatus::Busy { .. } => {
@@ -215,34 +215,34 @@ impl Translator {
                 self.wants_busy &= !self.has_begun();
                 let mut said = agent(self.step.as_mut().map(Step::withdraw).unwrap_or_default());
                 self.is_retrying = true;
-                said.push(Said::Agent(AgentEvent::Retrying { attempt, limit, message, next }));
+                said.push(Consequence::Agent(AgentEvent::Retrying { attempt, limit, message, next }));
                 said
             }
         }
     }
 
-    fn resumed(&mut self) -> Vec<Said> {
+    fn resumed(&mut self) -> Vec<Consequence> {
         let was_retrying = std::mem::take(&mut self.is_retrying);
-        if was_retrying { vec![Said::Agent(AgentEvent::Resumed)] } else { Vec::new() }
+        if was_retrying { vec![Consequence::Agent(AgentEvent::Resumed)] } else { Vec::new() }
     }
 
-    fn idle(&mut self) -> Vec<Said> {
+    fn idle(&mut self) -> Vec<Consequence> {
         if !self.has_begun() && self.failure.is_none() {
             return Vec::new();
         }
         if !self.awaited.is_empty() || self.wants_busy {
-            return vec![Said::Unsure];
+            return vec![Consequence::Unsure];
         }
         if self.step.as_ref().is_some_and(|step| !step.is_done) {
             self.idle_is_due = true;
-            return vec![Said::Unsure];
+            return vec![Consequence::Unsure];
         }
         let end = self.verdict();
         self.end(end)
     }
 
     /// Ends the turn because a status check has found the server idle, regardless of missing events.
-    pub(super) fn settle(&mut self) -> Vec<Said> {
+    pub(super) fn settle(&mut self) -> Vec<Consequence> {
         if self.is_over {
             return Vec::new();
         }
@@ -274,10 +274,10 @@ impl Translator {
         self.step.as_ref().is_some_and(Step::is_acting)
     }
 
-    fn end(&mut self, end: TurnEnd) -> Vec<Said> {
+    fn end(&mut self, end: TurnEnd) -> Vec<Consequence> {
         self.is_over = true;
         let mut said = self.resumed();
-        said.push(Said::Ended(end));
+        said.push(Consequence::Ended(end));
         said
     }
 
@@ -296,7 +296,7 @@ impl Translator {
         }
     }
 
-    fn error(&mut self, error: Option<MessageError>) -> Vec<Said> {
+    fn error(&mut self, error: Option<MessageError>) -> Vec<Consequence> {
         match error {
             Some(MessageError::Aborted { .. }) => self.was_aborted = true,
             Some(error) => {
@@ -304,18 +304,18 @@ impl Translator {
             }
             None => {}
         }
-        vec![Said::Unsure]
+        vec![Consequence::Unsure]
     }
 
-    fn titled(&mut self, title: String) -> Vec<Said> {
+    fn titled(&mut self, title: String) -> Vec<Consequence> {
         if title.is_empty() || title.starts_with(UNTITLED) || self.title.as_ref() == Some(&title) {
             return Vec::new();
         }
         self.title = Some(title.clone());
-        vec![Said::Agent(AgentEvent::Titled(title))]
+        vec![Consequence::Agent(AgentEvent::Titled(title))]
     }
 
-    fn message(&mut self, message: Message) -> Vec<Said> {
+    fn message(&mut self, message: Message) -> Vec<Consequence> {
         match message {
             Message::User(message) => {
                 if self.is_child && self.first.is_none() {
@@ -338,16 +338,16 @@ impl Translator {
         is_younger && !self.closed.contains(id)
     }
 
-    fn assistant(&mut self, message: &AssistantMessage) -> Vec<Said> {
+    fn assistant(&mut self, message: &AssistantMessage) -> Vec<Consequence> {
         let mut said = Vec::new();
         if self.step.as_ref().is_none_or(|step| step.id != message.id) {
             said.extend(self.leave_step());
             if let Some(failure) = self.failure.take() {
-                said.push(Said::Agent(AgentEvent::Warning(failure)));
+                said.push(Consequence::Agent(AgentEvent::Warning(failure)));
             }
             (self.was_refused, self.idle_is_due) = (false, false);
             self.step = Some(Step::new(message.id.clone()));
-            said.push(Said::Agent(AgentEvent::step_started()));
+            said.push(Consequence::Agent(AgentEvent::step_started()));
         }
         if message.time.completed.is_some() {
             said.extend(self.close_step(message));
@@ -357,7 +357,7 @@ impl Translator {
 
     /// Closes the step of a complete message. A step with an error stays open, so that the end of the turn closes it
     /// with that error.
-    fn close_step(&mut self, message: &AssistantMessage) -> Vec<Said> {
+    fn close_step(&mut self, message: &AssistantMessage) -> Vec<Consequence> {
         let Some(step) = &mut self.step else { return Vec::new() };
         step.is_done = true;
         let mut said = agent(step.finish_texts());
@@ -371,7 +371,7 @@ impl Translator {
                 let reason = message.finish.unwrap_or(Finish::Unknown);
                 let finished = step_finished(reason, message.tokens.clone(), message.cost, filtered.clone());
                 // If no event follows, the status check finds out whether this was the last message.
-                said.extend([Said::Agent(finished), Said::Unsure]);
+                said.extend([Consequence::Agent(finished), Consequence::Unsure]);
                 self.closed.insert(message.id.clone());
                 self.step = None;
             }
@@ -384,16 +384,16 @@ impl Translator {
     }
 
     /// Closes a step that OpenCode never completed, because another one begins.
-    fn leave_step(&mut self) -> Vec<Said> {
+    fn leave_step(&mut self) -> Vec<Consequence> {
         let Some(mut step) = self.step.take() else { return Vec::new() };
         let mut said = agent(step.finish_texts());
         let finished = step_finished(Finish::Unknown, Tokens::default(), Number::default(), None);
-        said.push(Said::Agent(finished));
+        said.push(Consequence::Agent(finished));
         self.closed.insert(step.id);
         said
     }
 
-    fn part(&mut self, part: Part) -> Vec<Said> {
+    fn part(&mut self, part: Part) -> Vec<Consequence> {
         let Some(step) = self.step.as_mut().filter(|step| step.id == part.message_id) else {
             return Vec::new();
         };
@@ -401,7 +401,7 @@ impl Translator {
         let news = agent(step.part(part));
         let child = child.filter(|child| self.told.insert(child.call.clone()));
         // The call names the session of the child, so the child must exist first.
-        child.map(Said::Child).into_iter().chain(news).collect()
+        child.map(Consequence::Child).into_iter().chain(news).collect()
     }
 
     /// Marks the texts of the open message as incomplete, because events may have been lost.
@@ -412,7 +412,7 @@ impl Translator {
     }
 
     /// Translates the state that was read after a reconnect. It never ends the turn.
-    pub(super) fn catch_up(&mut self, messages: Vec<MessageWithParts>) -> Vec<Said> {
+    pub(super) fn catch_up(&mut self, messages: Vec<MessageWithParts>) -> Vec<Consequence> {
         let mut said = Vec::new();
         for message in messages {
             let completed = match &message.info {
@@ -438,6 +438,6 @@ impl Translator {
     }
 }
 
-fn agent(events: Vec<AgentEvent>) -> Vec<Said> {
-    events.into_iter().map(Said::Agent).collect()
+fn agent(events: Vec<AgentEvent>) -> Vec<Consequence> {
+    events.into_iter().map(Consequence::Agent).collect()
 }

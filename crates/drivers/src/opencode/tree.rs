@@ -2,7 +2,7 @@
 //! states and times in, [`Signal`]s out.
 //!
 //! A session has ended when OpenCode reports it and all its subagents have ended. If OpenCode sends nothing, Baton asks for
-//! its status; [`Pulse`] is the schedule of these checks.
+//! its status; [`StatusChecks`] is the schedule of these checks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,8 +12,8 @@ use protocol::{
 };
 use tokio::time::Instant;
 
-use super::pulse::{Pace, Pulse};
-use super::translate::{Child, Request, Said, Translator};
+use super::pulse::{Pace, StatusChecks};
+use super::translate::{Child, Consequence, Request, Translator};
 use crate::external::{Signal, Subagent};
 
 pub(super) type Signals = Vec<Signal<Request>>;
@@ -42,7 +42,7 @@ struct Node {
     /// The session that started this one; none for the turn's own.
     parent: Option<SessionId>,
     translator: Translator,
-    pulse: Pulse,
+    pulse: StatusChecks,
     /// False after OpenCode has reported the session as idle.
     is_busy: bool,
     /// The end of the session, while its subagents still work.
@@ -57,14 +57,14 @@ struct Held {
 }
 
 impl Node {
-    fn new(parent: Option<SessionId>, translator: Translator, pulse: Pulse) -> Self {
+    fn new(parent: Option<SessionId>, translator: Translator, pulse: StatusChecks) -> Self {
         Self { parent, translator, pulse, is_busy: true, held: None }
     }
 }
 
 impl Tree {
     pub(super) fn new(root: SessionId, pace: Pace, now: Instant) -> Self {
-        let node = Node::new(None, Translator::new(root.clone()), Pulse::new(pace, now));
+        let node = Node::new(None, Translator::new(root.clone()), StatusChecks::new(pace, now));
         let nodes = HashMap::from([(root.clone(), node)]);
         Self { root, nodes, pace, waiting: HashSet::new() }
     }
@@ -102,7 +102,7 @@ impl Tree {
         let Some(node) = self.nodes.get_mut(&session) else { return Vec::new() };
         node.is_busy &= !is_idle(&body);
         let had_told = node.pulse.heard(at);
-        let said = node.translator.hear(body);
+        let said = node.translator.translate(body);
         let resumed = had_told.then(|| Signal::Emit(self.name(&session), AgentEvent::Resumed));
         resumed.into_iter().chain(self.act(&session, said, at)).collect()
     }
@@ -121,7 +121,7 @@ impl Tree {
         let open = permission_ids.chain(questions.iter().map(|request| request.id.to_string())).collect();
         let mut said = node.translator.settled(&open);
         said.extend(node.translator.catch_up(messages));
-        said.extend((!todos.is_empty()).then_some(Said::Agent(AgentEvent::Todos(todos))));
+        said.extend((!todos.is_empty()).then_some(Consequence::Agent(AgentEvent::Todos(todos))));
         said.extend(permissions.into_iter().flat_map(|request| node.translator.permission(request)));
         said.extend(questions.into_iter().flat_map(|request| node.translator.question(request)));
         node.pulse.hurry(at);
@@ -209,29 +209,29 @@ impl Tree {
         Some(Signal::Emit(self.name(session), retrying))
     }
 
-    fn act(&mut self, session: &SessionId, said: Vec<Said>, at: Instant) -> Signals {
+    fn act(&mut self, session: &SessionId, said: Vec<Consequence>, at: Instant) -> Signals {
         let mut signals = Vec::new();
         for said in said {
             let Some(node) = self.nodes.get_mut(session) else { break };
             match said {
-                Said::Agent(event) => {
+                Consequence::Agent(event) => {
                     if matches!(event, AgentEvent::StepStarted { .. }) {
                         node.held = None;
                     }
                     signals.push(Signal::Emit(self.name(session), event));
                 }
-                Said::Asked(ask, request) => {
+                Consequence::Asked(ask, request) => {
                     let id = request.to_string();
                     self.waiting.insert(id.clone());
                     signals.push(Signal::Asked { id, child: self.name(session), ask, request });
                 }
-                Said::Settled(request) => {
+                Consequence::Settled(request) => {
                     self.waiting.remove(&request);
                     signals.push(Signal::Withdrawn(request));
                 }
-                Said::Child(child) => signals.extend(self.adopt(session, child, at)),
-                Said::Unsure => node.pulse.unsure(at),
-                Said::Ended(end) => signals.extend(self.hold(session, end, at)),
+                Consequence::Child(child) => signals.extend(self.adopt(session, child, at)),
+                Consequence::Unsure => node.pulse.unsure(at),
+                Consequence::Ended(end) => signals.extend(self.hold(session, end, at)),
             }
         }
         signals
@@ -245,7 +245,7 @@ impl Tree {
         }
         let subagent = Subagent { name: session.to_string(), title, prompt, call, shown: None };
         let translator = Translator::of_child(session.clone());
-        let node = Node::new(Some(parent.clone()), translator, Pulse::new(self.pace, at));
+        let node = Node::new(Some(parent.clone()), translator, StatusChecks::new(self.pace, at));
         self.nodes.insert(session, node);
         Some(Signal::ChildStarted(self.name(parent), subagent))
     }

@@ -7,5 +7,5 @@ mod handover;
 mod misbehaviour;
 mod page;
 mod scenario;
-mod stage;
-mod watched;
+mod scenario_harness;
+mod supervised;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use futures::future::{self, BoxFuture, FutureExt};
 use protocol::{
     AgentEvent, EndReason, MessageError, Session, SessionId, TurnEnd,
-    agent_event::{Answer, Ask},
+    agent_event::{Ask, StoreFuture},
     message::ModelRef,
     prompt::{CommandInput, Delivery, PartInput, PromptInput},
     request::Rule,
 };
 
 use super::{Hooks, NoHooks};
-use crate::{lifecycle::continuation::Policy, session::Turn};
+use crate::{lifecycle::continuation::ContinuationPolicy, session::Turn};
 
 /// Executes turns. It emits agent events through the turn while it works and *returns* how the turn ended; it has
 /// no way to publish idle. It must return promptly after `turn.cancelled()`: after a grace period the actor drops
@@ -36,7 +36,7 @@ pub trait Supervision: Send + Sync {
     fn filter(&self, event: AgentEvent) -> BoxFuture<'_, Vec<AgentEvent>>;
 
     /// Answers a request of the runner's turn by rules, or asks the user with [`Turn::ask_unless`].
-    fn answer<'a>(&'a self, turn: &'a Turn, ask: Ask) -> BoxFuture<'a, Answer>;
+    fn answer<'a>(&'a self, turn: &'a Turn, ask: Ask) -> BoxFuture<'a, StoreFuture>;
 }
 
 /// A prompt that is about to be stored.
@@ -101,7 +101,7 @@ pub struct Resolved {
     /// The hooks of the session's directory.
     pub hooks: Arc<dyn Hooks>,
     /// Limits for turns that continue by themselves.
-    pub continuation: Policy,
+    pub continuation: ContinuationPolicy,
     /// The delivery of a prompt that names none.
     pub delivery: Delivery,
 }
@@ -109,7 +109,7 @@ pub struct Resolved {
 impl Resolved {
     /// A runner without hooks, whose turns do not continue by themselves.
     pub fn new(agent: impl Into<String>, model: ModelRef, runner: Arc<dyn Runner>) -> Self {
-        let (hooks, continuation) = (NoHooks::shared(), Policy::default());
+        let (hooks, continuation) = (NoHooks::shared(), ContinuationPolicy::default());
         Self { agent: agent.into(), model, runner, hooks, continuation, delivery: Delivery::default() }
     }
 }

@@ -214,7 +214,7 @@ impl Turn {
     pub async fn ask(&self, ask: Ask) -> Answer {
         match &self.supervision {
             Some(supervision) => supervision.answer(self, ask).await,
-            None => self.wait_for_person(ask, Settled::default()).await,
+            None => self.wait_for_user(ask, Settled::default()).await,
         }
     }
 
@@ -225,10 +225,10 @@ impl Turn {
         ask: Ask,
         enough: impl Fn(&[Rule]) -> bool + Send + Sync + 'static,
     ) -> Answer {
-        self.wait_for_person(ask, Settled(Some(Box::new(enough)))).await
+        self.wait_for_user(ask, Settled(Some(Box::new(enough)))).await
     }
 
-    async fn wait_for_person(&self, ask: Ask, settled: Settled) -> Answer {
+    async fn wait_for_user(&self, ask: Ask, settled: Settled) -> Answer {
         if let Some(answer) = self.given(&ask) {
             return answer;
         }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use protocol::EndReason::{self, Aborted, Completed, Error};
 
-use super::stage::{Stage, Tune, each};
-use crate::external::harness::Person;
+use super::scenario_harness::{ScenarioHarness, Tune, each};
+use crate::external::harness::SimulatedUser;
 use crate::roster::known::Kind;
 
 /// One misbehaviour.
@@ -124,7 +124,7 @@ async fn play(rows: &[Row]) {
 
 async fn judge(kind: Kind, row: &Row, ends: &[(EndReason, &str)]) {
     let case = format!("{kind:?}, {:?}", row.scene);
-    let mut stage = Stage::tuned(kind, row.scene, row.tune).await;
+    let mut stage = ScenarioHarness::tuned(kind, row.scene, row.tune).await;
     let session = stage.harness.session().await;
     for (end, says) in ends {
         stage.harness.submit(&session, "please").await;
@@ -132,7 +132,7 @@ async fn judge(kind: Kind, row: &Row, ends: &[(EndReason, &str)]) {
             stage.until_said(row.abort).await;
             stage.harness.sessions.abort(&session.id).await.unwrap();
         }
-        let ended = stage.harness.until_idle(&session, Person::Agrees).await;
+        let ended = stage.harness.until_idle(&session, SimulatedUser::Agrees).await;
         let error = stage.harness.errors().pop().unwrap_or_default();
         assert_eq!(ended, *end, "{case}: {error}");
         assert!(says.split('|').any(|says| error.contains(says)), "{case}: {error:?} does not say {says:?}");
@@ -171,9 +171,9 @@ async fn the_error_names_a_missing_program() {
         if kind == Kind::OpenCode {
             return;
         }
-        let mut stage = Stage::tuned(kind, "hangs", tune).await;
+        let mut stage = ScenarioHarness::tuned(kind, "hangs", tune).await;
         let session = stage.harness.session().await;
-        assert_eq!(stage.harness.turn(&session, "please", Person::Agrees).await, Error, "{kind:?}");
+        assert_eq!(stage.harness.turn(&session, "please", SimulatedUser::Agrees).await, Error, "{kind:?}");
         let error = stage.harness.errors().pop().unwrap();
         assert!(
             error.contains("cannot start `/nonexistent/agent`") && error.contains("PATH"),

@@ -5,7 +5,7 @@
 //! for a permission, `returns` is the end of the permitted call, and `writes` is both with a changed file between them;
 //! `wonders` asks a question; `retries` waits for its model; `bears` starts a subagent that works in the background and
 //! `buries` is its end; `forgets` begins a process that does not have the conversation; `finish` ends the turn,
-//! `interrupted` waits for an interruption, and `stopped` ends the turn after one; `ready` waits for [`Stage::go`];
+//! `interrupted` waits for an interruption, and `stopped` ends the turn after one; `ready` waits for [`ScenarioHarness::go`];
 //! `linger` stays.
 //!
 //! The commands of misbehaviour: `refuses` does not start; `dies` ends the process, or the server cannot be reached any
@@ -34,10 +34,10 @@ use crate::claude::{self, Claude};
 use crate::codex::{self, Codex};
 use crate::external::harness::{Fake, Harness};
 use crate::external::keeper::Wake;
-use crate::external::{Driver, Keeping, Options};
+use crate::external::{Driver, IdleLimits, Options};
 use crate::opencode::tests::{fake, scene::Player};
 use crate::roster::known::Kind;
-use crate::roster::{About, External, Program, Watched};
+use crate::roster::{About, External, Program, SupervisedAgent};
 
 /// The delay of a restart after a failure: longer than a test takes, even on a busy machine.
 pub(super) const PAUSE: Duration = Duration::from_mins(1);
@@ -48,9 +48,9 @@ pub(super) type Tune = fn(&mut Options);
 /// The shell functions that implement the commands for an agent.
 fn dialect(kind: Kind) -> &'static str {
     match kind {
-        Kind::Claude => include_str!("stage/claude.sh"),
-        Kind::Codex => include_str!("stage/codex.sh"),
-        Kind::Acp => include_str!("stage/acp.sh"),
+        Kind::Claude => include_str!("scenario_harness/claude.sh"),
+        Kind::Codex => include_str!("scenario_harness/codex.sh"),
+        Kind::Acp => include_str!("scenario_harness/acp.sh"),
         Kind::OpenCode => "",
     }
 }
@@ -66,7 +66,7 @@ pub(super) async fn each<F: Future<Output = ()>>(play: impl Fn(Kind) -> F) {
 }
 
 /// The fake program or server, and the settings of its agent.
-pub(super) struct Cast {
+pub(super) struct FakePeer {
     role: Role,
     tune: Tune,
 }
@@ -77,15 +77,15 @@ enum Role {
 }
 
 /// A harness with an agent that plays a scene.
-pub(super) struct Stage {
+pub(super) struct ScenarioHarness {
     pub(super) harness: Harness,
     kind: Kind,
     scene: String,
-    cast: Cast,
+    cast: FakePeer,
     runner: Arc<dyn External>,
 }
 
-impl Stage {
+impl ScenarioHarness {
     pub(super) async fn new(kind: Kind, scene: &str) -> Self {
         Self::bounded(kind, scene, &Budget::default()).await
     }
@@ -98,7 +98,7 @@ impl Stage {
     /// Plays a scenario with other settings of the agent.
     pub(super) async fn tuned(kind: Kind, scene: &str, tune: Tune) -> Self {
         Self::cast(
-            Cast { tune, ..Cast::new(kind, scene).await },
+            FakePeer { tune, ..FakePeer::new(kind, scene).await },
             kind,
             scene,
             &Budget::default(),
@@ -112,17 +112,17 @@ impl Stage {
         kind: Kind,
         scene: &str,
         budget: &Budget,
-        wrap: impl FnOnce(Watched) -> R,
+        wrap: impl FnOnce(SupervisedAgent) -> R,
     ) -> Self {
-        Self::cast(Cast::new(kind, scene).await, kind, scene, budget, wrap).await
+        Self::cast(FakePeer::new(kind, scene).await, kind, scene, budget, wrap).await
     }
 
     async fn cast<R: External + 'static>(
-        mut cast: Cast,
+        mut cast: FakePeer,
         kind: Kind,
         scene: &str,
         budget: &Budget,
-        wrap: impl FnOnce(Watched) -> R,
+        wrap: impl FnOnce(SupervisedAgent) -> R,
     ) -> Self {
         let mut runner = None;
         let make = |wake| wrap(watched(&cast, kind, budget, wake, &mut runner));
@@ -216,23 +216,23 @@ impl Stage {
 
 /// The script of a program that plays a scenario.
 fn program(kind: Kind, scene: &str) -> String {
-    format!("{}\n{}\n{scene}", include_str!("stage/words.sh"), dialect(kind))
+    format!("{}\n{}\n{scene}", include_str!("scenario_harness/words.sh"), dialect(kind))
 }
 
 /// The wrapped runner, and a handle on the inner one.
 fn watched(
-    cast: &Cast,
+    cast: &FakePeer,
     kind: Kind,
     budget: &Budget,
     wake: Wake,
     runner: &mut Option<Arc<dyn External>>,
-) -> Watched {
+) -> SupervisedAgent {
     let external = cast.runner(kind, wake);
     *runner = Some(Arc::clone(&external));
-    Watched::new(external, None, budget.clone())
+    SupervisedAgent::new(external, None, budget.clone())
 }
 
-impl Cast {
+impl FakePeer {
     pub(super) async fn new(kind: Kind, scene: &str) -> Self {
         let role = if kind == Kind::OpenCode {
             let fake = Arc::new(fake::Fake::new().await);
@@ -255,7 +255,7 @@ impl Cast {
     pub(super) fn runner(&self, kind: Kind, wake: Wake) -> Arc<dyn External> {
         let options = |id: &str, program: Program| {
             let mut options = Options::new(about(id, kind), program);
-            options.keeping = Keeping { pause: PAUSE, longest: PAUSE, ..options.keeping };
+            options.keeping = IdleLimits { pause: PAUSE, longest: PAUSE, ..options.keeping };
             (self.tune)(&mut options);
             options
         };
