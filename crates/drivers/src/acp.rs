@@ -28,11 +28,11 @@ use std::sync::Arc;
 use engine::session::Turn;
 use protocol::config::PermissionMode;
 use protocol::request::{Action, Rule};
-use protocol::{AgentEvent, MessageError, TurnEnd};
+use protocol::{AgentEvent, MessageError};
 use supervision::permission::Permissions;
 use supervision::root;
 
-use crate::external::{self, Agent, Context, Opened, Outcome, Task, exchange};
+use crate::external::{self, Agent, Opened, Task};
 use conversation::{Conversation, Note};
 use host::Host;
 
@@ -47,16 +47,6 @@ pub struct Acp {
 impl Acp {
     pub fn new(options: Options) -> Self {
         Self { options: Arc::new(options) }
-    }
-
-    /// Chooses the model of the turn and makes the process ready to serve the agent's requests in it.
-    async fn prepare(&self, turn: &Arc<Turn>, process: &mut Conversation) -> Result<(), MessageError> {
-        process.choose_model(&turn.model.model_id).await?;
-        let root = root(&turn.session, &self.options.closed).map_err(MessageError::unknown)?;
-        let approved = turn.approved().await.unwrap_or_default();
-        let permissions = Permissions::new(rules(&self.options, turn), approved);
-        process.begin(Host::new(Arc::clone(turn), Arc::clone(&self.options), root, permissions));
-        Ok(())
     }
 }
 
@@ -76,29 +66,25 @@ impl Agent for Acp {
         Conversation::open(&self.options, &directory, resume.and_then(Note::read)).await
     }
 
-    async fn work(&self, context: Context<'_>, process: &mut Conversation, task: Task<'_>) -> Outcome {
-        let turn = context.turn;
-        let prepared = tokio::select! {
-            biased;
-            () = turn.cancelled() => return Outcome::broken(TurnEnd::Cancelled),
-            prepared = self.prepare(turn, process) => prepared,
-        };
-        if let Err(error) = prepared {
-            return Outcome::broken(TurnEnd::Error(error));
-        }
+    /// Chooses the model of the turn and makes the process ready to serve the agent's requests in it.
+    async fn prepare(
+        &self,
+        turn: &Arc<Turn>,
+        process: &mut Conversation,
+        task: Task<'_>,
+    ) -> Result<(), MessageError> {
+        process.choose_model(&turn.model.model_id).await?;
+        let root = root(&turn.session, &self.options.closed).map_err(MessageError::unknown)?;
+        let approved = turn.approved().await.unwrap_or_default();
+        let permissions = Permissions::new(rules(&self.options, turn), approved);
+        process.begin(Host::new(Arc::clone(turn), Arc::clone(&self.options), root, permissions));
         if let Task::Prompt(prompt) = task
             && let Some(unsupported) = process.unsupported(prompt)
         {
             let message = format!("{} cannot take these attachments: {unsupported}", self.options.id());
             turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
         }
-        let before = process.note();
-        let outcome = exchange(&self.options.agent, context, process, task).await;
-        let note = process.note();
-        if note != before {
-            turn.emit(AgentEvent::Noted { name: self.options.id().to_owned(), note }).await;
-        }
-        outcome
+        Ok(())
     }
 }
 

@@ -28,30 +28,20 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use engine::session::Turn;
 use protocol::MessageError;
 use protocol::agent::Abilities;
 
-use crate::external::{Agent, Context, Opened, Options, Outcome, Task, exchange};
+use crate::external::{Agent, Opened, Options, Task};
+use crate::roster;
 use process::ClaudeProcess;
 
 /// The name under which Claude Code's notes are stored in sessions.
 pub const NAME: &str = "claude-code";
 
-pub const ABILITIES: Abilities = Abilities {
-    steer: true,
-    resume: true,
-    permissions: true,
-    questions: true,
-    todos: true,
-    tokens: true,
-    cost: true,
-    children: true,
-    retries: true,
-    attachments: true,
-    continuation: true,
-    ..Abilities::LEAST
-};
+pub const ABILITIES: Abilities = Abilities { cost: true, ..roster::ABILITIES };
 
 /// Claude Code as an external agent.
 #[derive(Debug)]
@@ -80,11 +70,16 @@ impl Agent for Claude {
         if resume.is_some() {
             process.remember(turn.todos().await.unwrap_or_default());
         }
-        Ok(Opened { process, note: None, lost: None })
+        Ok(Opened { process, lost: None })
     }
 
-    async fn work(&self, context: Context<'_>, process: &mut ClaudeProcess, task: Task<'_>) -> Outcome {
-        process.configure(&self.options, context.turn);
-        exchange(&self.options, context, process, task).await
+    async fn prepare(
+        &self,
+        turn: &Arc<Turn>,
+        process: &mut ClaudeProcess,
+        _: Task<'_>,
+    ) -> Result<(), MessageError> {
+        process.configure(&self.options, turn);
+        Ok(())
     }
 }

@@ -31,26 +31,15 @@ use protocol::MessageError;
 use protocol::agent::Abilities;
 use protocol::prompt::Delivery;
 
-use crate::external::{Agent, Context, Opened, Options, Outcome, Task, exchange};
+use crate::external::{Agent, Opened, Options};
+use crate::roster;
 use process::CodexProcess;
 
 /// The name of Codex as a provider of models and as an agent.
 pub const NAME: &str = "codex";
 
 /// The abilities of Codex. It does not report costs.
-pub const ABILITIES: Abilities = Abilities {
-    steer: true,
-    resume: true,
-    permissions: true,
-    questions: true,
-    todos: true,
-    tokens: true,
-    children: true,
-    retries: true,
-    attachments: true,
-    continuation: true,
-    ..Abilities::LEAST
-};
+pub const ABILITIES: Abilities = roster::ABILITIES;
 
 /// Codex as an external agent.
 #[derive(Debug)]
@@ -75,9 +64,5 @@ impl Agent for Codex {
 
     async fn open(&self, turn: &Turn, resume: Option<&str>) -> Result<Opened<CodexProcess>, MessageError> {
         CodexProcess::open(&self.options, turn, resume).await.map_err(MessageError::unknown)
-    }
-
-    async fn work(&self, context: Context<'_>, process: &mut CodexProcess, task: Task<'_>) -> Outcome {
-        exchange(&self.options, context, process, task).await
     }
 }

@@ -13,7 +13,6 @@
 //!   after a while without a turn, and all ended by [`IdleProcesses::close`]. The [`IdlePool`] limits the idle processes of all
 //!   agents together.
 //! - [`children`]: subagents as child sessions; the turns of parents and children meet in a [`ChildRegistry`].
-//! - [`permission`]: the rules that answer a request of an agent before the user is asked.
 //! - `shell`: command lines that the user runs in a session.
 //!
 //! An abort escalates: the agent is told to interrupt and given [`Timeouts::interrupt`]; then its process tree gets
@@ -30,13 +29,13 @@ pub mod exchange;
 pub(crate) mod harness;
 pub mod keeper;
 mod lines;
-pub mod permission;
 pub mod pool;
 pub mod registry;
 mod shell;
 
 pub use agent::{
     Agent, Broken, Condition, Context, Joining, Opened, Options, Outcome, Phase, Process, Signal, Task,
+    step_finished,
 };
 pub use child::{Bounds, Child, Input, Launch, OutputLine, ProgramFailure};
 pub use children::{ChildLink, Children, Subagent};

@@ -1,50 +1,37 @@
 //! OpenCode as an external agent, over its HTTP interface: a server that Baton starts, or one that runs already.
 //!
-//! `wire` makes the bodies of calls, `translate` interprets events, `server` starts and stops the process, and `run` is the
-//! loop of one turn, which ends when `ending` decides so. Subagents of OpenCode are child sessions. The parent's loop
-//! reads the events of all of them and passes them on through a [`ChildRegistry`].
+//! `server` starts and stops the process, `connection` is the transport of a turn, and `wire` makes the bodies of calls.
+//! `tree` decides when the turn and its subagents have ended; `translate` interprets the events of one session.
 
 mod connection;
-mod ending;
-mod run;
 mod server;
 mod status_checks;
 #[cfg(test)]
 pub(crate) mod tests;
 mod translate;
+mod tree;
 mod wire;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::mint::Mint;
 use engine::ports::{Clock, Random};
 use engine::session::Turn;
+use protocol::MessageError;
 use protocol::agent::Abilities;
-use protocol::{MessageError, TurnEnd};
 
-use crate::external::{Agent, ChildRegistry, Condition, Context, Opened, Options, Outcome, Task};
+use crate::external::{Agent, Opened, Options};
+use crate::roster;
 use connection::SessionConnection;
-use run::ChildStream;
 use server::Server;
 pub use server::{Remote, Start};
 use status_checks::Pace;
 
-pub const ABILITIES: Abilities = Abilities {
-    steer: true,
-    resume: true,
-    permissions: true,
-    questions: true,
-    todos: true,
-    tokens: true,
-    cost: true,
-    children: true,
-    retries: true,
-    attachments: true,
-    continuation: true,
-    ..Abilities::LEAST
-};
+pub const ABILITIES: Abilities = Abilities { cost: true, ..roster::ABILITIES };
+
+/// Time to follow the events of an aborted turn. It is shorter than the engine's grace period.
+const ABORT: Duration = Duration::from_millis(500);
 
 /// Timeouts for OpenCode.
 #[derive(Debug, Clone, Copy)]
@@ -64,39 +51,28 @@ impl Default for Timeouts {
 }
 
 /// OpenCode as an external agent.
+#[derive(Debug)]
 pub struct OpenCode {
     options: Options,
-    mint: Mint,
+    mint: Arc<Mint>,
     server: Server,
-    children: ChildRegistry<ChildStream>,
     timeouts: Timeouts,
 }
 
 impl OpenCode {
     /// Uses the server that is given, or starts one when it is needed.
     pub fn new(
-        options: Options,
+        mut options: Options,
         remote: Option<Remote>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Self {
         let server = match remote {
-            Some(remote) => Server::there(remote),
+            Some(remote) => Server::There(remote),
             None => Server::to_start(Start::new(&options.program, options.pool.clone()), Arc::clone(&random)),
         };
-        Self {
-            options,
-            mint: Mint::new(clock, random),
-            server,
-            children: ChildRegistry::default(),
-            timeouts: Timeouts::default(),
-        }
-    }
-}
-
-impl fmt::Debug for OpenCode {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("OpenCode").field("options", &self.options).finish_non_exhaustive()
+        options.timeouts.interrupt = ABORT;
+        Self { options, mint: Arc::new(Mint::new(clock, random)), server, timeouts: Timeouts::default() }
     }
 }
 
@@ -110,30 +86,12 @@ impl Agent for OpenCode {
         &self.options
     }
 
-    async fn follow(&self, turn: &Turn) -> Option<TurnEnd> {
-        let stream = self.children.take(&turn.session).await?;
-        Some(run::follow_child(self, turn, stream).await)
-    }
-
     async fn open(
         &self,
         turn: &Turn,
         resume: Option<&str>,
     ) -> Result<Opened<SessionConnection>, MessageError> {
         connection::open(self, turn, resume).await.map_err(MessageError::unknown)
-    }
-
-    async fn work(
-        &self,
-        context: Context<'_>,
-        connection: &mut SessionConnection,
-        task: Task<'_>,
-    ) -> Outcome {
-        match task {
-            Task::Prompt(_) => run::work(self, context.turn, connection).await,
-            // OpenCode never begins a turn by itself.
-            Task::Wake => Outcome { end: TurnEnd::Completed, process: Condition::Released },
-        }
     }
 
     async fn close(&self) {

@@ -11,6 +11,6 @@ mod supervised;
 pub(crate) mod tests;
 mod unenforced;
 
-pub use external::{About, DEFAULT_MODEL, External, IDLE, Program};
+pub use external::{ABILITIES, About, DEFAULT_MODEL, External, IDLE, Program};
 pub use supervised::SupervisedAgent;
 pub use unenforced::unenforced;

@@ -17,7 +17,7 @@ pub use reads::{
     Cursor, Direction, Listing, OpenPrompt, Page, PartRecord, Reads, Record, Span, Stored, Stretch,
 };
 pub use runner::{
-    ChildEnd, ChildSpec, Draft, EventFilter, Prepared, Resolved, Runner, Runners, Unresolved, Wanted,
+    ChildEnd, ChildSpec, Draft, Prepared, Resolved, Runner, Runners, Supervision, Unresolved, Wanted,
 };
 pub use system::{Clock, Random, SystemClock, SystemRandom};
 pub use tools::{ToolCall, ToolCaller, ToolInfo, ToolOutput, ToolPermission, Tools};

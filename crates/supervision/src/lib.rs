@@ -3,7 +3,8 @@
 //! The native loop and the drivers of external agents both use this room, so that a rule, a budget or a snapshot means the
 //! same for every agent. It does not know which agents exist.
 //!
-//! - [`Supervisor`]: the budget and the file changes of one run, of the native loop or of an external agent.
+//! - [`Supervisor`]: the budget and the file changes of one run, of the native loop or of an external agent, and the
+//!   answers of the rules to the requests of an external agent.
 //! - [`permission`]: permission rules, the user's approvals, and requests where neither decides. [`gate`] builds the checks
 //!   for files and command lines, [`protected`] knows the files that decide what an agent may do.
 //! - [`sandbox`]: the sandbox of permitted commands. [`sealed`] is the one of commands that need no permission.
@@ -18,14 +19,14 @@ pub mod limits;
 pub mod mcp;
 pub mod permission;
 pub mod protected;
+mod requests;
 pub mod sandbox;
 pub mod sealed;
 pub mod snapshots;
 mod supervisor;
 
 pub use failure::{ToolFailure, blocking};
-pub use gate::{Access, Gate, Target, edit_check, external_directory_check, root};
-pub use protected::has_wildcard;
+pub use gate::{Access, Gate, Target, root};
 pub use sandbox::{SandboxOptions, restored};
 pub use snapshots::Snapshots;
 pub use supervisor::Supervisor;

@@ -1,26 +1,29 @@
-//! The supervision of one run: its budget and its file changes.
+//! The supervision of one run: its budget, its file changes and its requests.
 //!
 //! The native loop reports its own steps to a [`Supervisor`], and its tools claim the files that they write. An external
 //! agent does neither: it changes files in its own process without asking. [`Supervisor::follow`] therefore reads the
 //! agent's events and treats a step as a command is treated: it compares the trees before and after the step, and claims
 //! every change that no other tool has claimed. It counts the usage that the agent reports. A budget that is used up
-//! stops the agent, and the turn ends as `budget`.
+//! stops the agent, and the turn ends as `budget`. The permission rules answer the agent's requests before the user is
+//! asked.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::ports::{self, EventFilter};
+use engine::ports::{self, Supervision};
 use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
+use protocol::agent_event::{Answer, Ask};
 use protocol::config::Budget;
 use protocol::part::PatchPart;
+use protocol::request::Rule;
 use protocol::{AgentEvent, TurnEnd};
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use crate::Snapshots;
 use crate::budget::Meter;
 use crate::snapshots::{BeforeCommand, Changes};
+use crate::{Snapshots, requests};
 
 /// Supervises one run of any runner.
 #[derive(Debug)]
@@ -72,15 +75,18 @@ impl Supervisor {
         }
     }
 
-    /// Runs an external agent with this turn, which must be [supervised](Turn::supervised), and returns its end.
+    /// Runs an external agent under these rules with this turn, which must be [supervised](Turn::supervised), and returns
+    /// its end.
     pub async fn follow(
         self,
+        rules: Vec<Rule>,
         mut supervised: Turn,
         run: impl FnOnce(Turn) -> BoxFuture<'static, TurnEnd>,
     ) -> TurnEnd {
         let stop = supervised.cancellation().clone();
         let watch = Arc::new(Watch {
             supervisor: self,
+            rules,
             stop,
             step: tokio::sync::Mutex::default(),
             over: Mutex::default(),
@@ -89,7 +95,7 @@ impl Supervisor {
         if let Some(message) = watch.take_over() {
             return TurnEnd::Budget { message };
         }
-        supervised.filter_events(Arc::clone(&watch) as Arc<dyn EventFilter>);
+        supervised.supervise(Arc::clone(&watch) as Arc<dyn Supervision>);
         let end = watch.until_the_deadline(run(supervised)).await;
         watch.leave().await;
         match watch.take_over() {
@@ -101,9 +107,10 @@ impl Supervisor {
     }
 }
 
-/// Sees the events of an external agent.
+/// Sees the events and the requests of an external agent.
 struct Watch {
     supervisor: Supervisor,
+    rules: Vec<Rule>,
     /// Stops the agent and not the turn.
     stop: CancellationToken,
     step: tokio::sync::Mutex<Step>,
@@ -175,7 +182,7 @@ impl Watch {
     }
 }
 
-impl EventFilter for Watch {
+impl Supervision for Watch {
     fn filter(&self, event: AgentEvent) -> BoxFuture<'_, Vec<AgentEvent>> {
         async move {
             match event {
@@ -201,6 +208,10 @@ impl EventFilter for Watch {
             }
         }
         .boxed()
+    }
+
+    fn answer<'a>(&'a self, turn: &'a Turn, ask: Ask) -> BoxFuture<'a, Answer> {
+        requests::answer(turn, &self.rules, ask).boxed()
     }
 }
 

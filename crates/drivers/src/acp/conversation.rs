@@ -112,12 +112,7 @@ impl Conversation {
         };
         process.choose_mode().await?;
         let lost = is_lost.then(|| "the agent no longer knows it".to_owned());
-        Ok(Opened { note: Some(process.note()), process, lost })
-    }
-
-    /// The note for the session.
-    pub(super) fn note(&self) -> String {
-        serde_json::to_string(&self.note).unwrap_or_default()
+        Ok(Opened { process, lost })
     }
 
     /// The process has ended.

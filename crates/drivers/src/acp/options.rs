@@ -9,7 +9,7 @@ use supervision::SandboxOptions;
 use workspace::files::Closed;
 
 use super::limits;
-use crate::external;
+use crate::{external, roster};
 
 /// The settings of an agent.
 #[derive(Debug, Clone)]
@@ -28,17 +28,8 @@ pub struct Options {
 
 impl Options {
     /// The abilities of an agent that speaks this protocol.
-    pub const ABILITIES: Abilities = Abilities {
-        resume: true,
-        permissions: true,
-        questions: true,
-        todos: true,
-        tokens: true,
-        cost: true,
-        attachments: true,
-        continuation: true,
-        ..Abilities::LEAST
-    };
+    pub const ABILITIES: Abilities =
+        Abilities { cost: true, steer: false, children: false, retries: false, ..roster::ABILITIES };
 
     /// The longest time that a command of the agent may run.
     pub(super) fn command_time(&self) -> Duration {

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::limits;
 use super::tool::{self, Tool};
 use super::wire::{Answered, Update, amendment};
+use crate::external::step_finished;
 
 /// The state of the translation of one turn.
 #[derive(Debug, Default)]
@@ -199,7 +200,7 @@ impl Translation {
     fn next_step(&mut self, events: &mut Vec<AgentEvent>) {
         if self.open && self.acted && !self.is_acting() {
             let tokens = self.counted.as_mut().map(std::mem::take).unwrap_or_default();
-            events.push(finished(Finish::ToolCalls, tokens, 0.0, None));
+            events.push(step_finished(Finish::ToolCalls, tokens, Number::default(), None));
             self.open = false;
             self.acted = false;
         }
@@ -343,7 +344,7 @@ impl Translation {
         let cost = (self.spent.known - self.spent.told).max(0.0);
         self.spent.told = self.spent.known;
         self.open = false;
-        events.push(finished(reason, tokens, cost, error));
+        events.push(step_finished(reason, tokens, Number(cost), error));
         events
     }
 }
@@ -400,10 +401,6 @@ fn todo(entry: PlanEntry) -> Todo {
         priority: word(json!(entry.priority)),
         extra: Extra::new(),
     }
-}
-
-fn finished(reason: Finish, tokens: Tokens, cost: f64, error: Option<MessageError>) -> AgentEvent {
-    AgentEvent::StepFinished { reason, tokens, cost: Number(cost), snapshot: None, patch: None, error }
 }
 
 /// Converts token counts. Some agents count cached tokens as input and thoughts as output and others do not, so the

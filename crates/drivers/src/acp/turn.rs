@@ -24,7 +24,7 @@ use super::subject::PermissionSubject;
 use super::translate::{Activity, Translation, says};
 use super::wire::{self, Answered, Notice, Update};
 use super::{limits, outgoing, prompt, question};
-use crate::external::{Broken, Joining, Phase, Process, Signal};
+use crate::external::{Broken, Condition, Joining, Phase, Process, Signal};
 use crate::jsonrpc::{Asked, Error, ErrorObject, INTERNAL_ERROR, Incoming};
 
 /// Requests of an agent are served by the [`Host`], so none of them reaches the driver.
@@ -309,12 +309,16 @@ impl Process for Conversation {
         out
     }
 
-    fn finish(&mut self) -> bool {
+    fn note(&self) -> Option<String> {
+        serde_json::to_string(&self.note).ok()
+    }
+
+    fn finish(&mut self) -> Condition {
         let turn = std::mem::take(&mut self.turn);
         self.note.cost = turn.translation.cost();
         self.is_stopped = turn.is_interrupted;
         // An agent that does not end its command when it is cancelled leaves it running.
-        !(turn.is_interrupted && turn.translation.is_running_command())
+        Condition::reusable(!(turn.is_interrupted && turn.translation.is_running_command()))
     }
 }
 

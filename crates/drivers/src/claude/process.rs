@@ -16,8 +16,8 @@ use super::wire::{self, Permit, Segment, State};
 use super::{content, permit};
 use crate::external::child::Words;
 use crate::external::{
-    Broken, Child, IdleEvent, Joining, KeptProcess, Options, OutputLine, Phase, Process, ProgramFailure,
-    Signal,
+    Broken, Child, Condition, IdleEvent, Joining, KeptProcess, Options, OutputLine, Phase, Process,
+    ProgramFailure, Signal,
 };
 use crate::roster::DEFAULT_MODEL;
 
@@ -192,7 +192,7 @@ impl ClaudeProcess {
         use translate::Signal as Translated;
         match signal {
             Translated::Say(child, event) => out.push(Signal::Emit(child, event)),
-            Translated::ChildStarted { parent, subagent } => out.push(Signal::ChildStarted(parent, subagent)),
+            Translated::ChildStarted(parent, subagent) => out.push(Signal::ChildStarted(parent, subagent)),
             Translated::Ended { child, end } => out.push(Signal::ChildEnded(child, end)),
             Translated::Named(note) => out.push(Signal::Note(note)),
             Translated::State(state) => self.state(state, out),
@@ -203,13 +203,12 @@ impl ClaudeProcess {
                 let ask = permit::ask(&permit, &self.directory);
                 out.push(Signal::Asked { id: id.clone(), child, ask, request: Request { id, permit } });
             }
-            Translated::Dropped { id } => out.push(Signal::Withdrawn(id)),
-            Translated::Unable { id } => self.queue.push_back(wire::refusal(&id)),
-            Translated::Answered { id, error: Some(error) } => {
-                tracing::warn!(id, error, "Claude Code refused a control request");
+            Translated::Dropped(id) => out.push(Signal::Withdrawn(id)),
+            Translated::Unable(id) => self.queue.push_back(wire::refusal(&id)),
+            Translated::Refused(id, error) => {
+                tracing::warn!(id, error, "Claude Code refused a control request")
             }
             Translated::Strange(reason) => out.push(Signal::Noise(reason)),
-            Translated::Answered { .. } | Translated::Notified(_) => {}
         }
     }
 
@@ -370,7 +369,7 @@ impl Process for ClaudeProcess {
         out
     }
 
-    fn finish(&mut self) -> bool {
+    fn finish(&mut self) -> Condition {
         let is_reusable = match self.turn.stop {
             Some(Stop::Overdue) => false,
             Some(Stop::Interrupted) => !self.translator.has_background(),
@@ -379,7 +378,7 @@ impl Process for ClaudeProcess {
         self.translator.reset();
         self.queue.clear();
         self.turn = Progress::default();
-        is_reusable
+        Condition::reusable(is_reusable)
     }
 
     fn last_words(&self) -> Words {

@@ -26,13 +26,8 @@ use scope::Scope;
 pub(super) enum Signal {
     /// An event for the session, or for the session of the subagent with this name.
     Say(Option<String>, AgentEvent),
-    /// A subagent begins, which the agent itself or another subagent has started.
-    ChildStarted {
-        /// The subagent that has started it; none for the agent itself.
-        parent: Option<String>,
-        /// The subagent.
-        subagent: Subagent,
-    },
+    /// A subagent begins, which this subagent or the agent itself has started.
+    ChildStarted(Option<String>, Subagent),
     /// A subagent has ended.
     Ended { child: String, end: TurnEnd },
     /// Claude Code's id of the conversation.
@@ -49,24 +44,12 @@ pub(super) enum Signal {
         /// The subagent that asks. None if it is the agent itself.
         child: Option<String>,
     },
-    /// Claude Code has withdrawn a permission request.
-    Dropped {
-        /// Claude Code's id of the request.
-        id: String,
-    },
-    /// A control request that Baton does not support.
-    Unable {
-        /// Claude Code's id of the request.
-        id: String,
-    },
-    /// Claude Code has answered a control request.
-    Answered {
-        /// Baton's id of the request.
-        id: String,
-        error: Option<String>,
-    },
-    /// A background task has ended, with its summary.
-    Notified(String),
+    /// Claude Code has withdrawn the permission request with this id.
+    Dropped(String),
+    /// A control request with this id, which Baton does not support.
+    Unable(String),
+    /// Claude Code has refused the control request with this id of Baton, for this reason.
+    Refused(String, String),
     /// The agent itself works, and not only a subagent.
     Working,
     /// A line that cannot be decoded, with the error.
@@ -173,13 +156,14 @@ impl Translator {
                 out.push(Signal::Permit { id, permit, child });
             }
             Line::ControlRequest { request_id: id, request: ControlBody::Unknown } => {
-                out.push(Signal::Unable { id });
+                out.push(Signal::Unable(id));
             }
-            Line::ControlCancelRequest { request_id: id } => out.push(Signal::Dropped { id }),
+            Line::ControlCancelRequest { request_id: id } => out.push(Signal::Dropped(id)),
             Line::ControlResponse { response } => {
-                let failed = response.subtype == "error";
-                let error = failed.then(|| response.error.unwrap_or_else(|| "no reason given".into()));
-                out.push(Signal::Answered { id: response.request_id, error });
+                if response.subtype == "error" {
+                    let error = response.error.unwrap_or_else(|| "no reason given".into());
+                    out.push(Signal::Refused(response.request_id, error));
+                }
             }
             Line::Unknown => {}
         }
@@ -217,11 +201,10 @@ impl Translator {
                     self.task_ended(&task_id, &status, patch.error, out);
                 }
             }
-            System::TaskNotification { task_id, status, summary } => {
+            System::TaskNotification { task_id, status } => {
                 self.tasks.remove(&task_id);
                 self.task_ended(&task_id, &status, None, out);
                 self.task_told(&task_id);
-                out.push(Signal::Notified(summary));
             }
             System::CompactBoundary => out.push(Signal::Say(None, AgentEvent::Compacted)),
             System::Unknown => {}

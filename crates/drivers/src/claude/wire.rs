@@ -91,8 +91,6 @@ pub(super) enum System {
         task_id: String,
         #[serde(default = "completed")]
         status: String,
-        #[serde(default)]
-        summary: String,
     },
     /// Claude Code has replaced older messages with a summary.
     CompactBoundary,

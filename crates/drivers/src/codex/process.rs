@@ -116,7 +116,7 @@ impl CodexProcess {
             turn: Progress::default(),
             thread: id,
         };
-        Ok(Opened { note: Some(process.thread.clone()), process, lost })
+        Ok(Opened { process, lost })
     }
 
     /// Queues a request. [`CodexProcess::receive`] sends it.

@@ -175,7 +175,7 @@ impl CodexProcess {
 }
 
 /// The end of a thread's turn.
-fn end(ended: &wire::Turn, trouble: Option<&CodexError>) -> TurnEnd {
+pub(super) fn end(ended: &wire::Turn, trouble: Option<&CodexError>) -> TurnEnd {
     match ended.status {
         TurnStatus::Completed => TurnEnd::Completed,
         TurnStatus::Failed => TurnEnd::Error(failure(ended.error.as_ref().or(trouble))),

@@ -24,6 +24,7 @@ use super::wire::{
     Agents, Body, CodexError, CodexNotification, Count, Item, Notice, PlanStep, Progress, Reasoning, Turn,
     TurnStatus,
 };
+use crate::external::step_finished;
 use tool::Tool;
 
 /// Largest output of a running command that is kept, in bytes.
@@ -68,7 +69,7 @@ pub(super) struct SubagentTask {
 }
 
 /// The state of the translation of one turn of a thread, or of several consecutive ones.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Translation {
     thread: String,
     directory: String,
@@ -111,21 +112,8 @@ enum Open {
 
 impl Translation {
     pub(super) fn new(thread: &str, directory: &str, counted: TokenTotals) -> Self {
-        Self {
-            thread: thread.to_owned(),
-            directory: directory.trim_end_matches('/').to_owned(),
-            events: Vec::new(),
-            open: false,
-            worked: false,
-            items: BTreeMap::new(),
-            ended: BTreeSet::new(),
-            counted,
-            used: None,
-            retrying: None,
-            tasks: BTreeMap::new(),
-            unplaced: VecDeque::new(),
-            trouble: None,
-        }
+        let directory = directory.trim_end_matches('/').to_owned();
+        Self { thread: thread.to_owned(), directory, counted, ..Self::default() }
     }
 
     /// Returns true if a notification is about this thread and not about that of a subagent.
@@ -415,14 +403,7 @@ impl Translation {
         }
         let reason = if self.worked { Finish::ToolCalls } else { Finish::Stop };
         let tokens = self.used.take().unwrap_or_default();
-        self.say(AgentEvent::StepFinished {
-            reason,
-            tokens,
-            cost: Number(0.0),
-            snapshot: None,
-            patch: None,
-            error: None,
-        });
+        self.say(step_finished(reason, tokens, Number::default(), None));
     }
 
     fn close(&mut self, id: &str) {

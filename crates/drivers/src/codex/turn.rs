@@ -13,10 +13,10 @@ use super::ask::{self, UserRequest};
 use super::failure::failure;
 use super::input::{Wanted, text_input, wanted};
 use super::process::{Call, CodexProcess, Frame, Received};
-use super::threads::Thread;
+use super::threads::{self, Thread};
 use super::translate::Translation;
 use super::wire::{self, CodexNotification, Notice, Status, TurnStatus};
-use crate::external::{Broken, Phase, Process, Signal};
+use crate::external::{Broken, Condition, Phase, Process, Signal};
 use crate::jsonrpc::{Asked, Error, ErrorObject, INVALID_PARAMS, Incoming};
 use crate::roster::DEFAULT_MODEL;
 
@@ -228,14 +228,12 @@ impl CodexProcess {
     }
 
     fn end(&self, ended: &wire::Turn) -> TurnEnd {
-        let failed = |message: &str| TurnEnd::Error(MessageError::unknown(message));
-        match ended.status {
-            TurnStatus::Completed => TurnEnd::Completed,
-            TurnStatus::Failed => {
-                TurnEnd::Error(failure(ended.error.as_ref().or(self.translation.trouble.as_ref())))
+        match threads::end(ended, self.translation.trouble.as_ref()) {
+            TurnEnd::Cancelled => {
+                let message = "Codex interrupted the turn without being asked to";
+                TurnEnd::Error(MessageError::unknown(message))
             }
-            TurnStatus::Interrupted => failed("Codex interrupted the turn without being asked to"),
-            TurnStatus::InProgress | TurnStatus::Other => failed("Codex ended the turn without saying how"),
+            end => end,
         }
     }
 
@@ -364,12 +362,16 @@ impl Process for CodexProcess {
         vec![Signal::Failed(broken)]
     }
 
-    fn finish(&mut self) -> bool {
+    fn note(&self) -> Option<String> {
+        Some(self.thread.clone())
+    }
+
+    fn finish(&mut self) -> Condition {
         let is_reusable = self.turn.interruption != Some(Interruption::LeftCommand);
         let counted = std::mem::take(&mut self.translation.counted);
         self.translation = Translation::new(&self.thread, &self.directory, counted);
         self.forget_calls();
         self.turn = Progress::default();
-        is_reusable
+        Condition::reusable(is_reusable)
     }
 }

@@ -1,8 +1,8 @@
 //! The parts that an external agent brings to a turn; the [`Driver`](super::Driver) owns everything else.
 //!
-//! An [`Agent`] starts processes and lets one of them work on a turn. An agent that exchanges frames with its process
-//! implements [`Process`] and leaves the turn to [`exchange`](super::exchange::exchange): [`Process::next`] is the
-//! transport, and every other method is synchronous. A method that has something to send queues it for the transport.
+//! An [`Agent`] starts processes, and [`exchange`](super::exchange::exchange) lets a [`Process`] work on a turn:
+//! [`Process::next`] is the transport, and every other method is synchronous. A method that has something to send queues it
+//! for the transport.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,7 +12,10 @@ use std::time::Duration;
 use engine::ports::Clock;
 use engine::session::Turn;
 use protocol::agent_event::{Answer, Ask};
+use protocol::message::Finish;
+use protocol::number::Number;
 use protocol::prompt::Delivery;
+use protocol::session::Tokens;
 use protocol::{AgentEvent, MessageError, MessageWithParts, Millis, TurnEnd};
 
 use super::child::Words;
@@ -59,7 +62,7 @@ impl Options {
 /// An external agent.
 pub trait Agent: Send + Sync + 'static {
     /// A process with the conversation of one session.
-    type Process: KeptProcess;
+    type Process: Process;
 
     /// The driver opens the first step of a turn, because the agent's protocol has no message for that.
     const OPENS_STEP: bool = false;
@@ -88,24 +91,21 @@ pub trait Agent: Send + Sync + 'static {
         resume: Option<&str>,
     ) -> impl Future<Output = Result<Opened<Self::Process>, MessageError>> + Send;
 
-    /// Takes the turn of a child session that this agent manages itself. Returns none if the session is not such a child.
-    fn follow(&self, turn: &Turn) -> impl Future<Output = Option<TurnEnd>> + Send {
-        let _ = turn;
-        std::future::ready(None)
-    }
-
     /// Ends everything that the agent runs besides the processes of sessions.
     fn close(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// Lets a process work on a turn until the turn has ended.
-    fn work(
+    /// Makes a process ready for a turn. After an error it has to be ended.
+    fn prepare(
         &self,
-        context: Context<'_>,
+        turn: &Arc<Turn>,
         process: &mut Self::Process,
         task: Task<'_>,
-    ) -> impl Future<Output = Outcome> + Send;
+    ) -> impl Future<Output = Result<(), MessageError>> + Send {
+        let _ = (turn, process, task);
+        std::future::ready(Ok(()))
+    }
 }
 
 /// The surroundings of a turn.
@@ -137,8 +137,6 @@ pub enum Task<'a> {
 #[derive(Debug)]
 pub struct Opened<P> {
     pub process: P,
-    /// The id to store, under which the conversation can be resumed; none if the process reports it later.
-    pub note: Option<String>,
     /// The reason why the conversation was lost; none if it was resumed or there was none.
     pub lost: Option<String>,
 }
@@ -162,6 +160,13 @@ pub enum Condition {
     /// It has ended, or lost its conversation, before it began to work on the prompt. Another process can take the
     /// prompt.
     Unused,
+}
+
+impl Condition {
+    /// The state of a process that can serve the next turn, or has to be ended.
+    pub fn reusable(is_reusable: bool) -> Self {
+        if is_reusable { Self::Reusable } else { Self::Broken }
+    }
 }
 
 impl Outcome {
@@ -217,6 +222,16 @@ pub enum Signal<R> {
     Noise(String),
 }
 
+/// The end of a step. The supervisor adds the changed files.
+pub fn step_finished(
+    reason: Finish,
+    tokens: Tokens,
+    cost: Number,
+    error: Option<MessageError>,
+) -> AgentEvent {
+    AgentEvent::StepFinished { reason, tokens, cost, snapshot: None, patch: None, error }
+}
+
 /// The reason why a process cannot continue.
 #[derive(Debug)]
 pub struct Broken {
@@ -241,7 +256,7 @@ impl Broken {
 /// The progress of a turn, which decides how long the next frame may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// A call with its own deadline is open.
+    /// The process keeps a deadline of its own, such as that of an open call.
     Calling,
     /// The agent has not begun to work on the prompt.
     Starting,
@@ -311,6 +326,11 @@ pub trait Process: KeptProcess {
         Words::default()
     }
 
-    /// Forgets the turn. Returns false if the process cannot serve another one.
-    fn finish(&mut self) -> bool;
+    /// The id under which the conversation can be resumed; none if the agent reports it with [`Signal::Note`].
+    fn note(&self) -> Option<String> {
+        None
+    }
+
+    /// Forgets the turn. Returns the state of a process that has not failed.
+    fn finish(&mut self) -> Condition;
 }

@@ -13,13 +13,12 @@ use engine::session::{Child, Turn};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use protocol::agent_event::{Answer, Ask};
-use protocol::request::Rule;
 use protocol::{AgentEvent, Extra, MessageError, Session, SessionId, TurnEnd};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::{ChildRegistry, permission};
+use super::ChildRegistry;
 
 /// Most events that wait for a child.
 const MAX_BEHIND: usize = 1_024;
@@ -71,7 +70,6 @@ pub struct ChildLink {
 #[derive(Debug)]
 pub struct Children<'a> {
     root: Publisher<'a>,
-    rules: &'a [Rule],
     senders: HashMap<String, mpsc::Sender<ChildEvent>>,
     stop: mpsc::Sender<String>,
     stopped: mpsc::Receiver<String>,
@@ -79,9 +77,9 @@ pub struct Children<'a> {
 
 impl<'a> Children<'a> {
     /// A session without children.
-    pub fn new(registry: &'a ChildRegistry, turn: &'a Turn, rules: &'a [Rule]) -> Self {
+    pub fn new(registry: &'a ChildRegistry, turn: &'a Turn) -> Self {
         let (stop, stopped) = mpsc::channel(MAX_STOPPED);
-        Self { root: Publisher::new(registry, turn), rules, senders: HashMap::new(), stop, stopped }
+        Self { root: Publisher::new(registry, turn), senders: HashMap::new(), stop, stopped }
     }
 
     /// Publishes an event in the session, or in the session of a child.
@@ -92,10 +90,10 @@ impl<'a> Children<'a> {
         }
     }
 
-    /// Gets an answer from the rules, or from the user in the session or in the session of a child.
+    /// Gets an answer in the session, or in the session of a child.
     pub fn ask(&self, child: Option<&str>, ask: Ask) -> BoxFuture<'a, Answer> {
         let Some(child) = child else {
-            return permission::ask(self.root.turn, self.rules, ask).boxed();
+            return self.root.turn.ask(ask).boxed();
         };
         let (reply, answer) = oneshot::channel();
         let to = self.senders.get(child).cloned();
@@ -160,13 +158,7 @@ pub fn is_subagent(session: &Session, agent: &str) -> bool {
 }
 
 /// The turn of a child: publishes the events that its parent's turn sends.
-pub async fn follow(
-    registry: &ChildRegistry,
-    turn: &Turn,
-    rules: &[Rule],
-    agent: &str,
-    link: ChildLink,
-) -> TurnEnd {
+pub async fn follow(registry: &ChildRegistry, turn: &Turn, agent: &str, link: ChildLink) -> TurnEnd {
     let ChildLink { name, mut events, stopped } = link;
     turn.emit(AgentEvent::Noted { name: NOTE.to_owned(), note: agent.to_owned() }).await;
     let mut publisher = Publisher::new(registry, turn);
@@ -182,7 +174,7 @@ pub async fn follow(
             Some(()) = asks.next() => {}
             event = events.recv() => match event {
                 Some(ChildEvent::Emit(event)) => publisher.emit(event).await,
-                Some(ChildEvent::Ask(ask, reply)) => asks.push(put(turn, rules, ask, reply)),
+                Some(ChildEvent::Ask(ask, reply)) => asks.push(put(turn, ask, reply)),
                 Some(ChildEvent::Started(subagent, link)) => publisher.start(subagent, link).await,
                 Some(ChildEvent::Ended(end)) => break end,
                 None => break TurnEnd::Error(MessageError::unknown(LEFT)),
@@ -194,11 +186,11 @@ pub async fn follow(
 }
 
 /// Gets an answer, unless the agent withdraws the request.
-async fn put(turn: &Turn, rules: &[Rule], ask: Ask, mut reply: oneshot::Sender<Answer>) {
+async fn put(turn: &Turn, ask: Ask, mut reply: oneshot::Sender<Answer>) {
     tokio::select! {
         biased;
         () = reply.closed() => {}
-        answer = permission::ask(turn, rules, ask) => drop(reply.send(answer)),
+        answer = turn.ask(ask) => drop(reply.send(answer)),
     }
 }
 

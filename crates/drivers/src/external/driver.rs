@@ -9,11 +9,12 @@ use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use protocol::message::Origin;
 use protocol::prompt::Delivery;
+use protocol::request::Rule;
 use protocol::{AgentEvent, Message, MessageError, MessageWithParts, Part, PartBody, SessionId, TurnEnd};
 use tokio::time::sleep;
 
-use super::agent::{Agent, Condition, Context, Opened, Options, Outcome, Task};
-use super::{ChildRegistry, IdleProcesses, KeptProcess as _, children, keeper, shell};
+use super::agent::{Agent, Condition, Context, Opened, Options, Outcome, Process as _, Task};
+use super::{ChildRegistry, IdleProcesses, KeptProcess as _, children, exchange, keeper, shell};
 use crate::roster::{About, External};
 
 /// Characters of a prompt that become the title of a session.
@@ -41,11 +42,8 @@ impl<A: Agent> Driver<A> {
 impl<A: Agent> Inner<A> {
     async fn run(&self, turn: &Arc<Turn>) -> TurnEnd {
         let Options { about, program, .. } = self.agent.options();
-        if let Some(end) = self.agent.follow(turn).await {
-            return end;
-        }
         if let Some(child) = self.children.take(&turn.session).await {
-            return children::follow(&self.children, turn, &program.rules, &about.id, child).await;
+            return children::follow(&self.children, turn, &about.id, child).await;
         }
         if children::is_subagent(&turn.session, &about.id) {
             return failed(format!(
@@ -142,16 +140,15 @@ impl<A: Agent> Inner<A> {
             () = turn.cancelled() => return Outcome::broken(TurnEnd::Cancelled),
             opened = self.agent.open(turn, resume) => opened,
         };
-        let Opened { process, note, lost } = match opened {
+        let Opened { process, lost } = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 self.keeper.failed(&turn.session.id);
                 return Outcome::broken(TurnEnd::Error(error));
             }
         };
-        if let Some(note) = note.filter(|note| resume != Some(note)) {
-            let name = self.agent.options().about.id.clone();
-            turn.emit(AgentEvent::Noted { name, note }).await;
+        if let Some(note) = process.note().filter(|note| resume != Some(note)) {
+            self.note(turn, note).await;
         }
         if let Some(reason) = lost {
             self.warn_of_lost_conversation(turn, &reason).await;
@@ -161,8 +158,7 @@ impl<A: Agent> Inner<A> {
 
     /// Lets a process work on a turn, and keeps or ends it afterwards.
     async fn serve(&self, turn: &Arc<Turn>, mut process: A::Process, task: Task<'_>) -> Outcome {
-        let context = Context { turn, clock: &self.clock, children: &self.children };
-        let outcome = self.agent.work(context, &mut process, task).await;
+        let outcome = self.work(turn, &mut process, task).await;
         if outcome.process == Condition::Reusable {
             self.keeper.keep(turn.session.id.clone(), process);
             return outcome;
@@ -172,6 +168,30 @@ impl<A: Agent> Inner<A> {
             self.keeper.failed(&turn.session.id);
         }
         outcome
+    }
+
+    /// Lets a process work on a turn until the turn has ended.
+    async fn work(&self, turn: &Arc<Turn>, process: &mut A::Process, task: Task<'_>) -> Outcome {
+        let prepared = tokio::select! {
+            biased;
+            prepared = self.agent.prepare(turn, process, task) => prepared,
+            () = turn.cancelled() => return Outcome::broken(TurnEnd::Cancelled),
+        };
+        if let Err(error) = prepared {
+            return Outcome::broken(TurnEnd::Error(error));
+        }
+        let before = process.note();
+        let context = Context { turn, clock: &self.clock, children: &self.children };
+        let outcome = exchange(self.agent.options(), context, process, task).await;
+        if let Some(note) = process.note().filter(|note| before.as_ref() != Some(note)) {
+            self.note(turn, note).await;
+        }
+        outcome
+    }
+
+    async fn note(&self, turn: &Turn, note: String) {
+        let name = self.agent.options().about.id.clone();
+        turn.emit(AgentEvent::Noted { name, note }).await;
     }
 
     async fn warn_of_lost_conversation(&self, turn: &Turn, reason: &str) {
@@ -221,6 +241,10 @@ async fn title(turn: &Turn, prompt: &MessageWithParts) {
 impl<A: Agent> External for Driver<A> {
     fn about(&self) -> &About {
         &self.0.agent.options().about
+    }
+
+    fn rules(&self) -> &[Rule] {
+        &self.0.agent.options().program.rules
     }
 
     fn delivery(&self) -> Delivery {

@@ -25,8 +25,8 @@ use serde_json::{Value, json};
 
 use super::child::Words;
 use super::{
-    Agent, Broken, Child, Context, IdleEvent, Joining, KeptProcess, Opened, Options, Outcome, OutputLine,
-    Phase, Process, Signal, Task, exchange,
+    Agent, Broken, Child, Condition, IdleEvent, Joining, KeptProcess, Opened, Options, OutputLine, Phase,
+    Process, Signal, step_finished,
 };
 
 /// A message of the program. Unknown messages are noise, which the driver counts and skips.
@@ -58,11 +58,7 @@ impl Agent for Example {
         let launch = self.options.launch(&turn.session.directory, []);
         let child = Child::start(&launch).map_err(|failure| MessageError::unknown(failure.to_string()))?;
         let process = ExampleProcess { child, queue: VecDeque::new(), texts: 0, state: State::Prompted };
-        Ok(Opened { process, note: None, lost: None })
-    }
-
-    async fn work(&self, context: Context<'_>, process: &mut ExampleProcess, task: Task<'_>) -> Outcome {
-        exchange(&self.options, context, process, task).await
+        Ok(Opened { process, lost: None })
     }
 }
 
@@ -95,12 +91,6 @@ impl ExampleProcess {
             AgentEvent::TextEnded { key },
         ]
     }
-}
-
-/// The end of a step whose usage the program does not report.
-fn finished() -> AgentEvent {
-    let (reason, tokens, cost) = (Finish::Stop, Tokens::default(), Number(0.0));
-    AgentEvent::StepFinished { reason, tokens, cost, snapshot: None, patch: None, error: None }
 }
 
 impl Process for ExampleProcess {
@@ -137,7 +127,9 @@ impl Process for ExampleProcess {
                 vec![Signal::Working, Signal::Asked { id: id.clone(), child: None, ask, request: id }]
             }
             Ok(Message::Done { done: true, error: None }) => {
-                vec![Signal::Emit(None, finished()), Signal::Ended(TurnEnd::Completed)]
+                // The program does not report its usage.
+                let finished = step_finished(Finish::Stop, Tokens::default(), Number::default(), None);
+                vec![Signal::Emit(None, finished), Signal::Ended(TurnEnd::Completed)]
             }
             Ok(Message::Done { error, .. }) => {
                 let error = error.unwrap_or_else(|| "the program failed without a reason".to_owned());
@@ -195,10 +187,10 @@ impl Process for ExampleProcess {
         self.child.words()
     }
 
-    fn finish(&mut self) -> bool {
+    fn finish(&mut self) -> Condition {
         self.queue.clear();
         self.state = State::Prompted;
-        true
+        Condition::Reusable
     }
 }
 

@@ -42,7 +42,7 @@ pub async fn exchange<P: Process>(
         options,
         context,
         process,
-        children: Children::new(context.children, context.turn, &options.program.rules),
+        children: Children::new(context.children, context.turn),
         requests: FuturesUnordered::new(),
         withdrawals: HashMap::new(),
         has_refused: false,
@@ -54,8 +54,9 @@ pub async fn exchange<P: Process>(
     };
     let mut outcome = exchange.run(task).await;
     exchange.children.settle().await;
-    if !exchange.process.finish() && outcome.process == Condition::Reusable {
-        outcome.process = Condition::Broken;
+    let finished = exchange.process.finish();
+    if outcome.process == Condition::Reusable {
+        outcome.process = finished;
     }
     outcome
 }
@@ -65,7 +66,7 @@ struct Exchange<'a, P: Process> {
     context: Context<'a>,
     process: &'a mut P,
     children: Children<'a>,
-    /// Requests that wait for the rules or the user.
+    /// Requests that wait for an answer.
     requests: FuturesUnordered<BoxFuture<'a, Answered<P::Request>>>,
     /// One token for each open request, by the agent's id.
     withdrawals: HashMap<String, CancellationToken>,
@@ -264,12 +265,16 @@ impl<P: Process> Exchange<'_, P> {
         if has_stopped { Outcome::reusable(TurnEnd::Cancelled) } else { Outcome::broken(TurnEnd::Cancelled) }
     }
 
-    /// Waits until the agent has ended the turn. The engine drops the events of a turn that was stopped.
+    /// Waits until the agent has ended the turn. Of a turn that was stopped, only the results of calls are shown.
     async fn stopped(&mut self) -> bool {
         while let Ok(frame) = self.process.next().await {
             let signals = self.process.interpret(frame, self.context.clock.now());
             for signal in signals {
                 match signal {
+                    Signal::Emit(
+                        None,
+                        event @ (AgentEvent::ToolCompleted { .. } | AgentEvent::ToolFailed { .. }),
+                    ) => self.context.turn.emit(event).await,
                     Signal::Ended(_) => return true,
                     Signal::Failed(_) => return false,
                     _ => {}
@@ -281,7 +286,7 @@ impl<P: Process> Exchange<'_, P> {
 }
 
 /// Waits for a deadline, or for ever if there is none.
-async fn until(deadline: Option<Instant>) {
+pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,

@@ -18,16 +18,18 @@ use engine::bus::Bus;
 use engine::limits::Limits;
 use engine::memory::Memory;
 use engine::ports::{Clock, NoUndo, Page, Resolved, Runner, Runners, SystemRandom, Undo, Unresolved, Wanted};
+use engine::session::Turn;
 use engine::{Home, Parts, Sessions};
 use futures::future::{BoxFuture, FutureExt};
+use protocol::config::Budget;
 use protocol::message::ModelRef;
 use protocol::prompt::{PromptInput, SessionInput};
 use protocol::request::{PermissionReply, Question};
 use protocol::{
     EndReason, Event, EventBody, Message, MessageWithParts, Millis, PartBody, Session, SessionId,
-    SessionStatus, ToolState,
+    SessionStatus, ToolState, TurnEnd,
 };
-use supervision::Snapshots;
+use supervision::{Snapshots, Supervisor};
 use tempfile::TempDir;
 use testkit::published::Published;
 use tokio_util::sync::CancellationToken;
@@ -68,6 +70,22 @@ impl Clock for Ticking {
     }
 }
 
+/// A runner under its permission rules, without a budget and without snapshots.
+struct Supervised(Arc<dyn External>);
+
+impl Runner for Supervised {
+    fn run(&self, mut turn: Turn) -> BoxFuture<'static, TurnEnd> {
+        let runner = Arc::clone(&self.0);
+        async move {
+            let (supervised, turn) = (turn.supervised(), Arc::new(turn));
+            let supervisor = Supervisor::start(None, &Budget::default(), &turn).await.unwrap();
+            let rules = runner.rules().to_vec();
+            supervisor.follow(rules, supervised, |turn| runner.run(turn)).await
+        }
+        .boxed()
+    }
+}
+
 struct OneRunner(Arc<dyn External>);
 
 impl Runners for OneRunner {
@@ -75,7 +93,7 @@ impl Runners for OneRunner {
         async move {
             let model = wanted.model.cloned();
             let model = model.unwrap_or_else(|| ModelRef::new(&self.0.about().id, "default"));
-            let runner = Arc::clone(&self.0) as Arc<dyn Runner>;
+            let runner = Arc::new(Supervised(Arc::clone(&self.0)));
             let mut resolved = Resolved::new(wanted.agent.unwrap_or("build"), model, runner);
             resolved.delivery = self.0.delivery();
             Ok(resolved)

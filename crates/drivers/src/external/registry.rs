@@ -2,7 +2,6 @@
 //! data for the turn of the child here.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,35 +17,22 @@ use super::ChildLink;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Children that are being started, each with the data for its turn.
-pub struct ChildRegistry<T = ChildLink> {
-    state: Mutex<State<T>>,
+#[derive(Debug, Default)]
+pub struct ChildRegistry {
+    state: Mutex<State>,
     changed: Notify,
 }
 
-struct State<T> {
+#[derive(Debug, Default)]
+struct State {
     /// The number of children that each parent is starting.
     expected: HashMap<SessionId, usize>,
     /// The data for each child, by its session.
-    started: HashMap<SessionId, T>,
+    started: HashMap<SessionId, ChildLink>,
 }
 
-impl<T> Default for ChildRegistry<T> {
-    fn default() -> Self {
-        let state = State { expected: HashMap::new(), started: HashMap::new() };
-        Self { state: Mutex::new(state), changed: Notify::new() }
-    }
-}
-
-impl<T> fmt::Debug for ChildRegistry<T> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("ChildRegistry")
-            .field("started", &self.state().started.len())
-            .finish_non_exhaustive()
-    }
-}
-
-impl<T> ChildRegistry<T> {
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+impl ChildRegistry {
+    fn state(&self) -> MutexGuard<'_, State> {
         // Every change is complete in itself, so a poisoned lock holds no broken state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,7 +44,7 @@ impl<T> ChildRegistry<T> {
         title: String,
         prompt: String,
         resume: Option<SessionId>,
-        child: T,
+        child: ChildLink,
     ) -> Result<Child, String> {
         let parent = &turn.session.id;
         let spec = ChildSpec {
@@ -75,7 +61,7 @@ impl<T> ChildRegistry<T> {
     }
 
     /// Stores the data of a child that was started, and wakes the turns that wait for theirs.
-    fn settle(&self, parent: &SessionId, child: Option<(SessionId, T)>) {
+    fn settle(&self, parent: &SessionId, child: Option<(SessionId, ChildLink)>) {
         let mut state = self.state();
         state.started.extend(child);
         if let Some(expected) = state.expected.get_mut(parent) {
@@ -88,12 +74,12 @@ impl<T> ChildRegistry<T> {
         self.changed.notify_waiters();
     }
 
-    fn started(&self, child: &SessionId) -> Option<T> {
+    fn started(&self, child: &SessionId) -> Option<ChildLink> {
         self.state().started.remove(child)
     }
 
     /// The data for the turn of a session, if the session is one of the children.
-    pub async fn take(&self, session: &Session) -> Option<T> {
+    pub async fn take(&self, session: &Session) -> Option<ChildLink> {
         let parent = session.parent_id.as_ref()?;
         let found = async {
             loop {

@@ -1,7 +1,6 @@
 //! The OpenCode server: one that already runs, or a process that Baton starts on demand, shares between all sessions
 //! and stops when no turn has used it for a while.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,10 +10,11 @@ use engine::ports::Random;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::ChildStdout;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use workspace::process::{self, Companion, Exit, Spec};
 
+use crate::external::exchange::until;
 use crate::external::pool::{Idle, IdlePool};
 use crate::roster::Program;
 
@@ -24,9 +24,6 @@ const START: Duration = Duration::from_secs(45);
 const MAX_LINES: usize = 200;
 /// Longest of these lines, in bytes.
 const MAX_LINE: u64 = 16 * 1024;
-/// The first delay before another start after a failure. It doubles with every failure.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Time for a process that reports no address to exit by itself before it is stopped.
 const LAST_GRACE: Duration = Duration::from_millis(500);
 /// Most characters of its error output in an error message.
@@ -48,10 +45,7 @@ pub struct Remote {
 /// A server to start.
 #[derive(Debug, Clone)]
 pub struct Start {
-    command: Vec<String>,
-    environment: BTreeMap<String, String>,
-    hidden: Vec<String>,
-    idle: Duration,
+    program: Program,
     pool: IdlePool,
     /// Timeout for the server to start listening.
     pub patience: Duration,
@@ -60,14 +54,7 @@ pub struct Start {
 impl Start {
     /// Settings from the configured program.
     pub fn new(program: &Program, pool: IdlePool) -> Self {
-        Self {
-            command: program.command.clone(),
-            environment: program.environment.clone(),
-            hidden: program.hidden.clone(),
-            idle: program.idle,
-            pool,
-            patience: START,
-        }
+        Self { program: program.clone(), pool, patience: START }
     }
 }
 
@@ -83,8 +70,6 @@ pub(super) struct Starter {
     random: Arc<dyn Random>,
     /// Locked during a start, so that concurrent callers share one process.
     running: tokio::sync::Mutex<Option<Arc<Live>>>,
-    /// The number of consecutive failed starts and unexpected exits.
-    failures: Arc<Mutex<u32>>,
     closed: CancellationToken,
 }
 
@@ -160,9 +145,7 @@ impl Live {
         uses.idle = None;
         Some(Lease { client: self.client.clone(), live: Some(Arc::clone(self)) })
     }
-}
 
-impl Live {
     /// Returns the time at which an unused server has to stop, and a token that is cancelled if it has to stop earlier.
     /// Returns none, and refuses further leases, if it has to stop now.
     fn rest(&self, patience: Duration) -> Option<(Option<Instant>, CancellationToken)> {
@@ -182,16 +165,11 @@ impl Live {
 }
 
 impl Server {
-    pub(super) fn there(remote: Remote) -> Self {
-        Self::There(remote)
-    }
-
     pub(super) fn to_start(start: Start, random: Arc<dyn Random>) -> Self {
         Self::ToStart(Box::new(Starter {
             start,
             random,
             running: tokio::sync::Mutex::default(),
-            failures: Arc::default(),
             closed: CancellationToken::new(),
         }))
     }
@@ -234,41 +212,25 @@ impl Starter {
         if self.closed.is_cancelled() {
             return Err("the server is shutting down".to_owned());
         }
-        sleep(self.pause()).await;
         let started = timeout(self.start.patience, self.start(directory)).await;
         let late =
             || format!("OpenCode did not listen within {} s of its start", self.start.patience.as_secs());
-        match started.unwrap_or_else(|_| Err(late())) {
-            Ok(live) => {
-                let lease = live.lease().ok_or("the OpenCode server ended at once")?;
-                *running = Some(live);
-                Ok(lease)
-            }
-            Err(error) => {
-                count(&self.failures, |failures| failures.saturating_add(1));
-                Err(error)
-            }
-        }
-    }
-
-    /// The delay before the next start.
-    fn pause(&self) -> Duration {
-        match *self.failures.lock().unwrap_or_else(PoisonError::into_inner) {
-            0 => Duration::ZERO,
-            failures => FIRST_PAUSE.saturating_mul(1 << (failures - 1).min(8)).min(LONGEST_PAUSE),
-        }
+        let live = started.unwrap_or_else(|_| Err(late()))?;
+        let lease = live.lease().ok_or("the OpenCode server ended at once")?;
+        *running = Some(live);
+        Ok(lease)
     }
 
     async fn start(&self, directory: &str) -> Result<Arc<Live>, String> {
-        let (program, args) =
-            self.start.command.split_first().ok_or("no command is configured for OpenCode")?;
+        let Program { command, environment, hidden, idle, .. } = &self.start.program;
+        let (program, args) = command.split_first().ok_or("no command is configured for OpenCode")?;
         let password = self.password();
         let mut spec = Spec::new(program, directory, Duration::MAX)
             .args(args)
             .args(["serve", "--hostname", "127.0.0.1", "--port", "0"])
-            .hide(&self.start.hidden);
+            .hide(hidden);
         let own = [("OPENCODE_SERVER_PASSWORD", password.as_str()), ("OPENCODE_SERVER_USERNAME", USER)];
-        let written = self.start.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let written = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         spec.environment = written.chain(own).map(|(name, value)| (name.into(), value.into())).collect();
         let (mut companion, pipes) = process::start(&spec).map_err(|error| error.to_string())?;
         let mut output = BufReader::new(pipes.output);
@@ -286,13 +248,7 @@ impl Starter {
         let uses = Mutex::new(Uses { count: 0, since: Instant::now(), idle: None, is_closing: false });
         let (released, pool, stop) = (Notify::new(), self.start.pool.clone(), CancellationToken::new());
         let live = Arc::new(Live { client, gone, uses, released, pool, stop });
-        let keeper = IdleWatch {
-            live: Arc::clone(&live),
-            idle: self.start.idle,
-            tell,
-            failures: Arc::clone(&self.failures),
-            closed: self.closed.clone(),
-        };
+        let keeper = IdleWatch { live: Arc::clone(&live), idle: *idle, tell, closed: self.closed.clone() };
         tokio::spawn(keeper.keep(companion, output));
         Ok(live)
     }
@@ -313,17 +269,11 @@ impl Drop for Starter {
     }
 }
 
-fn count(failures: &Mutex<u32>, change: impl FnOnce(u32) -> u32) {
-    let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
-    *failures = change(*failures);
-}
-
 /// Waits until the process exits or has been unused for a while, and then cleans up.
 struct IdleWatch {
     live: Arc<Live>,
     idle: Duration,
     tell: watch::Sender<Option<String>>,
-    failures: Arc<Mutex<u32>>,
     closed: CancellationToken,
 }
 
@@ -332,9 +282,7 @@ impl IdleWatch {
         let drain = tokio::spawn(drain(output));
         let why = tokio::select! {
             exit = companion.wait() => {
-                let exit = exit_text(exit);
-                count(&self.failures, |failures| failures.saturating_add(1));
-                Some(format!("the OpenCode server ended ({exit}): {}", last_words(&companion)))
+                Some(format!("the OpenCode server ended ({}): {}", exit_text(exit), last_words(&companion)))
             }
             () = self.useless() => None,
             () = self.live.stop.cancelled() => None,
@@ -343,7 +291,6 @@ impl IdleWatch {
         let why = if let Some(why) = why {
             why
         } else {
-            count(&self.failures, |_| 0);
             companion.stop().await;
             "the OpenCode server was stopped".to_owned()
         };
@@ -363,14 +310,6 @@ impl IdleWatch {
                 () = until(due) => {}
             }
         }
-    }
-}
-
-/// Waits for a time, or for ever if there is none.
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => std::future::pending().await,
     }
 }
 
@@ -425,7 +364,9 @@ impl fmt::Debug for Server {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::There(remote) => out.debug_tuple("There").field(remote).finish(),
-            Self::ToStart(starter) => out.debug_tuple("ToStart").field(&starter.start.command).finish(),
+            Self::ToStart(starter) => {
+                out.debug_tuple("ToStart").field(&starter.start.program.command).finish()
+            }
         }
     }
 }

@@ -35,22 +35,40 @@ pub(super) struct StatusChecks {
     unsure: Option<Instant>,
     /// True if the user was told about the current silence.
     told: bool,
+    /// An event or a prompt is newer than the last status check, whose result is therefore out of date.
+    has_news: bool,
 }
 
 impl StatusChecks {
     pub(super) fn new(pace: Pace, now: Instant) -> Self {
-        Self { pace, heard: now, asked: now, unsure: None, told: false }
+        Self { pace, heard: now, asked: now, unsure: None, told: false, has_news: false }
     }
 
     /// Records an event other than a heartbeat. Returns true if the user was told about the silence that it ends.
     pub(super) fn heard(&mut self, now: Instant) -> bool {
         self.heard = now;
+        self.has_news = true;
         std::mem::take(&mut self.told)
+    }
+
+    /// Records that a prompt was sent.
+    pub(super) fn prompted(&mut self) {
+        self.has_news = true;
+    }
+
+    /// Returns true if the session may have changed since the last status check.
+    pub(super) fn has_news(&self) -> bool {
+        self.has_news
     }
 
     /// Schedules a check soon, because the turn may have ended.
     pub(super) fn unsure(&mut self, now: Instant) {
         self.unsure = Some(now + self.pace.settle);
+    }
+
+    /// Schedules a check at once.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        self.unsure = Some(now);
     }
 
     /// The time of the next status check.
@@ -60,7 +78,7 @@ impl StatusChecks {
 
     /// Records a status check.
     pub(super) fn asked(&mut self, now: Instant) {
-        (self.asked, self.unsure) = (now, None);
+        (self.asked, self.unsure, self.has_news) = (now, None, false);
     }
 
     /// Called while OpenCode is busy. Returns the length of the silence when it is time to tell the user, once per

@@ -10,8 +10,10 @@
 
 mod step;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::fmt;
 
+use protocol::agent_event::Ask;
 use protocol::event::EventBody;
 use protocol::message::{AssistantMessage, Finish, Message};
 use protocol::number::Number;
@@ -22,8 +24,9 @@ use protocol::{
     SessionStatus, TurnEnd,
 };
 
+use super::wire;
+use crate::external::step_finished;
 use step::Step;
-pub(super) use step::TASK_SESSION;
 
 /// The prefix of the default title of a session.
 const UNTITLED: &str = "New session - ";
@@ -34,18 +37,32 @@ const UNTITLED: &str = "New session - ";
 pub(super) enum Consequence {
     /// An event for the session.
     Agent(AgentEvent),
-    Permission(PermissionRequest),
-    Question(QuestionRequest),
+    /// OpenCode waits for an answer.
+    Asked(Ask, Request),
     /// A request, by OpenCode's id, no longer waits: a client of either server has answered it, or OpenCode dropped it.
     Settled(String),
     /// OpenCode has started a subagent in its own session.
     Child(Child),
-    /// An event for the loop of a child.
-    ForChild(SessionId, EventBody),
     /// The turn may have ended. The caller checks the status of the server a little later.
     Unsure,
     /// The turn has ended.
     Ended(TurnEnd),
+}
+
+/// A request of OpenCode, by its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    Permission(PermissionId),
+    Question(QuestionId),
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Permission(id) => id.fmt(out),
+            Self::Question(id) => id.fmt(out),
+        }
+    }
 }
 
 /// A running subagent.
@@ -53,6 +70,8 @@ pub(super) enum Consequence {
 pub(super) struct Child {
     /// The subagent's session at OpenCode.
     pub(super) session: SessionId,
+    /// The tool call that started it.
+    pub(super) call: String,
     pub(super) title: String,
     pub(super) prompt: String,
 }
@@ -86,10 +105,8 @@ pub(super) struct Translator {
     title: Option<String>,
     /// The ids of requests that were passed on.
     asked: HashSet<String>,
-    /// The descendants of this session, each with the direct child that it is or descends from.
-    below: HashMap<SessionId, SessionId>,
-    /// Children that were passed on.
-    told: HashSet<SessionId>,
+    /// The calls whose subagents were passed on.
+    told: HashSet<String>,
     is_over: bool,
 }
 
@@ -116,7 +133,6 @@ impl Translator {
             idle_is_due: false,
             title: None,
             asked: HashSet::new(),
-            below: HashMap::new(),
             told: HashSet::new(),
             is_over: false,
         }
@@ -138,33 +154,11 @@ impl Translator {
         self.first.as_ref().is_some_and(|first| !self.awaited.contains(first))
     }
 
-    /// Translates an event.
+    /// Translates an event of the session.
     pub(super) fn translate(&mut self, body: EventBody) -> Vec<Consequence> {
         if self.is_over {
             return Vec::new();
         }
-        if let EventBody::SessionCreated(it) = &body {
-            self.relate(&it.session_id, it.info.parent_id.as_ref());
-        }
-        match body.session_id() {
-            Some(session) if *session == self.session => self.hear_own(body),
-            Some(session) => match self.below.get(session) {
-                Some(child) => vec![Consequence::ForChild(child.clone(), body)],
-                None => Vec::new(),
-            },
-            None => Vec::new(),
-        }
-    }
-
-    fn relate(&mut self, session: &SessionId, parent: Option<&SessionId>) {
-        let Some(parent) = parent else { return };
-        let child = if *parent == self.session { Some(session) } else { self.below.get(parent) };
-        if let Some(child) = child.cloned() {
-            self.below.insert(session.clone(), child);
-        }
-    }
-
-    fn hear_own(&mut self, body: EventBody) -> Vec<Consequence> {
         match body {
             EventBody::SessionStatus(it) => self.status(it.status),
             EventBody::SessionIdle(_) => self.idle(),
@@ -190,16 +184,24 @@ impl Translator {
 
     /// Passes a permission on, once.
     pub(super) fn permission(&mut self, request: PermissionRequest) -> Vec<Consequence> {
-        let is_new =
-            request.session_id == self.session && self.asked.insert(PermissionId::to_string(&request.id));
-        if is_new { vec![Consequence::Permission(request)] } else { Vec::new() }
+        let ask = wire::permission(&request);
+        self.asked(&request.session_id, ask, Request::Permission(request.id))
     }
 
     /// Passes a question on, once.
     pub(super) fn question(&mut self, request: QuestionRequest) -> Vec<Consequence> {
-        let is_new =
-            request.session_id == self.session && self.asked.insert(QuestionId::to_string(&request.id));
-        if is_new { vec![Consequence::Question(request)] } else { Vec::new() }
+        let ask = wire::question(&request);
+        self.asked(&request.session_id, ask, Request::Question(request.id))
+    }
+
+    fn asked(&mut self, session: &SessionId, ask: Ask, request: Request) -> Vec<Consequence> {
+        let is_new = *session == self.session && self.asked.insert(request.to_string());
+        if is_new { vec![Consequence::Asked(ask, request)] } else { Vec::new() }
+    }
+
+    /// The requests that were passed on and are not among these, which are open.
+    pub(super) fn settled(&self, open: &HashSet<String>) -> Vec<Consequence> {
+        self.asked.difference(open).cloned().map(Consequence::Settled).collect()
     }
 
     fn status(&mut self, status: SessionStatus) -> Vec<Consequence> {
@@ -366,14 +368,8 @@ impl Translator {
             }
             _ if self.failure.is_some() && message.finish.is_none() => {}
             filtered => {
-                let finished = AgentEvent::StepFinished {
-                    reason: message.finish.unwrap_or(Finish::Unknown),
-                    tokens: message.tokens.clone(),
-                    cost: message.cost,
-                    snapshot: None,
-                    patch: None,
-                    error: filtered.clone(),
-                };
+                let reason = message.finish.unwrap_or(Finish::Unknown);
+                let finished = step_finished(reason, message.tokens.clone(), message.cost, filtered.clone());
                 // If no event follows, the status check finds out whether this was the last message.
                 said.extend([Consequence::Agent(finished), Consequence::Unsure]);
                 self.closed.insert(message.id.clone());
@@ -391,14 +387,8 @@ impl Translator {
     fn leave_step(&mut self) -> Vec<Consequence> {
         let Some(mut step) = self.step.take() else { return Vec::new() };
         let mut said = agent(step.finish_texts());
-        said.push(Consequence::Agent(AgentEvent::StepFinished {
-            reason: Finish::Unknown,
-            tokens: Tokens::default(),
-            cost: Number::default(),
-            snapshot: None,
-            patch: None,
-            error: None,
-        }));
+        let finished = step_finished(Finish::Unknown, Tokens::default(), Number::default(), None);
+        said.push(Consequence::Agent(finished));
         self.closed.insert(step.id);
         said
     }
@@ -409,20 +399,21 @@ impl Translator {
         };
         let child = step::child(&part);
         let news = agent(step.part(part));
-        let child = child.filter(|child| self.told.insert(child.session.clone()));
-        if let Some(child) = &child {
-            self.relate(&child.session, Some(&self.session.clone()));
-        }
+        let child = child.filter(|child| self.told.insert(child.call.clone()));
         // The call names the session of the child, so the child must exist first.
         child.map(Consequence::Child).into_iter().chain(news).collect()
+    }
+
+    /// Marks the texts of the open message as incomplete, because events may have been lost.
+    pub(super) fn missed(&mut self) {
+        if let Some(step) = &mut self.step {
+            step.missed();
+        }
     }
 
     /// Translates the state that was read after a reconnect. It never ends the turn.
     pub(super) fn catch_up(&mut self, messages: Vec<MessageWithParts>) -> Vec<Consequence> {
         let mut said = Vec::new();
-        if let Some(step) = &mut self.step {
-            step.missed();
-        }
         for message in messages {
             let completed = match &message.info {
                 Message::Assistant(it) if it.time.completed.is_some() => {

@@ -1,7 +1,7 @@
 //! The description of an external agent.
 //!
 //! An [`External`] is a runner. It is always wrapped in [`SupervisedAgent`](super::Watched), which records its file changes and
-//! applies budgets to it.
+//! applies budgets and permission rules to it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,9 +21,29 @@ pub const DEFAULT_MODEL: &str = "default";
 /// Default time after which an unused process is ended.
 pub const IDLE: Duration = Duration::from_mins(10);
 
+/// The abilities of an external agent whose protocol has a message for most things. The cost is not among them.
+pub const ABILITIES: Abilities = Abilities {
+    steer: true,
+    children: true,
+    retries: true,
+    resume: true,
+    permissions: true,
+    questions: true,
+    todos: true,
+    tokens: true,
+    attachments: true,
+    continuation: true,
+    ..Abilities::LEAST
+};
+
 /// An external agent.
 pub trait External: Runner {
     fn about(&self) -> &About;
+
+    /// The permission rules that answer the agent's requests before the user is asked.
+    fn rules(&self) -> &[Rule] {
+        &[]
+    }
 
     /// The delivery of a prompt that names none.
     fn delivery(&self) -> Delivery {

@@ -1,5 +1,5 @@
-//! An external agent under supervision: a [`Supervisor`] records its file changes and applies budgets, and its prompt
-//! contains the history that it does not know.
+//! An external agent under supervision: a [`Supervisor`] records its file changes and applies budgets and permission
+//! rules, and its prompt contains the history that it does not know.
 //!
 //! The last prompt that an agent took is noted in the session. Turns of other agents and commands of the user since then
 //! are told to the agent with its next prompt. If that prompt was reverted, the agent begins a new conversation.
@@ -13,6 +13,7 @@ use futures::future::{BoxFuture, FutureExt};
 use protocol::config::Budget;
 use protocol::message::Origin;
 use protocol::prompt::Delivery;
+use protocol::request::Rule;
 use protocol::{AgentEvent, Message, MessageError, MessageWithParts, Session, SessionId, TurnEnd};
 use supervision::{Snapshots, Supervisor};
 
@@ -111,6 +112,10 @@ impl External for SupervisedAgent {
         self.runner.about()
     }
 
+    fn rules(&self) -> &[Rule] {
+        self.runner.rules()
+    }
+
     fn delivery(&self) -> Delivery {
         self.runner.delivery()
     }
@@ -136,7 +141,8 @@ impl Runner for SupervisedAgent {
                     Err(error) => return TurnEnd::Error(MessageError::unknown(error.to_string())),
                 };
             watched.introduce(&turn, &mut supervised).await;
-            supervisor.follow(supervised, |turn| watched.runner.run(turn)).await
+            let rules = watched.rules().to_vec();
+            supervisor.follow(rules, supervised, |turn| watched.runner.run(turn)).await
         }
         .boxed()
     }

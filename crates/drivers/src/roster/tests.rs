@@ -4,6 +4,7 @@ mod abilities;
 mod behaviour;
 mod continuation;
 mod handover;
+mod misbehaviour;
 mod page;
 mod scenario;
 mod scenario_harness;

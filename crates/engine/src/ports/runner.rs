@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::future::{self, BoxFuture, FutureExt};
 use protocol::{
     AgentEvent, EndReason, MessageError, Session, SessionId, TurnEnd,
+    agent_event::{Ask, StoreFuture},
     message::ModelRef,
     prompt::{CommandInput, Delivery, PartInput, PromptInput},
     request::Rule,
@@ -28,11 +29,14 @@ pub trait Runner: Send + Sync {
     }
 }
 
-/// Sees the events of a supervised runner before the session receives them.
-pub trait EventFilter: Send + Sync {
+/// Sees the events and the requests of a supervised runner before the session receives them.
+pub trait Supervision: Send + Sync {
     /// Returns the events for the session in place of this one, in order. The runner waits for them, so work that
     /// must precede or follow an event, such as a snapshot, is done when the runner goes on.
     fn filter(&self, event: AgentEvent) -> BoxFuture<'_, Vec<AgentEvent>>;
+
+    /// Answers a request of the runner's turn by rules, or asks the user with [`Turn::ask_unless`].
+    fn answer<'a>(&'a self, turn: &'a Turn, ask: Ask) -> BoxFuture<'a, StoreFuture>;
 }
 
 /// A prompt that is about to be stored.

@@ -206,7 +206,7 @@ impl Actor {
             signals: signals.clone(),
             resume,
             preface: None,
-            filter: None,
+            supervision: None,
             hooks: resolved.hooks.clone(),
             hook_limit: self.shared().limits.hook,
         };

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     limits::MAX_DEPTH,
-    ports::{self, ChildEnd, ChildSpec, EventFilter, HookPoint, Hooks, Listing, Reads},
+    ports::{self, ChildEnd, ChildSpec, HookPoint, Hooks, Listing, Reads, Supervision},
     transcript::OpenText,
 };
 
@@ -43,7 +43,7 @@ pub struct Turn {
     /// Text that is put before the prompt when this turn reads it.
     pub(crate) preface: Option<String>,
     /// Sees the events of this turn first.
-    pub(crate) filter: Option<Arc<dyn EventFilter>>,
+    pub(crate) supervision: Option<Arc<dyn Supervision>>,
     pub(crate) hooks: Arc<dyn Hooks>,
     pub(crate) hook_limit: Duration,
 }
@@ -127,8 +127,8 @@ impl Child {
 }
 
 impl Turn {
-    /// Returns a second turn for a supervised runner. It can be cancelled separately, it may have a
-    /// [filter](Turn::filter_events), and it takes over the answer that this run resumes with. Both turns send their
+    /// Returns a second turn for a supervised runner. It can be cancelled separately, it gets its
+    /// [supervision](Turn::supervise), and it takes over the answer that this run resumes with. Both turns send their
     /// calls to the session directly.
     #[must_use]
     pub fn supervised(&mut self) -> Turn {
@@ -144,15 +144,15 @@ impl Turn {
             signals: Arc::clone(&self.signals),
             resume: self.resume.take(),
             preface: None,
-            filter: None,
+            supervision: None,
             hooks: Arc::clone(&self.hooks),
             hook_limit: self.hook_limit,
         }
     }
 
-    /// Lets a filter see the events of this turn before the session receives them.
-    pub fn filter_events(&mut self, filter: Arc<dyn EventFilter>) {
-        self.filter = Some(filter);
+    /// Lets a supervision see the events and the requests of this turn before the session receives them.
+    pub fn supervise(&mut self, supervision: Arc<dyn Supervision>) {
+        self.supervision = Some(supervision);
     }
 
     /// Puts a text before the prompt for everything that reads it through this turn. The text is not stored.
@@ -171,8 +171,8 @@ impl Turn {
 
     /// Reports an event. Events that come after the turn was stopped are dropped.
     pub async fn emit(&self, event: AgentEvent) {
-        let Some(filter) = &self.filter else { return self.report(event).await };
-        for event in filter.filter(event).await {
+        let Some(supervision) = &self.supervision else { return self.report(event).await };
+        for event in supervision.filter(event).await {
             self.report(event).await;
         }
     }
@@ -209,9 +209,13 @@ impl Turn {
         if same { resume.answer.lock().unwrap_or_else(PoisonError::into_inner).take() } else { None }
     }
 
-    /// Asks the user and waits. A stopped turn answers [`Answer::Withdrawn`].
+    /// Asks the user and waits. Of a supervised turn, the supervision may answer instead. A stopped turn answers
+    /// [`Answer::Withdrawn`].
     pub async fn ask(&self, ask: Ask) -> Answer {
-        self.wait_for_user(ask, Settled::default()).await
+        match &self.supervision {
+            Some(supervision) => supervision.answer(self, ask).await,
+            None => self.wait_for_user(ask, Settled::default()).await,
+        }
     }
 
     /// Asks the user for a permission. Returns [`Answer::Always`] as soon as the directory's approvals satisfy

@@ -104,7 +104,7 @@ impl Translator {
         let scope = Scope::new(self.directory.clone());
         let child = Child { scope, parent: parent.clone(), task, background: false, over: false };
         self.children.insert(name.to_owned(), child);
-        out.push(Signal::ChildStarted { parent, subagent });
+        out.push(Signal::ChildStarted(parent, subagent));
     }
 
     /// Finds an open call and the subagent that made it.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::super::todos::Todos;
 use super::super::tools::{self, Call};
 use super::super::wire::{Block, BlockDelta, CompleteMessage, StreamedPiece, Usage};
+use crate::external::step_finished;
 
 /// The state of the translation of one conversation.
 #[derive(Debug)]
@@ -189,14 +190,7 @@ impl Scope {
             let error = "Claude Code continued without a result of this call".to_owned();
             out.push(AgentEvent::ToolFailed { call, error, metadata: None });
         }
-        out.push(AgentEvent::StepFinished {
-            reason: step.reason(),
-            tokens: step.usage.tokens(),
-            cost,
-            snapshot: None,
-            patch: None,
-            error: None,
-        });
+        out.push(step_finished(step.reason(), step.usage.tokens(), cost, None));
     }
 
     fn block(&mut self, index: u64, block: Block, out: &mut Vec<AgentEvent>) {

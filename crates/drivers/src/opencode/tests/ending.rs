@@ -48,8 +48,13 @@ async fn play(harness: &Harness, fake: &Arc<Fake>, scene: &str) {
 
 /// Plays a scene in which a subagent works in the background when its parent is idle.
 async fn with_child(harness: &mut Harness, fake: &Arc<Fake>, session: &Session) -> Session {
-    play(harness, fake, "prompted; bears; says Meanwhile; finish").await;
-    harness.until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.text() == Some("below"))).await;
+    let said = |text: &'static str| move |body: &EventBody| matches!(body, EventBody::PartUpdated(it) if it.part.text() == Some(text) && !it.part.is_open());
+    play(harness, fake, "prompted; bears").await;
+    harness.until(said("below")).await;
+    // OpenCode is busy until every event has arrived, so that no status check ends the turn before.
+    fake.play([answer("$D", "Meanwhile"), idle()].concat()).await;
+    harness.until(said("Meanwhile")).await;
+    fake.play(vec![Act::Statuses(serde_json::json!({ "ses_child": { "type": "busy" } }))]).await;
     harness.sessions.children(&session.id).await.unwrap().remove(0)
 }
 

@@ -109,7 +109,7 @@ impl Fake {
         self.agent_of(self.program(Vec::new()), Some(remote))
     }
 
-    pub(super) fn program(&self, command: Vec<String>) -> Program {
+    pub(crate) fn program(&self, command: Vec<String>) -> Program {
         Program {
             command,
             environment: [("FAKE_URL".to_owned(), self.address.clone())].into(),
@@ -143,6 +143,12 @@ impl Fake {
         let timeouts =
             Timeouts { call: Duration::from_secs(2), lost: Duration::from_secs(1), ..Timeouts::default() };
         driver(OpenCode { timeouts, ..self.agent() })
+    }
+
+    /// A runner with these settings, which soon gives up a server that it cannot reach any more.
+    pub(crate) fn tuned_runner(&self, options: Options) -> Driver<OpenCode> {
+        let timeouts = Timeouts { lost: Duration::from_secs(1), ..Timeouts::default() };
+        driver(OpenCode { options, timeouts, ..self.agent() })
     }
 
     /// A runner that calls this server and checks its status with these delays.

@@ -103,13 +103,26 @@ impl Scene {
                 self.works(SESSION, false).await;
                 self.play(idle()).await;
             }
+            "interrupted" => self.play(vec![Act::Called("/abort", 1)]).await,
             "stopped" => {
                 let id = self.id();
                 self.play(vec![Act::Called("/abort", 1), failed(&id, "MessageAbortedError")]).await;
                 Box::pin(self.act("finish", "")).await;
             }
+            "refuses" => self.player.fake.refuse("POST /session ", 500),
+            "dies" => self.play(vec![Act::Answer("GET /event", 503, "{}"), Act::Cut]).await,
+            "breaks" => {
+                let half = Act::Raw(b"data: {\"type\":\"message.part.upd".to_vec());
+                self.play(vec![half, Act::Answer("GET /event", 503, "{}"), Act::Cut]).await;
+            }
+            "garbles" => {
+                let nonsense =
+                    b"data: {not json\n\ndata: 7\n\n: comment\n\nevent: x\n\ndata: \"\xff\xfe\"\n\n";
+                self.play(vec![Act::Raw(nonsense.to_vec())]).await;
+            }
+            "floods" => self.play(vec![Act::Flood(100)]).await,
             "ready" => self.player.go.notified().await,
-            "returns" | "linger" | "" => {}
+            "returns" | "linger" | "hangs" | "" => {}
             other => panic!("unknown command {other:?}"),
         }
     }

@@ -11,7 +11,7 @@ use super::Child;
 /// The tool that starts subagents.
 const TASK: &str = "task";
 /// The metadata field with the session id of a subagent.
-pub(in super::super) const TASK_SESSION: &str = "sessionId";
+const TASK_SESSION: &str = "sessionId";
 
 /// An open message.
 #[derive(Debug)]
@@ -231,5 +231,5 @@ pub(super) fn child(part: &Part) -> Option<Child> {
     let session = state.metadata.as_ref()?.get(TASK_SESSION)?.as_str()?.parse().ok()?;
     let text = |name: &str| state.input.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let title = state.title.clone().unwrap_or_else(|| text("description"));
-    Some(Child { session, title, prompt: text("prompt") })
+    Some(Child { session, call: tool.call_id.clone(), title, prompt: text("prompt") })
 }

@@ -3,7 +3,7 @@
 use protocol::prompt::ShellInput;
 use protocol::{EndReason, EventBody, PartBody, Rest, SessionStatus, ToolState};
 
-use super::scenario_harness::{ScenarioHarness, each};
+use super::scenario_harness::{PAUSE, ScenarioHarness, each};
 use crate::external::harness::SimulatedUser;
 use crate::roster::known::Kind;
 
@@ -95,7 +95,8 @@ async fn a_reverted_turn_is_out_of_the_agents_context() {
 
 #[tokio::test]
 async fn a_delayed_restart_is_shown_as_a_retry() {
-    each(async |kind| {
+    // One kind after the other, because the test moves the clock that all of them would share.
+    for kind in Kind::ALL {
         // A program dies in its turn; a server, which all sessions share, refuses to begin one.
         let scene = match kind {
             Kind::OpenCode => "prompted; says Two; finish; linger",
@@ -104,15 +105,26 @@ async fn a_delayed_restart_is_shown_as_a_retry() {
         let mut stage = ScenarioHarness::new(kind, scene).await;
         stage.refuses_sessions(true);
         let session = stage.harness.session().await;
-        assert_eq!(stage.harness.turn(&session, "first", SimulatedUser::Agrees).await, EndReason::Error, "{kind:?}");
+        assert_eq!(
+            stage.harness.turn(&session, "first", SimulatedUser::Agrees).await,
+            EndReason::Error,
+            "{kind:?}"
+        );
         stage.refuses_sessions(false);
         stage.go();
-        assert_eq!(stage.harness.turn(&session, "second", SimulatedUser::Agrees).await, EndReason::Completed, "{kind:?}");
+        stage.harness.submit(&session, "second").await;
         let is_retry = |body: &EventBody| matches!(body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Retry { .. }));
-        assert!(stage.harness.seen.iter().any(|event| is_retry(&event.body)), "{kind:?}");
+        stage.harness.until(is_retry).await;
+        tokio::time::pause();
+        tokio::time::advance(PAUSE).await;
+        tokio::time::resume();
+        assert_eq!(
+            stage.harness.until_idle(&session, SimulatedUser::Agrees).await,
+            EndReason::Completed,
+            "{kind:?}"
+        );
         assert_eq!(stage.end(&session).await, 2, "{kind:?}");
-    })
-    .await;
+    }
 }
 
 #[tokio::test]
@@ -161,6 +173,35 @@ async fn an_abort_ends_the_subagent_before_its_parent() {
             .collect();
         assert_eq!(ends, [child.id.clone(), session.id.clone()], "{kind:?}");
         assert_eq!(stage.harness.check(&child.id), 1, "{kind:?}");
+        assert_eq!(stage.end(&session).await, 1, "{kind:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_prompt_for_a_subagent_is_refused() {
+    each(async |kind| {
+        if !kind.abilities().children {
+            return;
+        }
+        let mut stage =
+            ScenarioHarness::new(kind, "prompted; bears; says Meanwhile; finish; buries; linger").await;
+        let session = stage.harness.session().await;
+        assert_eq!(
+            stage.harness.turn(&session, "please", SimulatedUser::Agrees).await,
+            EndReason::Completed,
+            "{kind:?}"
+        );
+        let child = stage.harness.sessions.children(&session.id).await.unwrap().remove(0);
+        let told = stage.told().len();
+        assert_eq!(
+            stage.harness.turn(&child, "go on", SimulatedUser::Agrees).await,
+            EndReason::Error,
+            "{kind:?}"
+        );
+        let error = stage.harness.errors().pop().unwrap();
+        assert!(error.contains("takes no prompts; prompt the parent session"), "{kind:?}: {error}");
+        assert_eq!(stage.told().len(), told, "{kind:?}: the agent is not asked");
         assert_eq!(stage.end(&session).await, 1, "{kind:?}");
     })
     .await;

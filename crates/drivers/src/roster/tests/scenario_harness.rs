@@ -4,13 +4,20 @@
 //! `says TEXT` is a step (`opens TEXT` and `closes` are its halves), `plans STATUS` a todo list of one entry; `wants` asks
 //! for a permission, `returns` is the end of the permitted call, and `writes` is both with a changed file between them;
 //! `wonders` asks a question; `retries` waits for its model; `bears` starts a subagent that works in the background and
-//! `buries` is its end; `forgets` begins a process that does not have the conversation; `finish` ends the turn and `stopped` ends it after an interruption; `ready` waits for
-//! [`ScenarioHarness::go`]; `linger` stays.
+//! `buries` is its end; `forgets` begins a process that does not have the conversation; `finish` ends the turn,
+//! `interrupted` waits for an interruption, and `stopped` ends the turn after one; `ready` waits for [`ScenarioHarness::go`];
+//! `linger` stays.
+//!
+//! The commands of misbehaviour: `refuses` does not start; `dies` ends the process, or the server cannot be reached any
+//! more, and `breaks` does so in the middle of a frame; `garbles` sends frames that cannot be read, `babbles` thousands of
+//! them, and `floods` one without an end; `hangs` does nothing more. Only a program can `complain` on its error output,
+//! `mute` itself, `leave` a process that holds its pipes, and be `stubborn` about signals.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::limits::Limits;
 use engine::ports::SystemClock;
@@ -27,10 +34,16 @@ use crate::claude::{self, Claude};
 use crate::codex::{self, Codex};
 use crate::external::harness::{Fake, Harness};
 use crate::external::keeper::Wake;
-use crate::external::{Driver, Options};
+use crate::external::{Driver, IdleLimits, Options};
 use crate::opencode::tests::{fake, scene::Player};
 use crate::roster::known::Kind;
 use crate::roster::{About, External, Program, SupervisedAgent};
+
+/// The delay of a restart after a failure: longer than a test takes, even on a busy machine.
+pub(super) const PAUSE: Duration = Duration::from_mins(1);
+
+/// Changes the settings of an agent for a test.
+pub(super) type Tune = fn(&mut Options);
 
 /// The shell functions that implement the commands for an agent.
 fn dialect(kind: Kind) -> &'static str {
@@ -52,8 +65,13 @@ pub(super) async fn each<F: Future<Output = ()>>(play: impl Fn(Kind) -> F) {
     assert!(failed.is_empty(), "the test failed with {failed:?}");
 }
 
-/// The fake program or server.
-pub(super) enum FakePeer {
+/// The fake program or server, and the settings of its agent.
+pub(super) struct FakePeer {
+    role: Role,
+    tune: Tune,
+}
+
+enum Role {
     Program(Fake),
     Server { fake: Arc<fake::Fake>, go: Arc<Notify>, playing: Option<AbortOnDropHandle<()>> },
 }
@@ -77,6 +95,18 @@ impl ScenarioHarness {
         Self::wrapped(kind, scene, budget, |watched| watched).await
     }
 
+    /// Plays a scenario with other settings of the agent.
+    pub(super) async fn tuned(kind: Kind, scene: &str, tune: Tune) -> Self {
+        Self::cast(
+            FakePeer { tune, ..FakePeer::new(kind, scene).await },
+            kind,
+            scene,
+            &Budget::default(),
+            |watched| watched,
+        )
+        .await
+    }
+
     /// Plays a scenario with a runner around the agent.
     pub(super) async fn wrapped<R: External + 'static>(
         kind: Kind,
@@ -84,7 +114,16 @@ impl ScenarioHarness {
         budget: &Budget,
         wrap: impl FnOnce(SupervisedAgent) -> R,
     ) -> Self {
-        let mut cast = FakePeer::new(kind, scene).await;
+        Self::cast(FakePeer::new(kind, scene).await, kind, scene, budget, wrap).await
+    }
+
+    async fn cast<R: External + 'static>(
+        mut cast: FakePeer,
+        kind: Kind,
+        scene: &str,
+        budget: &Budget,
+        wrap: impl FnOnce(SupervisedAgent) -> R,
+    ) -> Self {
         let mut runner = None;
         let make = |wake| wrap(watched(&cast, kind, budget, wake, &mut runner));
         let harness = Harness::bounded(Limits::default(), make).await;
@@ -100,9 +139,9 @@ impl ScenarioHarness {
 
     /// Simulates a restart after which the agent does not have the conversation.
     pub(super) async fn restart_without_memory(self, scene: &str) -> Self {
-        match &self.cast {
-            FakePeer::Program(fake) => fake.becomes(&program(self.kind, &format!("forgets; {scene}"))),
-            FakePeer::Server { fake, .. } => fake.refuse("GET /session/ses_there ", 404),
+        match &self.cast.role {
+            Role::Program(fake) => fake.becomes(&program(self.kind, &format!("forgets; {scene}"))),
+            Role::Server { fake, .. } => fake.refuse("GET /session/ses_there ", 404),
         }
         self.restart_as(scene.to_owned()).await
     }
@@ -131,26 +170,26 @@ impl ScenarioHarness {
 
     /// Makes a server refuse new sessions, or accept them again. A program fails as its scenario says.
     pub(super) fn refuses_sessions(&self, refuses: bool) {
-        match &self.cast {
-            FakePeer::Server { fake, .. } if refuses => fake.refuse("POST /session ", 500),
-            FakePeer::Server { fake, .. } => fake.refuse_nothing(),
-            FakePeer::Program(_) => {}
+        match &self.cast.role {
+            Role::Server { fake, .. } if refuses => fake.refuse("POST /session ", 500),
+            Role::Server { fake, .. } => fake.refuse_nothing(),
+            Role::Program(_) => {}
         }
     }
 
     /// Releases a scenario that waits at `ready`.
     pub(super) fn go(&self) {
-        match &self.cast {
-            FakePeer::Program(_) => std::fs::write(self.harness.project.path().join(".go"), "").unwrap(),
-            FakePeer::Server { go, .. } => go.notify_one(),
+        match &self.cast.role {
+            Role::Program(_) => std::fs::write(self.harness.project.path().join(".go"), "").unwrap(),
+            Role::Server { go, .. } => go.notify_one(),
         }
     }
 
     /// All messages that the agent has received.
     pub(super) fn told(&self) -> Vec<String> {
-        match &self.cast {
-            FakePeer::Program(fake) => fake.notes().lines().map(str::to_owned).collect(),
-            FakePeer::Server { fake, .. } => fake.calls(),
+        match &self.cast.role {
+            Role::Program(fake) => fake.notes().lines().map(str::to_owned).collect(),
+            Role::Server { fake, .. } => fake.calls(),
         }
     }
 
@@ -169,7 +208,7 @@ impl ScenarioHarness {
     /// Asserts that no process is left.
     pub(super) async fn close(self) {
         self.runner.close().await;
-        if let FakePeer::Program(fake) = &self.cast {
+        if let Role::Program(fake) = &self.cast.role {
             fake.assert_gone();
         }
     }
@@ -195,16 +234,18 @@ fn watched(
 
 impl FakePeer {
     pub(super) async fn new(kind: Kind, scene: &str) -> Self {
-        if kind == Kind::OpenCode {
+        let role = if kind == Kind::OpenCode {
             let fake = Arc::new(fake::Fake::new().await);
-            return Self::Server { fake, go: Arc::default(), playing: None };
-        }
-        Self::Program(Fake::new(&program(kind, scene)))
+            Role::Server { fake, go: Arc::default(), playing: None }
+        } else {
+            Role::Program(Fake::new(&program(kind, scene)))
+        };
+        Self { role, tune: |_| {} }
     }
 
     /// Starts the scenario of a server. A program plays when it is started.
     pub(super) fn raise(&mut self, scene: &str, project: &Path) {
-        if let Self::Server { fake, go, playing } = self {
+        if let Role::Server { fake, go, playing } = &mut self.role {
             let prompts = fake.calls().iter().filter(|call| call.contains("/prompt_async")).count();
             let player = Player::new(fake, project, go, prompts);
             *playing = Some(AbortOnDropHandle::new(tokio::spawn(player.perform(scene.to_owned()))));
@@ -212,31 +253,32 @@ impl FakePeer {
     }
 
     pub(super) fn runner(&self, kind: Kind, wake: Wake) -> Arc<dyn External> {
-        let fake = match self {
-            Self::Program(fake) => fake,
-            Self::Server { fake, .. } => return Arc::new(fake.runner()),
+        let options = |id: &str, program: Program| {
+            let mut options = Options::new(about(id, kind), program);
+            options.keeping = IdleLimits { pause: PAUSE, longest: PAUSE, ..options.keeping };
+            (self.tune)(&mut options);
+            options
+        };
+        let fake = match &self.role {
+            Role::Program(fake) => fake,
+            Role::Server { fake, .. } => {
+                let options = options("opencode-agent", fake.program(Vec::new()));
+                return Arc::new(fake.tuned_runner(options));
+            }
         };
         let program = Program { rules: defaults(), ..fake.configured() };
-        let about = |id: &str| About {
-            id: id.to_owned(),
-            name: "The agent".to_owned(),
-            description: String::new(),
-            models: vec!["default".to_owned()],
-            has_providers: false,
-            abilities: kind.abilities(),
-        };
         match kind {
             Kind::Claude => {
-                let agent = Claude::new(Options::new(about(claude::NAME), program));
+                let agent = Claude::new(options(claude::NAME, program));
                 Arc::new(Driver::new(agent, Arc::new(SystemClock), wake))
             }
             Kind::Codex => {
-                let agent = Codex::new(Options::new(about(codex::NAME), program));
+                let agent = Codex::new(options(codex::NAME, program));
                 Arc::new(Driver::new(agent, Arc::new(SystemClock), wake))
             }
             Kind::OpenCode | Kind::Acp => {
                 let options = acp::Options {
-                    agent: Options::new(about("acp:fake"), program),
+                    agent: options("acp:fake", program),
                     servers: BTreeMap::new(),
                     sandbox: None,
                     command: None,
@@ -245,5 +287,16 @@ impl FakePeer {
                 Arc::new(Driver::new(acp::Acp::new(options), Arc::new(SystemClock), wake))
             }
         }
+    }
+}
+
+fn about(id: &str, kind: Kind) -> About {
+    About {
+        id: id.to_owned(),
+        name: "The agent".to_owned(),
+        description: String::new(),
+        models: vec!["default".to_owned()],
+        has_providers: kind == Kind::OpenCode,
+        abilities: kind.abilities(),
     }
 }

@@ -41,4 +41,5 @@ finish() {
     update '{"sessionUpdate":"usage_update","used":1,"size":2,"cost":{"amount":0.25,"currency":"USD"}}'
     answer "$prompt" '{"stopReason":"'"${1:-end_turn}"'","usage":{"inputTokens":10,"outputTokens":5,"totalTokens":15}}'
 }
-stopped() { told '"session/cancel"' && finish cancelled; }
+interrupted() { told '"session/cancel"'; }
+stopped() { interrupted && finish cancelled; }

@@ -47,7 +47,8 @@ buries() {
     says after && finish
 }
 finish() { say '{"type":"result","subtype":"success","is_error":false,"total_cost_usd":0.25}' && state idle; }
+interrupted() { told interrupt; }
 stopped() {
-    told interrupt
+    interrupted
     say '{"type":"result","is_error":true,"terminal_reason":"aborted_streaming"}' && state idle
 }

@@ -45,4 +45,5 @@ bears() {
 }
 buries() { below turn/completed '"turn":{"id":"v","status":"completed"}'; }
 finish() { tell turn/completed '"turn":{"id":"u'$turns'","status":"'"${1:-completed}"'"}'; }
-stopped() { told '"turn/interrupt"' && answer '{}' && finish interrupted; }
+interrupted() { told '"turn/interrupt"' && answer '{}'; }
+stopped() { interrupted && finish interrupted; }

@@ -1,4 +1,4 @@
-//! Permission requests of external agents: rules decide before the user is asked.
+//! The requests of a supervised runner: rules decide before the user is asked.
 //!
 //! The rules are those of the configuration, those of the session, and the user's approvals, in this order; later ones
 //! win. Without a matching rule the user is asked: an agent only asks about actions that its own settings do not allow,
@@ -10,19 +10,24 @@ use engine::session::Turn;
 use protocol::Extra;
 use protocol::agent_event::{Answer, Ask};
 use protocol::request::{Action, Rule};
-use supervision::permission::{PermissionCheck, Permissions, Verdict, denied};
-use supervision::{Gate, Target, blocking, edit_check, external_directory_check, has_wildcard, root};
 use workspace::files::Closed;
 
+use crate::blocking;
+use crate::gate::{Gate, Target, edit_check, external_directory_check, root};
+use crate::permission::{PermissionCheck, Permissions, Verdict, denied};
+use crate::protected::has_wildcard;
+
 /// Gets an answer from the rules or from the user. Only the user can answer a question.
-pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
-    let Ask::Permission { permission, patterns, always, .. } = &mut ask else { return turn.ask(ask).await };
+pub(crate) async fn answer(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
+    let Ask::Permission { permission, patterns, always, .. } = &mut ask else {
+        return turn.ask_unless(ask, |_| false).await;
+    };
     let own = turn.session.permission.iter().flatten();
     let rules: Vec<Rule> = rules.iter().chain(own).cloned().collect();
     // If the approvals cannot be read, the user is asked.
     let approved = turn.approved().await.unwrap_or_default();
-    let subject = RequestSubject::new(turn, permission, patterns).await;
-    match subject.judge(&rules, &approved) {
+    let matter = Matter::new(turn, permission, patterns).await;
+    match matter.judge(&rules, &approved) {
         Verdict::Allowed => Answer::Once,
         Verdict::Denied(rules) => {
             let rule = rules.iter().rfind(|rule| rule.action == Action::Deny).map(|rule| &rule.pattern);
@@ -30,11 +35,11 @@ pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
             Answer::Rejected { message: Some(denied(&rules)) }
         }
         Verdict::Ask | Verdict::Confined => {
-            let exact = subject.protected();
+            let exact = matter.protected();
             if let Some(exact) = &exact {
                 always.clone_from(exact);
             }
-            let enough = move |approved: &[Rule]| subject.judge(&rules, approved) == Verdict::Allowed;
+            let enough = move |approved: &[Rule]| matter.judge(&rules, approved) == Verdict::Allowed;
             match turn.ask_unless(ask, enough).await {
                 // Baton keeps the approval. The agent might apply it to more than this one file.
                 Answer::Always if exact.is_some() => Answer::Once,
@@ -45,7 +50,7 @@ pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
 }
 
 /// The subject of a permission request.
-struct RequestSubject {
+struct Matter {
     /// The permissions that the action needs, all of which must be allowed. None if they cannot be determined.
     checks: Option<Vec<PermissionCheck>>,
     permission: String,
@@ -53,7 +58,7 @@ struct RequestSubject {
     patterns: Vec<String>,
 }
 
-impl RequestSubject {
+impl Matter {
     async fn new(turn: &Turn, permission: &str, patterns: &[String]) -> Self {
         let checks = match permission {
             "bash" => commands(turn, patterns).await,
@@ -152,8 +157,8 @@ mod tests {
             rules.iter().map(|(of, pattern, action)| Rule::new(*of, *pattern, *action)).collect();
         let patterns = vec![pattern.to_owned()];
         let checks = Some(files(permission, &patterns));
-        let subject = RequestSubject { checks, permission: permission.to_owned(), patterns };
-        match subject.judge(&rules, &[]) {
+        let matter = Matter { checks, permission: permission.to_owned(), patterns };
+        match matter.judge(&rules, &[]) {
             Verdict::Allowed => Allow,
             Verdict::Denied(_) => Deny,
             Verdict::Ask | Verdict::Confined => Ask,
@@ -183,9 +188,9 @@ mod tests {
     #[test]
     fn an_approval_of_the_exact_pattern_allows_it() {
         let patterns = vec!["make; rm -rf $x".to_owned()];
-        let subject = RequestSubject { checks: None, permission: "bash".into(), patterns };
+        let matter = Matter { checks: None, permission: "bash".into(), patterns };
         let approved = |pattern: &str| [Rule::new("bash", pattern, Allow)];
-        assert_eq!(subject.judge(&[], &approved("make; rm -rf $x")), Verdict::Allowed);
-        assert_eq!(subject.judge(&[], &approved("make*")), Verdict::Ask);
+        assert_eq!(matter.judge(&[], &approved("make; rm -rf $x")), Verdict::Allowed);
+        assert_eq!(matter.judge(&[], &approved("make*")), Verdict::Ask);
     }
 }
