@@ -34,6 +34,12 @@ const WALK: Duration = Duration::from_millis(500);
 /// Number of files between two looks at the clock.
 const CLOCK_EVERY: usize = 256;
 
+/// Number of files for which another thread is worth its start.
+const FILES_PER_THREAD: usize = 4_096;
+
+/// Most threads of one walk.
+const MAX_THREADS: usize = 4;
+
 /// Most changed files that git is told by name. Beyond that it searches by itself.
 const MAX_NAMED: usize = 1_000;
 
@@ -218,33 +224,75 @@ fn plain(name: &[u8]) -> Option<&str> {
 }
 
 fn look(git: &Git, last: Arc<Last>) -> Option<Differences> {
-    let deadline = Instant::now() + WALK;
-    let mut looked = 0_usize;
-    let mut in_time = || {
-        looked += 1;
-        !looked.is_multiple_of(CLOCK_EVERY) || Instant::now() < deadline
-    };
+    let deadline = Deadline(Instant::now() + WALK);
     let mut kept = File::open(git.directory.join(KEPT)).ok()?;
     if Identity::from(&kept.metadata().ok()?) != last.index {
         return None;
     }
     let mut index = Vec::new();
     kept.read_to_end(&mut index).ok()?;
-    let mut found = Differences { only_files: true, ..Differences::default() };
-    let mut is_late = false;
-    entries::read(&index, last.tree.id_length(), |entry| {
-        is_late = is_late || !in_time();
-        if !is_late {
-            found.compare(&git.worktree, &entry, &last);
-        }
-    })?;
-    found.only_files &=
-        !is_late && last.survey.as_ref().is_some_and(|survey| survey.holds(&git.worktree, in_time));
+    let mut entries = Vec::new();
+    entries::read(&index, last.tree.id_length(), |entry| entries.push(entry))?;
+    let mut found = compare_files(&git.worktree, &entries, &last, deadline);
+    let survey = last.survey.as_ref().filter(|_| found.only_files);
+    found.only_files = survey.is_some_and(|survey| survey.holds(&git.worktree, deadline.check()));
     found.last = Some(last);
     Some(found)
 }
 
+/// The end of a walk.
+#[derive(Clone, Copy)]
+struct Deadline(Instant);
+
+impl Deadline {
+    /// Returns a function that returns false once the time is over. It reads the clock rarely.
+    fn check(self) -> impl FnMut() -> bool {
+        let mut checked = 0_usize;
+        move || {
+            checked += 1;
+            !checked.is_multiple_of(CLOCK_EVERY) || Instant::now() < self.0
+        }
+    }
+}
+
+/// Compares files with their entries, on several threads if there are many.
+fn compare_files(worktree: &Path, entries: &[Entry<'_>], last: &Last, deadline: Deadline) -> Differences {
+    let threads = entries.len().div_ceil(FILES_PER_THREAD).clamp(1, MAX_THREADS);
+    let mut shares = entries.chunks(entries.len().div_ceil(threads).max(1));
+    let own = shares.next().unwrap_or_default();
+    std::thread::scope(|scope| {
+        let compare = |share| move || Differences::of(worktree, share, last, deadline);
+        let others: Vec<_> = shares.map(|share| scope.spawn(compare(share))).collect();
+        let mut found = compare(own)();
+        for other in others {
+            // Git looks at everything if a thread has failed.
+            found.merge(other.join().unwrap_or_default());
+        }
+        found
+    })
+}
+
 impl Differences {
+    fn of(worktree: &Path, entries: &[Entry<'_>], last: &Last, deadline: Deadline) -> Self {
+        let mut found = Self { only_files: true, ..Self::default() };
+        let mut in_time = deadline.check();
+        for entry in entries {
+            if !in_time() {
+                found.only_files = false;
+                break;
+            }
+            found.compare(worktree, entry, last);
+        }
+        found
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.files.extend(other.files);
+        self.verified.extend(other.verified);
+        self.hidden_since = self.hidden_since.into_iter().chain(other.hidden_since).min();
+        self.only_files &= other.only_files;
+    }
+
     fn compare(&mut self, worktree: &Path, entry: &Entry<'_>, last: &Last) {
         let Ok(file) = Stat::of(&survey::path(worktree, entry.path)) else {
             self.only_files = false;

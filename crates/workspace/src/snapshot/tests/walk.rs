@@ -235,3 +235,22 @@ async fn random_changes_give_the_same_trees_as_plain_git() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_change_among_many_files_is_seen() {
+    let world = World::empty().await;
+    for number in 0..10_000 {
+        if number % 100 == 0 {
+            fs::create_dir(world.path(&format!("{}", number / 100))).unwrap();
+        }
+        world.write(&format!("{}/{number}", number / 100), "same");
+    }
+    world.git("add .").await;
+    world.git("commit -q -m many").await;
+    let shadow = world.shadow().await;
+    track(&shadow).await;
+    let before = track(&shadow).await;
+    world.write("99/9999", "SAME");
+    let after = track(&shadow).await;
+    assert_eq!(changed(&shadow, &before, &after).await, world.all(&["99/9999"]));
+}
