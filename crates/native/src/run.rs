@@ -49,9 +49,8 @@ pub(super) async fn run(inner: &Inner, turn: &Arc<Turn>) -> TurnEnd {
 }
 
 /// Waits for `main` and lets `other` work meanwhile.
-async fn alongside<T>(main: impl Future<Output = T>, other: impl Future<Output = ()>) -> T {
-    let (main, other) = (std::pin::pin!(main), std::pin::pin!(other));
-    match futures::future::select(main, other).await {
+async fn alongside<T>(main: impl Future<Output = T> + Unpin, other: impl Future<Output = ()>) -> T {
+    match futures::future::select(main, std::pin::pin!(other)).await {
         futures::future::Either::Left((done, _)) => done,
         futures::future::Either::Right(((), main)) => main.await,
     }
@@ -228,7 +227,7 @@ impl<'a> Loop<'a> {
         let chat = self.inner.chat(self.turn, &agent.config.name, &agent.model.reference, prompt);
         let call = ModelCall { model: agent.model.provider.as_ref(), request: &request, chat: chat.as_ref() };
         // The model answers while the first snapshot of the turn is taken.
-        let answer = model_call::call_model(self.inner, self.turn, call);
+        let answer = Box::pin(model_call::call_model(self.inner, self.turn, call));
         let output = tokio::select! {
             biased;
             () = cancel.cancelled() => return Flow::Break(TurnEnd::Cancelled),

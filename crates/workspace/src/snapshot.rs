@@ -38,7 +38,7 @@ use crate::git::Repository;
 use command::{Git, Onto};
 use index::{Index, Source, Wanted};
 use upkeep::{Cleaning, Upkeep};
-use walk::{Taken, Walk};
+use walk::{Differences, Taken, Walk};
 
 pub use command::Error;
 pub use compare::{MAX_COMPARED, MAX_PATCHES, TreeDiff};
@@ -152,13 +152,7 @@ impl Shadow {
         }
         let index = Index::copy(&self.git.directory, differences.hidden_since()).await?;
         let git = self.git.on(&index, cancel);
-        let wanted = match differences.changed_files() {
-            Some(files) => Wanted { specs: Some(index::literally(&files)), ..Wanted::default() },
-            None => {
-                let listed = git.read(&["ls-files", "-z", "-t", "-m", "-o", "--exclude-standard"]).await?;
-                index::wanted(&self.git.worktree, listed).await?
-            }
-        };
+        let wanted = self.wanted(&git, &differences).await?;
         let has_added = wanted.specs.is_some();
         let complete = match wanted.specs {
             Some(specs) => add(&git, &index, specs).await?,
@@ -176,6 +170,15 @@ impl Shadow {
             self.walk.remember(&self.git.plain(cancel), taken, complete).await;
         }
         Ok(tree)
+    }
+
+    /// The files to add: those that the walk has found, or else those that git finds.
+    async fn wanted(&self, git: &Onto<'_>, differences: &Differences) -> Result<Wanted, Error> {
+        if let Some(files) = differences.changed_files() {
+            return Ok(Wanted { specs: Some(index::literally(&files)), ..Wanted::default() });
+        }
+        let listed = git.read(&["ls-files", "-z", "-t", "-m", "-o", "--exclude-standard"]).await?;
+        index::wanted(&self.git.worktree, listed).await
     }
 
     /// Removes old snapshots if it is time and no operation is running; otherwise the next snapshot tries
