@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 
 use llm::Finish;
 use protocol::{EventBody, PartBody, Session, ToolState};
@@ -12,21 +13,34 @@ use super::scripted_model::Reply;
 use super::snapshots::{Repository, run, write};
 
 /// A snapshot that hangs: git wants to read rules from a pipe without a writer.
-struct Barrier(PathBuf);
+struct Barrier {
+    pipe: PathBuf,
+    /// Never received; its end releases the thread that stops the clock.
+    _clock: mpsc::Sender<()>,
+}
 
 impl Barrier {
     async fn new(project: &Path) -> Self {
         fs::create_dir(project.join("held")).unwrap();
         run("mkfifo", &project.join("held"), ".gitignore").await;
-        Self(project.join("held/.gitignore"))
+        Self { pipe: project.join("held/.gitignore"), _clock: stop_the_clock() }
     }
 
     /// Lets git go on. The pipe is gone before, so that it holds no later process.
     fn release(&self, project: &Path) {
         let elsewhere = project.join(".git/released");
-        fs::rename(&self.0, &elsewhere).unwrap();
+        fs::rename(&self.pipe, &elsewhere).unwrap();
         drop(fs::File::options().read(true).write(true).open(elsewhere).unwrap());
     }
+}
+
+/// Stops the clock, so that no deadline passes however busy the machine is. A paused clock advances by itself when
+/// nothing else is left to do, except while a blocking task runs.
+fn stop_the_clock() -> mpsc::Sender<()> {
+    let (stop, stopped) = mpsc::channel();
+    tokio::time::pause();
+    tokio::task::spawn_blocking(move || stopped.recv().is_ok());
+    stop
 }
 
 fn is_delta(body: &EventBody) -> bool {

@@ -1,7 +1,7 @@
 //! File changes of turns: their authors, and their revert.
 
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::limits::Limits;
@@ -25,27 +25,15 @@ use crate::{Options, built_in};
 pub(super) struct Repository {
     pub(super) harness: Harness,
     data: TempDir,
-    /// Nothing is sent; its end releases the thread that stops the clock.
-    _clock: Option<mpsc::Sender<()>>,
-}
-
-/// Stops the clock, so that no deadline passes however busy the machine is. A paused clock advances by itself when
-/// nothing else is left to do, except while a blocking task runs.
-fn stop_the_clock() -> mpsc::Sender<()> {
-    let (stop, stopped) = mpsc::channel();
-    tokio::time::pause();
-    tokio::task::spawn_blocking(move || stopped.recv().is_ok());
-    stop
 }
 
 impl Repository {
     pub(super) async fn new(steps: impl IntoIterator<Item = Reply>) -> Self {
-        Self::with_limits(steps, Limits::default()).await
+        Self::with_all(steps, Servers::default(), Limits::default()).await
     }
 
     async fn with_limits(steps: impl IntoIterator<Item = Reply>, limits: Limits) -> Self {
-        let repository = Self::with_all(steps, Servers::default(), limits).await;
-        Self { _clock: Some(stop_the_clock()), ..repository }
+        Self::with_all(steps, Servers::default(), limits).await
     }
 
     /// Creates a repository with MCP servers.
@@ -64,7 +52,7 @@ impl Repository {
         git(harness.project.path(), "add .").await;
         git(harness.project.path(), "-c user.name=Test -c user.email=test@example.com commit -q -m first")
             .await;
-        Self { harness, data, _clock: None }
+        Self { harness, data }
     }
 
     pub(super) fn read(&self, name: &str) -> Option<String> {
