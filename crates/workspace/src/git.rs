@@ -15,7 +15,7 @@ use std::time::Duration;
 pub use call::Error;
 use call::ask;
 pub use changes::{Base, Changed, MAX_CHANGED, MAX_DIFF, Status};
-pub use commit::{Committed, MAX_FILES, Wish};
+pub use commit::{Committed, MAX_FILES, NewCommit};
 pub use known::Known;
 pub use worktree::{Worktree, worktrees_of};
 

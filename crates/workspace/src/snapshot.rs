@@ -37,7 +37,7 @@ use crate::files::Closed;
 use crate::git::Repository;
 use command::{Git, Onto};
 use index::{Index, Source, Wanted};
-use upkeep::{Cleaning, Upkeep};
+use upkeep::{Cleaning, Maintenance};
 use walk::{Differences, Taken, Walk};
 
 pub use command::Error;
@@ -90,16 +90,16 @@ impl Tree {
 
 /// The snapshots of one worktree.
 #[derive(Debug)]
-pub struct Shadow {
+pub struct SnapshotStore {
     git: Git,
     taken: AtomicU32,
     /// True if old snapshots should be removed.
     tidy_due: Arc<AtomicBool>,
-    upkeep: Upkeep,
+    upkeep: Maintenance,
     walk: Walk,
 }
 
-impl Shadow {
+impl SnapshotStore {
     /// Directory of a worktree's shadow below the directory for all of them.
     pub fn place(base: &Path, project: &str, worktree: &Path) -> PathBuf {
         let digest = Sha1::digest(worktree.as_os_str().as_encoded_bytes());
@@ -124,7 +124,13 @@ impl Shadow {
             .await
             .map_err(|_| Error::Late { after: OPEN })??;
         let walk = Walk::new(&git.directory, &git.worktree);
-        Ok(Self { git, walk, taken: AtomicU32::new(0), tidy_due: Arc::default(), upkeep: Upkeep::default() })
+        Ok(Self {
+            git,
+            walk,
+            taken: AtomicU32::new(0),
+            tidy_due: Arc::default(),
+            upkeep: Maintenance::default(),
+        })
     }
 
     /// Top of the worktree.

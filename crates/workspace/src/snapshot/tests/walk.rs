@@ -8,12 +8,12 @@ use super::*;
 const MAX_ROUNDS: usize = 200;
 
 /// Compares the worktree with the last snapshot without git.
-async fn unchanged(shadow: &Shadow) -> Option<Tree> {
+async fn unchanged(shadow: &SnapshotStore) -> Option<Tree> {
     shadow.walk.look(&shadow.git).await.unchanged()
 }
 
 /// Takes snapshots until the clock has moved on and the walk can vouch for all files.
-async fn settle(shadow: &Shadow) -> Tree {
+async fn settle(shadow: &SnapshotStore) -> Tree {
     for _ in 0..MAX_ROUNDS {
         let tree = track(shadow).await;
         if unchanged(shadow).await.is_some() {
@@ -24,52 +24,52 @@ async fn settle(shadow: &Shadow) -> Tree {
 }
 
 /// A repository in which every kind of file occurs.
-async fn world() -> World {
-    let world = World::new().await;
+async fn harness() -> Harness {
+    let harness = Harness::new().await;
     for directory in ["source/deep", "target/debug", "logs", "environment"] {
-        fs::create_dir_all(world.path(directory)).unwrap();
+        fs::create_dir_all(harness.path(directory)).unwrap();
     }
-    world.write(".gitignore", "*.log\n/target\n");
-    world.write("source/main.txt", "main\n");
-    world.write("source/deep/inner.txt", "inner\n");
-    world.write("target/debug/output", "built\n");
-    world.write("logs/only.log", "ignored\n");
-    world.write("environment/.gitignore", "*\n");
-    world.write("environment/setting", "ignored\n");
-    symlink("kept.txt", world.path("link")).unwrap();
-    world
+    harness.write(".gitignore", "*.log\n/target\n");
+    harness.write("source/main.txt", "main\n");
+    harness.write("source/deep/inner.txt", "inner\n");
+    harness.write("target/debug/output", "built\n");
+    harness.write("logs/only.log", "ignored\n");
+    harness.write("environment/.gitignore", "*\n");
+    harness.write("environment/setting", "ignored\n");
+    symlink("kept.txt", harness.path("link")).unwrap();
+    harness
 }
 
 /// A shadow that always asks git, at another place.
-async fn plain(world: &World) -> Shadow {
-    let repository = Repository::find(&world.top).await.unwrap();
-    let place = world.data.join("plain");
+async fn plain(harness: &Harness) -> SnapshotStore {
+    let repository = Repository::find(&harness.top).await.unwrap();
+    let place = harness.data.join("plain");
     let mut shadow =
-        Shadow::open(place, &repository, &Closed::default(), &CancellationToken::new()).await.unwrap();
+        SnapshotStore::open(place, &repository, &Closed::default(), &CancellationToken::new()).await.unwrap();
     shadow.walk.disable();
     shadow
 }
 
 #[tokio::test]
 async fn an_unchanged_worktree_needs_no_git() {
-    let world = world().await;
-    let shadow = world.shadow().await;
+    let harness = harness().await;
+    let shadow = harness.shadow().await;
     let tree = settle(&shadow).await;
     assert_eq!(unchanged(&shadow).await.as_ref(), Some(&tree));
-    world.write("target/debug/output", "built again\n");
-    world.write("target/new", "ignored\n");
-    world.write("logs/only.log", "more\n");
+    harness.write("target/debug/output", "built again\n");
+    harness.write("target/new", "ignored\n");
+    harness.write("logs/only.log", "more\n");
     assert_eq!(unchanged(&shadow).await.as_ref(), Some(&tree), "ignored files do not count");
     assert_eq!(track(&shadow).await, tree);
 }
 
 #[tokio::test]
 async fn a_file_that_was_only_touched_is_read_once() {
-    let world = world().await;
-    let shadow = world.shadow().await;
+    let harness = harness().await;
+    let shadow = harness.shadow().await;
     let tree = settle(&shadow).await;
     for _ in 0..3 {
-        let file = fs::File::options().write(true).open(world.path("kept.txt")).unwrap();
+        let file = fs::File::options().write(true).open(harness.path("kept.txt")).unwrap();
         file.set_modified(file.metadata().unwrap().modified().unwrap()).unwrap();
         assert_eq!(unchanged(&shadow).await, None);
         assert_eq!(settle(&shadow).await, tree);
@@ -78,52 +78,52 @@ async fn a_file_that_was_only_touched_is_read_once() {
 
 #[tokio::test]
 async fn every_kind_of_change_is_seen() {
-    type Change = fn(&World);
+    type Change = fn(&Harness);
     let changes: [(&str, Change); 16] = [
-        ("same size", |world| world.write("kept.txt", "KEPT\n")),
-        ("other size", |world| world.write("source/deep/inner.txt", "longer than before\n")),
-        ("removed", |world| fs::remove_file(world.path("source/main.txt")).unwrap()),
-        ("new file", |world| world.write("source/new.txt", "new\n")),
-        ("new file among ignored ones", |world| world.write("logs/kept.txt", "new\n")),
-        ("new directory", |world| {
-            fs::create_dir_all(world.path("one/two")).unwrap();
-            world.write("one/two/three.txt", "new\n");
+        ("same size", |harness| harness.write("kept.txt", "KEPT\n")),
+        ("other size", |harness| harness.write("source/deep/inner.txt", "longer than before\n")),
+        ("removed", |harness| fs::remove_file(harness.path("source/main.txt")).unwrap()),
+        ("new file", |harness| harness.write("source/new.txt", "new\n")),
+        ("new file among ignored ones", |harness| harness.write("logs/kept.txt", "new\n")),
+        ("new directory", |harness| {
+            fs::create_dir_all(harness.path("one/two")).unwrap();
+            harness.write("one/two/three.txt", "new\n");
         }),
-        ("new file in it", |world| world.write("one/two/four.txt", "new\n")),
-        ("renamed over", |world| {
-            world.write("source/.kept.tmp", "other\n");
-            fs::rename(world.path("source/.kept.tmp"), world.path("kept.txt")).unwrap();
+        ("new file in it", |harness| harness.write("one/two/four.txt", "new\n")),
+        ("renamed over", |harness| {
+            harness.write("source/.kept.tmp", "other\n");
+            fs::rename(harness.path("source/.kept.tmp"), harness.path("kept.txt")).unwrap();
         }),
-        ("executable", |world| {
-            fs::set_permissions(world.path("kept.txt"), fs::Permissions::from_mode(0o755)).unwrap();
+        ("executable", |harness| {
+            fs::set_permissions(harness.path("kept.txt"), fs::Permissions::from_mode(0o755)).unwrap();
         }),
-        ("link to elsewhere", |world| {
-            fs::remove_file(world.path("link")).unwrap();
-            symlink("changed.txt", world.path("link")).unwrap();
+        ("link to elsewhere", |harness| {
+            fs::remove_file(harness.path("link")).unwrap();
+            symlink("changed.txt", harness.path("link")).unwrap();
         }),
-        ("directory becomes a link", |world| {
-            fs::rename(world.path("source"), world.path("target/source")).unwrap();
-            symlink("target/source", world.path("source")).unwrap();
+        ("directory becomes a link", |harness| {
+            fs::rename(harness.path("source"), harness.path("target/source")).unwrap();
+            symlink("target/source", harness.path("source")).unwrap();
         }),
-        ("rules", |world| world.write(".gitignore", "*.log\n")),
-        ("rules among ignored files", |world| world.write("environment/.gitignore", "*.no\n")),
-        ("a repository inside", |world| {
-            fs::create_dir_all(world.path("nested/.git")).unwrap();
-            world.write("nested/file.txt", "nested\n");
+        ("rules", |harness| harness.write(".gitignore", "*.log\n")),
+        ("rules among ignored files", |harness| harness.write("environment/.gitignore", "*.no\n")),
+        ("a repository inside", |harness| {
+            fs::create_dir_all(harness.path("nested/.git")).unwrap();
+            harness.write("nested/file.txt", "nested\n");
         }),
-        ("a file becomes a directory", |world| {
-            fs::remove_file(world.path("changed.txt")).unwrap();
-            fs::create_dir(world.path("changed.txt")).unwrap();
-            world.write("changed.txt/inside", "new\n");
+        ("a file becomes a directory", |harness| {
+            fs::remove_file(harness.path("changed.txt")).unwrap();
+            fs::create_dir(harness.path("changed.txt")).unwrap();
+            harness.write("changed.txt/inside", "new\n");
         }),
-        ("everything removed", |world| fs::remove_dir_all(world.path("one")).unwrap()),
+        ("everything removed", |harness| fs::remove_dir_all(harness.path("one")).unwrap()),
     ];
-    let world = world().await;
-    let (shadow, plain) = (world.shadow().await, plain(&world).await);
+    let harness = harness().await;
+    let (shadow, plain) = (harness.shadow().await, plain(&harness).await);
     for (name, change) in changes {
         let before = settle(&shadow).await;
         assert_eq!(track(&plain).await, before, "before: {name}");
-        change(&world);
+        change(&harness);
         assert_eq!(unchanged(&shadow).await, None, "{name}");
         let after = track(&shadow).await;
         assert_ne!(after, before, "{name}");
@@ -133,37 +133,37 @@ async fn every_kind_of_change_is_seen() {
 
 #[tokio::test]
 async fn a_large_file_that_shrinks_is_added() {
-    let world = world().await;
-    let shadow = world.shadow().await;
-    world.write("large.dat", vec![b'x'; usize::try_from(MAX_UNTRACKED).unwrap() + 1]);
+    let harness = harness().await;
+    let shadow = harness.shadow().await;
+    harness.write("large.dat", vec![b'x'; usize::try_from(MAX_UNTRACKED).unwrap() + 1]);
     let before = settle(&shadow).await;
-    world.write("large.dat", "small");
+    harness.write("large.dat", "small");
     let after = track(&shadow).await;
-    assert_eq!(changed(&shadow, &before, &after).await, world.all(&["large.dat"]));
+    assert_eq!(changed(&shadow, &before, &after).await, harness.all(&["large.dat"]));
 }
 
 #[tokio::test]
 async fn a_repository_with_a_submodule_is_left_to_git() {
-    let world = World::new().await;
-    fs::create_dir(world.path("module")).unwrap();
-    world.git("init -q module").await;
-    world.git("-C module commit -q --allow-empty -m first").await;
-    let shadow = world.shadow().await;
+    let harness = Harness::new().await;
+    fs::create_dir(harness.path("module")).unwrap();
+    harness.git("init -q module").await;
+    harness.git("-C module commit -q --allow-empty -m first").await;
+    let shadow = harness.shadow().await;
     let before = track(&shadow).await;
     assert_eq!(unchanged(&shadow).await, None);
-    world.git("-C module commit -q --allow-empty -m second").await;
+    harness.git("-C module commit -q --allow-empty -m second").await;
     assert_ne!(track(&shadow).await, before);
 }
 
 #[tokio::test]
 async fn a_change_during_a_snapshot_is_seen_by_the_next() {
-    let world = world().await;
-    let (shadow, plain) = (world.shadow().await, plain(&world).await);
+    let harness = harness().await;
+    let (shadow, plain) = (harness.shadow().await, plain(&harness).await);
     for round in 0..20 {
         let taking = track(&shadow);
         let writing = async {
             for turn in 0..50 {
-                world.write("kept.txt", format!("{round:02} {turn:02}"));
+                harness.write("kept.txt", format!("{round:02} {turn:02}"));
                 tokio::task::yield_now().await;
             }
         };
@@ -192,9 +192,9 @@ impl Random {
     }
 
     /// Changes something at random. Failures are part of it: a name may be taken by a directory.
-    fn change(&mut self, world: &World) {
-        let path = world.path(&self.name());
-        let other = world.path(&self.name());
+    fn change(&mut self, harness: &Harness) {
+        let path = harness.path(&self.name());
+        let other = harness.path(&self.name());
         let is_rules = path.ends_with(".gitignore");
         if let Some(parent) = path.parent() {
             let _ = fs::create_dir_all(parent);
@@ -208,7 +208,7 @@ impl Random {
             0..=3 => fs::write(&path, content),
             4 => fs::remove_file(&path),
             5 => fs::rename(&path, &other),
-            6 => fs::remove_dir_all(path.parent().filter(|parent| *parent != world.top).unwrap_or(&path)),
+            6 => fs::remove_dir_all(path.parent().filter(|parent| *parent != harness.top).unwrap_or(&path)),
             7 => fs::remove_file(&path).and_then(|()| symlink(self.pick(&["a", "one"]), &path)),
             8 => fs::set_permissions(&path, fs::Permissions::from_mode(0o755)),
             _ => fs::write(&other, content).and_then(|()| fs::rename(&other, &path)),
@@ -220,11 +220,11 @@ impl Random {
 async fn random_changes_give_the_same_trees_as_plain_git() {
     for seed in 1..=4 {
         let mut random = Random(seed);
-        let world = World::new().await;
-        let (shadow, plain) = (world.shadow().await, plain(&world).await);
+        let harness = Harness::new().await;
+        let (shadow, plain) = (harness.shadow().await, plain(&harness).await);
         for step in 0..40 {
             for _ in 0..random.below(4) {
-                random.change(&world);
+                random.change(&harness);
             }
             let (tree, expected) = (track(&shadow).await, track(&plain).await);
             assert_eq!(tree, expected, "seed {seed}, step {step}");
@@ -238,19 +238,19 @@ async fn random_changes_give_the_same_trees_as_plain_git() {
 
 #[tokio::test]
 async fn a_change_among_many_files_is_seen() {
-    let world = World::empty().await;
+    let harness = Harness::empty().await;
     for number in 0..4_200 {
         if number % 100 == 0 {
-            fs::create_dir(world.path(&format!("{}", number / 100))).unwrap();
+            fs::create_dir(harness.path(&format!("{}", number / 100))).unwrap();
         }
-        world.write(&format!("{}/{number}", number / 100), "same");
+        harness.write(&format!("{}/{number}", number / 100), "same");
     }
-    world.git("add .").await;
-    world.git("commit -q -m many").await;
-    let shadow = world.shadow().await;
+    harness.git("add .").await;
+    harness.git("commit -q -m many").await;
+    let shadow = harness.shadow().await;
     track(&shadow).await;
     let before = track(&shadow).await;
-    world.write("41/4199", "SAME");
+    harness.write("41/4199", "SAME");
     let after = track(&shadow).await;
-    assert_eq!(changed(&shadow, &before, &after).await, world.all(&["41/4199"]));
+    assert_eq!(changed(&shadow, &before, &after).await, harness.all(&["41/4199"]));
 }
