@@ -165,6 +165,8 @@ impl Transcript {
             AgentEvent::Warning(error) => emit.error(error),
             // The actor turns the first two into a status and looks up the message of the third.
             AgentEvent::Retrying { .. } | AgentEvent::Resumed | AgentEvent::Diffed { .. } => {}
+            // A snapshot that is late for its step is no output, so it opens no step.
+            AgentEvent::SnapshotTaken { .. } if self.step.is_none() => {}
             report => {
                 self.reported |= matches!(&report, AgentEvent::StepFinished { error: Some(_), .. });
                 if self.step.is_none() {

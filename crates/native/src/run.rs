@@ -48,6 +48,14 @@ pub(super) async fn run(inner: &Inner, turn: &Arc<Turn>) -> TurnEnd {
     }
 }
 
+/// Waits for `main` and lets `other` work meanwhile.
+async fn alongside<T>(main: impl Future<Output = T> + Unpin, other: impl Future<Output = ()>) -> T {
+    match futures::future::select(main, std::pin::pin!(other)).await {
+        futures::future::Either::Left((done, _)) => done,
+        futures::future::Either::Right(((), main)) => main.await,
+    }
+}
+
 pub(super) struct Loop<'a> {
     pub(super) inner: &'a Inner,
     pub(super) turn: &'a Turn,
@@ -94,7 +102,7 @@ impl<'a> Loop<'a> {
     async fn new(inner: &'a Inner, turn: &'a Arc<Turn>) -> Flow<Self> {
         let session = &turn.session;
         let root = or_end(gate::root(session, &inner.options.tools.closed))?;
-        let (snapshots, budget) = (inner.options.snapshots.as_deref(), &inner.options.budget);
+        let (snapshots, budget) = (inner.options.snapshots.as_ref(), &inner.options.budget);
         let supervisor = or_end(Supervisor::start(snapshots, budget, turn).await)?;
         let depth = or_end(turn.depth().await)?;
         let found = timeout(limits::INSTRUCTIONS, inner.options.instructions.find(session)).await;
@@ -210,7 +218,7 @@ impl<'a> Loop<'a> {
         self.wait_for_servers().await?;
         let step = self.step_context().await?;
         let request = Box::pin(self.fitting_request(&step)).await?;
-        let snapshot = self.supervisor.changes.begin().await;
+        let snapshot = self.supervisor.changes.begin();
         self.turn.emit(AgentEvent::StepStarted { snapshot, speaker: None }).await;
         self.steps += 1;
         self.new_prompts.clear();
@@ -218,10 +226,12 @@ impl<'a> Loop<'a> {
         let (agent, prompt) = (&step.agent, step.prompt.as_ref());
         let chat = self.inner.chat(self.turn, &agent.config.name, &agent.model.reference, prompt);
         let call = ModelCall { model: agent.model.provider.as_ref(), request: &request, chat: chat.as_ref() };
+        // The model answers while the first snapshot of the turn is taken.
+        let answer = Box::pin(model_call::call_model(self.inner, self.turn, call));
         let output = tokio::select! {
             biased;
             () = cancel.cancelled() => return Flow::Break(TurnEnd::Cancelled),
-            output = model_call::call_model(self.inner, self.turn, call) => output,
+            output = alongside(answer, self.supervisor.report_snapshot()) => output,
         };
         match output {
             Ok(output) => self.handle_output(&step, output).await,

@@ -43,7 +43,7 @@ impl Loop<'_> {
             summary: false,
             answers: Some(part.message_id.clone()),
         };
-        let snapshot = self.supervisor.changes.begin().await;
+        let snapshot = self.supervisor.changes.begin();
         self.turn.emit(AgentEvent::StepStarted { snapshot, speaker: Some(speaker) }).await;
         let call = part.id.to_string();
         let running = |metadata: Option<Extra>| AgentEvent::ToolRunning {
@@ -123,6 +123,8 @@ impl Loop<'_> {
         if self.depth >= most {
             return Err(format!("subagents may not nest deeper than {most}"));
         }
+        // The subagent's changes count as this session's from the beginning.
+        self.supervisor.changes.opened().await;
         self.turn.start_child(spec).await
     }
 }

@@ -14,6 +14,7 @@ mod mcp;
 pub(super) mod messages;
 mod outputs;
 mod patches;
+mod pending_snapshots;
 mod plugin_tools;
 mod processes;
 mod protected;

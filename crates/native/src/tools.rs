@@ -26,6 +26,7 @@ mod truncate;
 mod webfetch;
 mod write;
 
+use std::path::Path;
 use std::time::Duration;
 
 use engine::session::Turn;
@@ -123,6 +124,15 @@ impl Call<'_> {
             seals: self.options.kernel >= Support::Sealed,
             call: Some(self.id),
         }
+    }
+
+    /// Prepares a write to these files: waits for the snapshot before it, and fails if the turn was aborted meanwhile.
+    pub(super) async fn before_write(
+        &self,
+        files: impl IntoIterator<Item = &Path>,
+    ) -> Result<(), ToolFailure> {
+        self.changes.before_write(files).await;
+        if self.turn.cancellation().is_cancelled() { Err(ToolFailure::Cancelled) } else { Ok(()) }
     }
 
     /// Emits the progress of the call.

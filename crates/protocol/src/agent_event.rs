@@ -25,11 +25,13 @@ use crate::{
 pub enum AgentEvent {
     /// A model call begins: opens an assistant message.
     StepStarted {
-        /// Snapshot of the working tree before the step.
+        /// Snapshot of the working tree before the step, if one exists already.
         snapshot: Option<String>,
         /// Agent and model of the step, if they differ from those of the prompt.
         speaker: Option<Speaker>,
     },
+    /// The snapshot of the working tree before the open step, if the step began without it.
+    SnapshotTaken { snapshot: String },
     /// Opens a text part.
     TextStarted {
         /// Identifies the text within the step.

@@ -27,7 +27,7 @@ use protocol::Session;
 use protocol::project::FileDiff;
 use tokio::time::timeout;
 use workspace::files::Closed;
-use workspace::git::Repository;
+use workspace::git::{Known, Repository};
 use workspace::{
     git::Status,
     snapshot::{SnapshotStore, TreeDiff},
@@ -47,13 +47,14 @@ const OPEN_WAIT: Duration = Duration::from_secs(2);
 pub struct Snapshots {
     base: PathBuf,
     closed: Closed,
+    repositories: Known,
     ready: Mutex<HashMap<PathBuf, Arc<Worktree>>>,
 }
 
 impl Snapshots {
     /// Stores snapshots in the directory `base`.
     pub fn new(base: PathBuf) -> Self {
-        Self { base, closed: Closed::default(), ready: Mutex::default() }
+        Self { base, closed: Closed::default(), repositories: Known::default(), ready: Mutex::default() }
     }
 
     /// Leaves these paths out of all snapshots.
@@ -64,7 +65,7 @@ impl Snapshots {
 
     /// Returns the worktree of a session, or `None` if its directory is not in a repository.
     async fn worktree(&self, session: &Session) -> Option<(Arc<Worktree>, Repository)> {
-        let repository = Repository::find(Path::new(&session.directory)).await?;
+        let repository = self.repositories.find(Path::new(&session.directory)).await?;
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if ready.len() >= MAX_WORKTREES {
             ready.retain(|_, worktree| Arc::strong_count(worktree) > 1);

@@ -36,12 +36,12 @@ pub struct Supervisor {
 impl Supervisor {
     /// Without snapshots, file changes are not recorded.
     pub async fn start(
-        snapshots: Option<&Snapshots>,
+        snapshots: Option<&Arc<Snapshots>>,
         budget: &Budget,
         turn: &Arc<Turn>,
     ) -> Result<Self, ports::Error> {
+        let changes = Changes::new(snapshots, turn);
         let meter = Meter::start(budget, turn).await?;
-        let changes = Changes::new(snapshots, turn).await;
         Ok(Self { turn: Arc::clone(turn), meter, changes })
     }
 
@@ -51,8 +51,16 @@ impl Supervisor {
         Ok(self.meter.exceeded())
     }
 
+    /// Reports the snapshot at the beginning of the open step once it is taken, unless the step began with it.
+    pub async fn report_snapshot(&self) {
+        if let Some(snapshot) = self.changes.begun().await {
+            self.turn.emit(AgentEvent::SnapshotTaken { snapshot }).await;
+        }
+    }
+
     /// Closes a step with the files that it has changed.
     pub async fn close_step(&self, end: impl FnOnce(Option<String>, Option<PatchPart>) -> AgentEvent) {
+        self.report_snapshot().await;
         let (snapshot, patch) = self.changes.finish().await;
         let changed = patch.is_some();
         self.turn.emit(end(snapshot, patch)).await;
@@ -61,8 +69,9 @@ impl Supervisor {
         }
     }
 
-    /// Reports the file changes of a step that the run leaves unfinished, if there is one.
+    /// Reports the snapshot and the file changes of a step that the run leaves unfinished, if there is one.
     pub async fn report_left_changes(&self) {
+        self.report_snapshot().await;
         if let (_, Some(patch)) = self.changes.finish().await {
             self.turn.emit(AgentEvent::Patched(patch)).await;
             self.report_diffs().await;
@@ -83,6 +92,8 @@ impl Supervisor {
         mut supervised: Turn,
         run: impl FnOnce(Turn) -> BoxFuture<'static, TurnEnd>,
     ) -> TurnEnd {
+        // The agent changes files without asking, so snapshots must be possible before it starts.
+        self.changes.opened().await;
         let stop = supervised.cancellation().clone();
         let watch = Arc::new(Watch {
             supervisor: self,
@@ -160,7 +171,10 @@ impl Watch {
 
     async fn begin(&self) -> Option<String> {
         let mut step = self.step.lock().await;
-        let snapshot = self.supervisor.changes.begin().await;
+        let snapshot = match self.supervisor.changes.begin() {
+            Some(snapshot) => Some(snapshot),
+            None => self.supervisor.changes.begun().await,
+        };
         *step = Step { before: self.supervisor.changes.before_command().await, worked: false };
         snapshot
     }

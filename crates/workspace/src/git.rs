@@ -6,6 +6,7 @@
 mod call;
 mod changes;
 mod commit;
+mod known;
 mod worktree;
 
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ pub use call::Error;
 use call::ask;
 pub use changes::{Base, Changed, MAX_CHANGED, MAX_DIFF, Status};
 pub use commit::{Committed, MAX_FILES, NewCommit};
+pub use known::Known;
 pub use worktree::{Worktree, worktrees_of};
 
 /// Timeout for one git query. The slowest is the root commit of a very large history.

@@ -10,6 +10,7 @@
 //! - Uncommitted files larger than [`MAX_UNTRACKED`] are omitted.
 //! - Several snapshots may be taken concurrently: each works on a copy of the shadow's index, and the last one
 //!   to finish keeps its copy for the next.
+//! - Git runs only after a change: [`walk`] compares metadata first, and the last tree is returned if nothing differs.
 //! - Every operation has a deadline: after it the caller gets [`Error::Late`], and nothing was changed.
 //! - Trees that were not accessed for [`RETENTION`] are removed.
 
@@ -20,6 +21,7 @@ mod restore;
 #[cfg(test)]
 mod tests;
 mod upkeep;
+mod walk;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,9 +35,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::files::Closed;
 use crate::git::Repository;
-use command::Git;
-use index::Index;
+use command::{Git, Onto};
+use index::{Index, Source, Wanted};
 use upkeep::{Cleaning, Maintenance};
+use walk::{Differences, Taken, Walk};
 
 pub use command::Error;
 pub use compare::{MAX_COMPARED, MAX_PATCHES, TreeDiff};
@@ -78,6 +81,11 @@ impl Tree {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Length of an object id of the same repository, in bytes.
+    fn id_length(&self) -> usize {
+        self.0.len() / 2
+    }
 }
 
 /// The snapshots of one worktree.
@@ -88,6 +96,7 @@ pub struct SnapshotStore {
     /// True if old snapshots should be removed.
     tidy_due: Arc<AtomicBool>,
     upkeep: Maintenance,
+    walk: Walk,
 }
 
 impl SnapshotStore {
@@ -114,7 +123,14 @@ impl SnapshotStore {
         timeout(OPEN, prepare(&git, repository, closed, cancel))
             .await
             .map_err(|_| Error::Late { after: OPEN })??;
-        Ok(Self { git, taken: AtomicU32::new(0), tidy_due: Arc::default(), upkeep: Maintenance::default() })
+        let walk = Walk::new(&git.directory, &git.worktree);
+        Ok(Self {
+            git,
+            walk,
+            taken: AtomicU32::new(0),
+            tidy_due: Arc::default(),
+            upkeep: Maintenance::default(),
+        })
     }
 
     /// Top of the worktree.
@@ -133,18 +149,42 @@ impl SnapshotStore {
 
     async fn take(&self, cancel: &CancellationToken) -> Result<Tree, Error> {
         let _work = self.upkeep.work().await;
-        let index = Index::copy(&self.git.directory).await?;
-        let git = self.git.on(&index, cancel);
-        let listed = git.read(&["ls-files", "-z", "-t", "-m", "-o", "--exclude-standard"]).await?;
-        if let Some(specs) = index::wanted(&self.git.worktree, listed).await? {
-            let list = index.write_list(specs).await?;
-            // A file that vanishes or cannot be read must not prevent the snapshot of the others.
-            let add = ["add", "--all", "--ignore-errors", "--pathspec-file-nul", "--pathspec-from-file"];
-            git.run(&[&add[..], &[&list]].concat(), &[0, 1]).await?;
+        let differences = self.walk.look(&self.git).await;
+        if cancel.is_cancelled() {
+            return Err(Error::Stopped);
         }
-        let tree = git.read(&["write-tree", "--missing-ok"]).await?;
-        index.keep().await?;
-        Tree::parse(tree.trim()).ok_or_else(|| Error::odd("write-tree"))
+        if let Some(tree) = differences.unchanged() {
+            return Ok(tree);
+        }
+        let index = Index::copy(&self.git.directory, differences.hidden_since()).await?;
+        let git = self.git.on(&index, cancel);
+        let wanted = self.wanted(&git, &differences).await?;
+        let has_added = wanted.specs.is_some();
+        let complete = match wanted.specs {
+            Some(specs) => add(&git, &index, specs).await?,
+            None => true,
+        };
+        let source = index.source();
+        let known = source.and_then(|source| differences.tree_of(source.identity));
+        let (tree, identity) = match known.zip(source) {
+            Some((tree, source)) if !has_added => (tree, source.identity),
+            _ => (write_tree(&git).await?, index.keep().await?),
+        };
+        if let Some(Source { copied: started, .. }) = source {
+            let taken =
+                Taken { tree: tree.clone(), index: identity, started, large: wanted.large, differences };
+            self.walk.remember(&self.git.plain(cancel), taken, complete).await;
+        }
+        Ok(tree)
+    }
+
+    /// The files to add: those that the walk has found, or else those that git finds.
+    async fn wanted(&self, git: &Onto<'_>, differences: &Differences) -> Result<Wanted, Error> {
+        if let Some(files) = differences.changed_files() {
+            return Ok(Wanted { specs: Some(index::literally(&files)), ..Wanted::default() });
+        }
+        let listed = git.read(&["ls-files", "-z", "-t", "-m", "-o", "--exclude-standard"]).await?;
+        index::wanted(&self.git.worktree, listed).await
     }
 
     /// Removes old snapshots if it is time and no operation is running; otherwise the next snapshot tries
@@ -157,6 +197,19 @@ impl SnapshotStore {
             tokio::spawn(prune(self.git.clone(), cleaning, Arc::clone(&self.tidy_due)));
         }
     }
+}
+
+/// Adds files to the index. Returns false if some could not be added: a file that vanishes or cannot be read must not
+/// prevent the snapshot of the others.
+async fn add(git: &Onto<'_>, index: &Index, specs: Vec<u8>) -> Result<bool, Error> {
+    let list = index.write_list(specs).await?;
+    let add = ["add", "--all", "--ignore-errors", "--pathspec-file-nul", "--pathspec-from-file"];
+    Ok(git.run(&[&add[..], &[&list]].concat(), &[0, 1]).await? == 0)
+}
+
+async fn write_tree(git: &Onto<'_>) -> Result<Tree, Error> {
+    let tree = git.read(&["write-tree", "--missing-ok"]).await?;
+    Tree::parse(tree.trim()).ok_or_else(|| Error::odd("write-tree"))
 }
 
 /// Removes old trees in the background. Objects shared with newer trees stay.
@@ -216,7 +269,7 @@ async fn prepare(
         return Ok(());
     }
     // Reads the committed files into the index, so that the size limit does not apply to them.
-    let index = Index::copy(&git.directory).await?;
+    let index = Index::copy(&git.directory, None).await?;
     let onto = git.on(&index, cancel);
     if let Some(head) = repository.head_tree().await {
         onto.run(&["read-tree", &head], &[0]).await?;

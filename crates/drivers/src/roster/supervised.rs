@@ -135,11 +135,11 @@ impl Runner for SupervisedAgent {
         async move {
             let mut supervised = turn.supervised();
             let turn = Arc::new(turn);
-            let supervisor =
-                match Supervisor::start(watched.snapshots.as_deref(), &watched.budget, &turn).await {
-                    Ok(supervisor) => supervisor,
-                    Err(error) => return TurnEnd::Error(MessageError::unknown(error.to_string())),
-                };
+            let supervisor = match Supervisor::start(watched.snapshots.as_ref(), &watched.budget, &turn).await
+            {
+                Ok(supervisor) => supervisor,
+                Err(error) => return TurnEnd::Error(MessageError::unknown(error.to_string())),
+            };
             watched.introduce(&turn, &mut supervised).await;
             let rules = watched.rules().to_vec();
             supervisor.follow(rules, supervised, |turn| watched.runner.run(turn)).await

@@ -29,6 +29,8 @@ struct Finished {
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) message: AssistantMessage,
+    /// The part that the step began with.
+    start: Option<Part>,
     /// Open text and reasoning, by the runner's key.
     texts: HashMap<String, Streamed>,
     /// Tools by call id, open or closed: a late progress report must not reopen one.
@@ -55,13 +57,24 @@ struct Streamed {
 
 impl Step {
     pub(super) fn new(message: AssistantMessage) -> Self {
-        Self { message, texts: HashMap::new(), tools: HashMap::new(), said: Vec::new() }
+        Self { message, start: None, texts: HashMap::new(), tools: HashMap::new(), said: Vec::new() }
     }
 
     pub(super) fn start(&mut self, snapshot: Option<String>, emit: &mut Emit<'_>) {
         emit.assistant(&self.message);
         let body = PartBody::StepStart(StepStartPart { snapshot, extra: Extra::new() });
-        emit.part(emit.new_part(&self.message.id, body));
+        let start = emit.new_part(&self.message.id, body);
+        emit.part(start.clone());
+        self.start = Some(start);
+    }
+
+    fn add_snapshot(&mut self, snapshot: String, emit: &mut Emit<'_>) {
+        if let Some(part) = &mut self.start
+            && let PartBody::StepStart(start) = &mut part.body
+        {
+            start.snapshot = Some(snapshot);
+            emit.part(part.clone());
+        }
     }
 
     /// The message with its open parts, to be closed.
@@ -99,6 +112,7 @@ impl Step {
     /// Returns true when the step is over.
     pub(super) fn apply(&mut self, report: AgentEvent, session: &mut Session, emit: &mut Emit<'_>) -> bool {
         match report {
+            AgentEvent::SnapshotTaken { snapshot } => self.add_snapshot(snapshot, emit),
             AgentEvent::TextStarted { key } => {
                 let time = Some(PartTime::started(emit.now()));
                 self.open_text(key, PartBody::Text(TextPart { time, ..TextPart::default() }), emit);

@@ -93,7 +93,7 @@ impl Replica {
         let newest = self.parts.keys().next_back().cloned();
         let before = self.parts.insert(part.id.clone(), part.clone());
         match before {
-            Some(before) if !before.is_open() => {
+            Some(before) if !before.is_open() && !only_adds_snapshot(&before, part) => {
                 return Err(format!("{} changed after it was closed", part.id));
             }
             None if newest.is_some_and(|newest| newest > part.id) => {
@@ -116,6 +116,16 @@ impl Replica {
             Message::User(_) => true,
         };
         self.messages.values().all(closed) && !self.parts.values().any(Part::is_open)
+    }
+}
+
+/// The one change of a part that is not open.
+fn only_adds_snapshot(before: &Part, after: &Part) -> bool {
+    match (&before.body, &after.body) {
+        (PartBody::StepStart(before), PartBody::StepStart(after)) => {
+            before.snapshot.is_none() && after.snapshot.is_some()
+        }
+        _ => false,
     }
 }
 
@@ -209,6 +219,26 @@ fn an_assistant_message_has_its_directory_and_root() {
     let EventBody::MessageUpdated(it) = &events[0] else { panic!("{events:?}") };
     let Message::Assistant(message) = &it.info else { panic!("{it:?}") };
     assert_eq!((message.path.cwd.as_str(), message.path.root.as_str()), ("/project/crates/one", "/project"));
+}
+
+#[test]
+fn a_snapshot_taken_later_completes_the_part_that_the_step_began_with() {
+    let mint = mint();
+    let mut session = session(&mint);
+    let mut transcript = Transcript::new(&session, "build".into(), ModelRef::new("p", "m"), mint.id(), 0);
+    let taken = || AgentEvent::SnapshotTaken { snapshot: "a1".into() };
+    assert!(transcript.apply(taken(), &mut session, &mint).is_empty(), "it opens no step");
+    let started = transcript.apply(AgentEvent::step_started(), &mut session, &mint);
+    let completed = transcript.apply(taken(), &mut session, &mint);
+    let (Some(EventBody::PartUpdated(start)), [EventBody::PartUpdated(same)]) =
+        (started.last(), &completed[..])
+    else {
+        panic!("{started:?} {completed:?}")
+    };
+    assert_eq!(start.part.id, same.part.id);
+    assert!(only_adds_snapshot(&start.part, &same.part));
+    transcript.apply(finished(), &mut session, &mint);
+    assert!(transcript.apply(taken(), &mut session, &mint).is_empty());
 }
 
 #[test]

@@ -147,7 +147,9 @@ impl Model for ScriptedModel {
         };
         script.requests.lock().unwrap().push(request);
         async move {
-            tokio::time::sleep(reply.delay).await;
+            if !reply.delay.is_zero() {
+                tokio::time::sleep(reply.delay).await;
+            }
             if let Some(error) = reply.refusal {
                 return Err(error);
             }

@@ -28,7 +28,7 @@ pub(super) struct Repository {
 }
 
 impl Repository {
-    async fn new(steps: impl IntoIterator<Item = Reply>) -> Self {
+    pub(super) async fn new(steps: impl IntoIterator<Item = Reply>) -> Self {
         Self::with_all(steps, Servers::default(), Limits::default()).await
     }
 
@@ -55,7 +55,7 @@ impl Repository {
         Self { harness, data }
     }
 
-    fn read(&self, name: &str) -> Option<String> {
+    pub(super) fn read(&self, name: &str) -> Option<String> {
         std::fs::read_to_string(self.harness.project.path().join(name)).ok()
     }
 
@@ -68,7 +68,7 @@ impl Repository {
         found.iter().map(|patch| patch.files.iter().map(short).collect()).collect()
     }
 
-    async fn ask(&self, session: &Session, text: &str) {
+    pub(super) async fn ask(&self, session: &Session, text: &str) {
         let input = PromptInput { model: Some(ModelRef::new("demo", "any")), ..PromptInput::text(text) };
         self.harness.sessions.submit(&session.id, input).await.unwrap();
     }
@@ -80,7 +80,11 @@ impl Repository {
 }
 
 async fn git(directory: &Path, command: &str) {
-    let spec = Spec::new("git", directory, Duration::from_secs(30)).args(command.split(' '));
+    run("git", directory, command).await;
+}
+
+pub(super) async fn run(program: &str, directory: &Path, command: &str) {
+    let spec = Spec::new(program, directory, Duration::from_secs(30)).args(command.split(' '));
     let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
     assert_eq!(done.exit, Exit::Code(0), "{}", done.output.text());
 }
@@ -90,7 +94,7 @@ async fn patches(harness: &Harness, session: &Session) -> Vec<PatchPart> {
     parts.filter_map(|part| if let PartBody::Patch(patch) = part.body { Some(patch) } else { None }).collect()
 }
 
-fn write(id: &str, file: &str, content: &str) -> Reply {
+pub(super) fn write(id: &str, file: &str, content: &str) -> Reply {
     Reply::call(id, "write", json!({ "filePath": file, "content": content }))
 }
 

@@ -82,7 +82,7 @@ impl Tool for ApplyPatch {
             let planned: Vec<Shown> =
                 planned.into_iter().map(|outcome| Shown::new(call.root, outcome)).collect();
             permit(call, targets, &planned).await?;
-            call.changes.before_write(operations.iter().flat_map(Operation::paths).map(AsRef::as_ref)).await;
+            call.before_write(operations.iter().flat_map(Operation::paths).map(AsRef::as_ref)).await?;
             // Applied to the current files: they may have changed while the request was open.
             let done = paths::blocking(move || patch::apply(&operations)).await??;
             let done: Vec<Shown> = done.into_iter().map(|outcome| Shown::new(call.root, outcome)).collect();

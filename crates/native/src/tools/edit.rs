@@ -63,7 +63,7 @@ impl Tool for Edit {
             let mut change = compare(&path, &planned);
             paths::permit_edit(call, &input.file_path, &path, shown(&path, &change)).await?;
             // Applied to the current file: it may have changed while the request was open.
-            call.changes.before_write([path.as_path()]).await;
+            call.before_write([path.as_path()]).await?;
             let file = path.clone();
             let done = paths::blocking(move || files::edit(&file, input.replacement())).await??;
             if done != planned {

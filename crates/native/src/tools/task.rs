@@ -108,6 +108,8 @@ impl Tool for Task {
                 prompt,
                 resume: task_id,
             };
+            // The subagent's changes count as this session's from the beginning.
+            call.changes.opened().await;
             let child = call.turn.start_child(spec).await.map_err(ToolFailure::Error)?;
             let (id, mut metadata) = (child.session().clone(), about(call, child.session()));
             if slot.is_some() {

@@ -58,7 +58,7 @@ impl Tool for Write {
             let before = paths::blocking(move || files::current(&file)).await??;
             let planned = diff::unified(&path.to_string_lossy(), before.as_deref().unwrap_or_default(), &content);
             paths::permit_edit(call, &file_path, &path, shown(&path, &planned)).await?;
-            call.changes.before_write([path.as_path()]).await;
+            call.before_write([path.as_path()]).await?;
             let file = path.clone();
             paths::blocking(move || files::write(&file, &content)).await??;
             changed(call, &path).await;

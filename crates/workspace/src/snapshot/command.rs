@@ -99,7 +99,7 @@ pub(super) struct Git {
 /// Git with a particular index.
 #[derive(Debug)]
 pub(super) struct Onto<'a> {
-    git: &'a Git,
+    pub(super) git: &'a Git,
     index: PathBuf,
     cancel: &'a CancellationToken,
 }
@@ -119,7 +119,12 @@ impl Git {
 impl Onto<'_> {
     /// Git's standard output.
     pub(super) async fn read(&self, args: &[&str]) -> Result<String, Error> {
-        let output = self.read_some(args, MAX_OUTPUT).await?;
+        self.read_any(args, &[0]).await
+    }
+
+    /// Git's standard output. The exit codes `fine` are no failure.
+    pub(super) async fn read_any(&self, args: &[&str], fine: &[i32]) -> Result<String, Error> {
+        let output = self.output(args, fine, MAX_OUTPUT).await?;
         if output.omitted() > 0 {
             let message = format!("its output exceeds {MAX_OUTPUT} bytes");
             return Err(Error::Failed { command: subcommand(args), message });
@@ -129,17 +134,21 @@ impl Onto<'_> {
 
     /// Git's standard output, up to a limit.
     pub(super) async fn read_some(&self, args: &[&str], most: usize) -> Result<Output, Error> {
+        self.output(args, &[0], most).await
+    }
+
+    async fn output(&self, args: &[&str], fine: &[i32], most: usize) -> Result<Output, Error> {
         let mut spec = self.spec(args);
         spec.bounds = Bounds { head: most, tail: 0 };
         spec.mute_errors = true;
-        self.finish(spec, args, &[0]).await
+        Ok(self.finish(spec, args, fine).await?.1)
     }
 
-    /// Runs a command. The exit codes `fine` are no failure.
-    pub(super) async fn run(&self, args: &[&str], fine: &[i32]) -> Result<Output, Error> {
+    /// Runs a command and returns its exit code. The exit codes `fine` are no failure.
+    pub(super) async fn run(&self, args: &[&str], fine: &[i32]) -> Result<i32, Error> {
         let mut spec = self.spec(args);
         spec.bounds = Bounds { head: 4 * 1024, tail: 4 * 1024 };
-        self.finish(spec, args, fine).await
+        Ok(self.finish(spec, args, fine).await?.0)
     }
 
     fn spec(&self, args: &[&str]) -> Spec {
@@ -159,10 +168,10 @@ impl Onto<'_> {
         spec
     }
 
-    async fn finish(&self, spec: Spec, args: &[&str], fine: &[i32]) -> Result<Output, Error> {
+    async fn finish(&self, spec: Spec, args: &[&str], fine: &[i32]) -> Result<(i32, Output), Error> {
         let done = process::run(spec, self.cancel, |_| {}).await?;
         let message = match done.exit {
-            Exit::Code(code) if fine.contains(&code) => return Ok(done.output),
+            Exit::Code(code) if fine.contains(&code) => return Ok((code, done.output)),
             Exit::Cancelled => return Err(Error::Stopped),
             Exit::DeadlinePassed => return Err(Error::Late { after: DEADLINE }),
             Exit::Signal(signal) => format!("killed by signal {signal}"),

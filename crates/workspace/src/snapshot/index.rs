@@ -1,14 +1,17 @@
 //! Copies of a shadow's index, one per operation, and the files to add to them.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
+use super::walk::{Identity, Time, changed};
 use super::{Error, MAX_UNTRACKED};
 
 /// The kept index. It knows which files are unchanged, which makes snapshots cheap.
-const KEPT: &str = "index";
+pub(super) const KEPT: &str = "index";
 
 /// Prefix of copies.
 const COPY: &str = "index-";
@@ -18,6 +21,15 @@ const COPY: &str = "index-";
 pub(super) struct Index {
     directory: PathBuf,
     path: PathBuf,
+    source: Option<Source>,
+}
+
+/// The kept index that a copy was made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source {
+    pub(super) identity: Identity,
+    /// Time of the copy, by the clock of the file system. Whatever changes later is at least as new.
+    pub(super) copied: Time,
 }
 
 /// Returns true if there is a kept index.
@@ -38,23 +50,22 @@ pub(super) async fn sweep(directory: &Path) -> io::Result<()> {
 
 impl Index {
     /// Copies the kept index; empty if there is none.
-    pub(super) async fn copy(directory: &Path) -> Result<Self, Error> {
+    ///
+    /// Git reads a file again if it is as new as the index. The copy therefore has the time of the original, or the
+    /// earlier time `since`, in seconds, which makes git read more files.
+    pub(super) async fn copy(directory: &Path, since: Option<i64>) -> Result<Self, Error> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = directory.join(format!("{COPY}{number}"));
-        let copy = Self { directory: directory.to_owned(), path };
+        let mut copy = Self { directory: directory.to_owned(), path, source: None };
         let (from, to) = (directory.join(KEPT), copy.path.clone());
-        blocking(move || match std::fs::copy(&from, &to) {
-            // A file that changed at the moment when the index was written must be read again. Git detects that
-            // by the time of the index, so the copy keeps it.
-            Ok(_) => {
-                std::fs::File::options().write(true).open(&to)?.set_modified(from.metadata()?.modified()?)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-        })
-        .await?;
+        copy.source = blocking(move || copy_file(&from, &to, since)).await?;
         Ok(copy)
+    }
+
+    /// The index that this is a copy of; `None` if there was none.
+    pub(super) fn source(&self) -> Option<Source> {
+        self.source
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -69,9 +80,10 @@ impl Index {
     }
 
     /// Keeps this copy for the next operation.
-    pub(super) async fn keep(self) -> Result<(), Error> {
+    pub(super) async fn keep(self) -> Result<Identity, Error> {
+        let identity = Identity::from(&tokio::fs::metadata(&self.path).await?);
         tokio::fs::rename(&self.path, self.directory.join(KEPT)).await?;
-        Ok(())
+        Ok(identity)
     }
 
     fn list(&self) -> PathBuf {
@@ -88,19 +100,45 @@ impl Drop for Index {
     }
 }
 
-/// Paths to add to the index, from git's list of differences: all but large new files. `None` if there is
-/// nothing to add.
-pub(super) async fn wanted(worktree: &Path, listed: String) -> Result<Option<Vec<u8>>, Error> {
+fn copy_file(from: &Path, to: &Path, since: Option<i64>) -> io::Result<Option<Source>> {
+    let mut original = match File::open(from) {
+        Ok(original) => original,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let about = original.metadata()?;
+    let mut copy = File::create_new(to)?;
+    io::copy(&mut original, &mut copy)?;
+    let earlier = since.and_then(|since| u64::try_from(since).ok()).map(Duration::from_secs);
+    let earlier = earlier.map(|since| SystemTime::UNIX_EPOCH + since);
+    let written = about.modified()?;
+    // New kernels give a finer time to a file whose time was read before.
+    copy.metadata()?;
+    copy.set_modified(earlier.map_or(written, |earlier| earlier.min(written)))?;
+    Ok(Some(Source { identity: Identity::from(&about), copied: changed(&copy.metadata()?) }))
+}
+
+/// The files that a snapshot adds to the index.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    /// Git's patterns for them; `None` if there is nothing to add.
+    pub(super) specs: Option<Vec<u8>>,
+    /// New files that are too large.
+    pub(super) large: Vec<String>,
+}
+
+/// Chooses the files to add, from git's list of differences: all but large new files.
+pub(super) async fn wanted(worktree: &Path, listed: String) -> Result<Wanted, Error> {
     if listed.is_empty() {
-        return Ok(None);
+        return Ok(Wanted::default());
     }
     let worktree = worktree.to_owned();
     Ok(blocking(move || Ok(choose(&worktree, &listed))).await?)
 }
 
-fn choose(worktree: &Path, listed: &str) -> Option<Vec<u8>> {
+fn choose(worktree: &Path, listed: &str) -> Wanted {
+    let mut wanted = Wanted::default();
     let mut specs = b".\0".to_vec();
-    let mut any = false;
     for entry in listed.split('\0').filter(|entry| !entry.is_empty()) {
         // Each entry is a letter for its kind, a space and a path.
         let Some((kind, path)) = entry.split_once(' ') else { continue };
@@ -109,11 +147,18 @@ fn choose(worktree: &Path, listed: &str) -> Option<Vec<u8>> {
             specs.extend_from_slice(b":(exclude,literal,top)");
             specs.extend_from_slice(path.as_bytes());
             specs.push(0);
+            wanted.large.push(path.to_owned());
         } else {
-            any = true;
+            wanted.specs = Some(Vec::new());
         }
     }
-    any.then_some(specs)
+    wanted.specs = wanted.specs.map(|_| specs);
+    wanted
+}
+
+/// Git's patterns for exactly these files.
+pub(super) fn literally(names: &[&[u8]]) -> Vec<u8> {
+    names.iter().flat_map(|name| [b":(literal,top)", *name, b"\0"].concat()).collect()
 }
 
 pub(super) async fn blocking<T: Send + 'static>(

@@ -31,7 +31,7 @@ impl SnapshotStore {
         files: &BTreeSet<PathBuf>,
         cancel: &CancellationToken,
     ) -> Result<(), Error> {
-        let index = Index::copy(&self.git.directory).await?;
+        let index = Index::copy(&self.git.directory, None).await?;
         let git = self.git.on(&index, cancel);
         let listed = git.read(&["ls-tree", "-r", "-z", "--full-tree", "--name-only", tree.as_str()]).await?;
         let there: BTreeSet<&str> = listed.split('\0').collect();

@@ -1,5 +1,7 @@
 //! Snapshots of real repositories.
 
+mod walk;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
