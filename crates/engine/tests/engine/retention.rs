@@ -62,6 +62,34 @@ async fn a_parent_with_a_recent_child_stays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_busy_session_keeps_its_old_children() {
+    let world = World::timed().await;
+    let parent = world.session().await;
+    let child = SessionInput { parent_id: Some(parent.id.clone()), ..SessionInput::default() };
+    world.sessions.create(World::home(), child).await.unwrap();
+    world.script(|turn| async move {
+        tokio::time::sleep(DAY * 30).await;
+        say(turn, "late").await
+    });
+    world.submit(&parent, "long").await;
+    tokio::time::sleep(DAY * 5).await;
+    assert_eq!(world.sessions.prune(DAY).await.unwrap(), 0);
+    assert_eq!(left(&world).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_deleted_only_if_it_was_not_used_since() {
+    let world = World::timed().await;
+    let session = world.session().await;
+    let updated = world.sessions.get(&session.id).await.unwrap().time.updated;
+    let used = world.sessions.delete_unused(&session.id, updated).await;
+    assert!(matches!(used, Err(engine::Error::Busy(_))), "{used:?}");
+    world.sessions.delete_unused(&session.id, updated + 1).await.unwrap();
+    let gone = world.sessions.delete_unused(&session.id, updated + 1).await;
+    assert!(matches!(gone, Err(engine::Error::NotFound { .. })), "{gone:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn usage_is_counted_for_metrics() {
     let world = World::new().await;
     let session = world.session().await;
