@@ -9,7 +9,7 @@ use std::path::Path;
 use engine::session::Turn;
 use protocol::Extra;
 use protocol::agent_event::{Answer, Ask};
-use protocol::request::{Action, Rule};
+use protocol::request::{Action, PermissionReply, Rule};
 use supervision::permission::{PermissionCheck, Permissions, Verdict, denied};
 use supervision::{Gate, Target, blocking, edit_check, external_directory_check, has_wildcard, root};
 use workspace::files::Closed;
@@ -34,14 +34,24 @@ pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
             if let Some(exact) = &exact {
                 always.clone_from(exact);
             }
+            let tool = permission.clone();
             let enough = move |approved: &[Rule]| matter.judge(&rules, approved) == Verdict::Allowed;
-            match turn.ask_unless(ask, enough).await {
+            let answer = turn.ask_unless(ask, enough).await;
+            if !is_allowed(&answer) {
+                tracing::info!(session = %turn.session.id, %tool, "the user did not allow a tool call");
+            }
+            match answer {
                 // Baton keeps the approval. The agent might apply it to more than this one file.
                 Answer::Always if exact.is_some() => Answer::Once,
                 answer => answer,
             }
         }
     }
+}
+
+fn is_allowed(answer: &Answer) -> bool {
+    use PermissionReply::{Always, Once};
+    matches!(answer, Answer::Once | Answer::Always | Answer::Default(Once | Always))
 }
 
 /// The subject of a permission request.
