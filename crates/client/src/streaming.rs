@@ -14,8 +14,8 @@ use std::{
 
 use futures::{Stream, StreamExt, stream::BoxStream};
 use protocol::{
-    EndReason, EventBody, MessageError, MessageId, PartBody, SessionId, ToolState, event::ContinuationStopped,
-    part::ToolPart, prompt::PromptInput, title,
+    EndReason, EventBody, MessageError, MessageId, PartBody, SessionId, ToolState,
+    event::ContinuationStopped, part::ToolPart, prompt::PromptInput, title,
 };
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 

@@ -23,7 +23,9 @@ fn note(outcome: &Outcome, timeout: Duration) -> Option<String> {
         Ending::Complete | Ending::Ended(EndReason::Completed) if outcome.is_cut_off => {
             "(The answer was cut off: the model's output limit was reached. Write “go on”.)".to_owned()
         }
-        Ending::Complete | Ending::Ended(EndReason::Completed) => format!("📋 {}", left(outcome.left.as_ref()?)),
+        Ending::Complete | Ending::Ended(EndReason::Completed) => {
+            format!("📋 {}", left(outcome.left.as_ref()?))
+        }
         Ending::Ended(EndReason::Aborted) => "Stopped.".to_owned(),
         Ending::Ended(EndReason::Blocked) => "Stopped, because what it needs was refused.".to_owned(),
         Ending::Ended(EndReason::Budget) => "Stopped, because the budget is used up.".to_owned(),

@@ -273,7 +273,11 @@ fn a_turn_that_goes_on_by_itself_says_so_and_why_it_stops() {
         panic!("{changes:?}")
     };
     assert_eq!(soon.describe(), "1 todo is still open, continuing in a moment (round 1 of 10)");
-    assert_eq!(on.describe(), "2 todos are still open, continuing (round 1)", "an older server sends no limit");
+    assert_eq!(
+        on.describe(),
+        "2 todos are still open, continuing (round 1)",
+        "an older server sends no limit"
+    );
     assert_eq!(
         stop.describe(),
         "stopped after round 3 of 10 with 2 todos open: no progress in the last rounds"

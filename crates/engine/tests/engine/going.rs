@@ -115,7 +115,10 @@ async fn a_model_that_never_updates_its_todos_is_stopped() {
     assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
     let stored = world.sessions.get(&session.id).await.unwrap().continuation.unwrap();
     assert_eq!((stored.stopped, stored.episode.unwrap().rounds), (Some(StopReason::Stagnant), 3));
-    assert_eq!(toasts(&world), ["warning: stopped after round 3 of 10 with 2 todos open: no progress in the last rounds"]);
+    assert_eq!(
+        toasts(&world),
+        ["warning: stopped after round 3 of 10 with 2 todos open: no progress in the last rounds"]
+    );
 }
 
 /// The toasts that OpenCode's clients show.

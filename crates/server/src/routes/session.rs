@@ -38,7 +38,9 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Get the status of the sessions that are not idle"),
         Route::get("/session/{sessionID}", "session.get", get).summary("Get a session").faults(missing),
         Route::delete("/session/{sessionID}", "session.delete", delete)
-            .summary("Abort and delete a session and its children, or with `unusedSince` only if none is in use")
+            .summary(
+                "Abort and delete a session and its children, or with `unusedSince` only if none is in use",
+            )
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
         Route::patch("/session/{sessionID}", "session.update", update)

@@ -93,7 +93,8 @@ async fn continuations_and_open_todos_are_shown() {
     world.server.publish("continuation.started", &going);
     world.heard("🔁 2 todos are still open, continuing (round 1 of 10)").await;
     world.server.step(&prompt, &[json!({ "type": "text", "text": "Half of it." })]);
-    let stopped = json!({ "sessionID": prompt.session, "reason": "stagnant", "rounds": 1, "limit": 10, "open": 2 });
+    let stopped =
+        json!({ "sessionID": prompt.session, "reason": "stagnant", "rounds": 1, "limit": 10, "open": 2 });
     world.server.publish("continuation.stopped", &stopped);
     world.server.idle(&prompt.session);
     world
