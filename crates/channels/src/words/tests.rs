@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::streaming::{Ending, Outcome};
+use client::streaming::{Ending, PromptResult};
 use protocol::{
     EndReason, MessageError,
     continuation::StopReason,
@@ -110,7 +110,7 @@ fn every_ending_has_its_words() {
         Ending::Lost("reset".to_owned()),
     ];
     let timeout = Duration::from_mins(5);
-    let ended = |text: &str, ending| Outcome {
+    let ended = |text: &str, ending| PromptResult {
         text: text.to_owned(),
         steps: 1,
         ending,
@@ -136,7 +136,7 @@ fn every_ending_has_its_words() {
     let unfinished = |rounds, limit, open| {
         let session = "ses_1".parse().unwrap();
         let stopped = ContinuationStopped::new(session, StopReason::Stagnant, rounds, limit, open);
-        outcome(&Outcome { left: Some(stopped), ..ended("Half.", Ending::Complete) }, timeout)
+        outcome(&PromptResult { left: Some(stopped), ..ended("Half.", Ending::Complete) }, timeout)
     };
     assert_eq!(
         unfinished(3, Some(10), Some(2)),
@@ -146,7 +146,7 @@ fn every_ending_has_its_words() {
         unfinished(0, None, None),
         "Half.\n\n📋 Some todos are still open. The agent stopped because nothing moved on."
     );
-    let cut_off = Outcome { is_cut_off: true, ..ended("In the mid", Ending::Complete) };
+    let cut_off = PromptResult { is_cut_off: true, ..ended("In the mid", Ending::Complete) };
     assert_eq!(
         outcome(&cut_off, timeout),
         "In the mid\n\n(The answer was cut off: the model's output limit was reached. Write “go on”.)"
