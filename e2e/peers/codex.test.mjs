@@ -1,17 +1,13 @@
 // The real Codex behind Baton: what clients see of it is what they see of any agent, and each turn is idle once.
 
 import assert from "node:assert/strict"
-import { mkdir, symlink, writeFile } from "node:fs/promises"
-import path from "node:path"
+import { writeFile } from "node:fs/promises"
 import { describe, test } from "node:test"
-import { Baton, World } from "../support/server.mjs"
-import { family, LIMITS, meet, scenes } from "./support/agent.mjs"
-import { requireSealed } from "./support/peers.mjs"
+import { Baton } from "../support/server.mjs"
+import { family, meet, scenes } from "./support/agent.mjs"
+import { createWorld, KEY } from "./support/codex.mjs"
 import { assertWhole, idles, said } from "./support/person.mjs"
 import { Responses } from "./support/responses.mjs"
-
-// Where `cargo xtask peers` has installed Codex.
-const PROGRAM = process.env.CODEX_BIN
 
 const PATCH = "*** Begin Patch\n*** Update File: README.md\n@@\n End of file.\n+A line at the end.\n*** End Patch\n"
 
@@ -62,34 +58,6 @@ const scenarios = ({ use, patch, spawn }) => {
   }
 }
 
-async function createWorld(model, name) {
-  requireSealed()
-  assert.ok(PROGRAM, "CODEX_BIN is not set: run this with `cargo xtask peers`")
-  const world = await World.create()
-  await symlink(PROGRAM, path.join(world.bin, "codex"))
-  await mkdir(path.join(world.home, ".codex"))
-  const lines = [
-    `model = ${JSON.stringify(name)}`,
-    'model_provider = "scripted"',
-    "check_for_update_on_startup = false",
-    "[analytics]",
-    "enabled = false",
-    "[agents]",
-    "max_depth = 3",
-    "[model_providers.scripted]",
-    'name = "Scripted"',
-    `base_url = ${JSON.stringify(model.url)}`,
-    'wire_api = "responses"',
-    'env_key = "SCRIPTED_KEY"',
-    "request_max_retries = 0",
-    "stream_max_retries = 0",
-  ]
-  await writeFile(path.join(world.home, ".codex/config.toml"), lines.join("\n"))
-  const config = { agents: { codex: { permission_mode: "bypass" } }, limits: LIMITS }
-  await world.configure(config)
-  return world
-}
-
 for (const [name, tools] of Object.entries(MODELS)) {
   describe(`the real Codex with ${name}`, () => {
     const codex = meet({
@@ -98,7 +66,7 @@ for (const [name, tools] of Object.entries(MODELS)) {
       start: async () => {
         const model = await Responses.start(scenarios(tools))
         const world = await createWorld(model, name)
-        return { model, baton: await Baton.start({ world, env: { SCRIPTED_KEY: "not-a-key" } }) }
+        return { model, baton: await Baton.start({ world, env: KEY }) }
       },
     })
     const { turn } = codex

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict"
 import { execFileSync } from "node:child_process"
-import { mkdir, readFile, symlink, writeFile } from "node:fs/promises"
+import { mkdir, readFile, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { after, before, describe, test } from "node:test"
 import { pluginWorld, putPlugins } from "../support/plugins.mjs"
@@ -11,8 +11,7 @@ import { listen } from "../support/stream.mjs"
 import { within } from "../support/wait.mjs"
 import { Model } from "./support/model.mjs"
 import { OpenCode, createWorld, modules, startBaton } from "./support/peers.mjs"
-
-const { version: VERSION } = JSON.parse(await readFile(path.join(modules, "oh-my-opencode/package.json"), "utf8"))
+import { publishedWorld } from "./support/published.mjs"
 
 const MODEL = { providerID: "scripted", modelID: "main" }
 
@@ -109,15 +108,7 @@ describe("oh-my-opencode", () => {
   let model, baton
   before(async () => {
     model = await Model.start()
-    const world = await createWorld(model, await pluginWorld(modules))
-    const file = path.join(world.project, "opencode.json")
-    const config = JSON.parse(await readFile(file, "utf8"))
-    await writeFile(file, JSON.stringify({ ...config, plugin: [`oh-my-opencode@${VERSION}`] }))
-    // It was installed before the network was taken away, and would be here if Baton had done it.
-    const place = path.join(world.data, `cache/plugins/packages/oh-my-opencode+${VERSION}`)
-    await mkdir(place, { recursive: true })
-    await symlink(modules, path.join(place, "node_modules"))
-    await world.trust()
+    const world = await publishedWorld(model, "oh-my-opencode")
     baton = await startBaton(model, { world, env: { OMO_DISABLE_POSTHOG: "1", DO_NOT_TRACK: "1" } })
   })
   after(async () => {

@@ -57,6 +57,14 @@ impl Client {
         done(self.request(Method::DELETE, &["session", id.as_str()]).timeout(CALL_TIMEOUT)).await
     }
 
+    /// Deletes a session and its children if they are idle, not shared, and were last updated before this time. Otherwise
+    /// the server refuses with 409. A server that does not know the condition deletes the session in any case.
+    pub async fn delete_unused_session(&self, id: &SessionId, since: Millis) -> Result<(), Error> {
+        let query = [("unusedSince", since.to_string())];
+        let request = self.request_with(Method::DELETE, &["session", id.as_str()], &query);
+        done(request.timeout(CALL_TIMEOUT)).await
+    }
+
     /// Copies a session, up to but without `before` if it is given.
     pub async fn fork_session(&self, id: &SessionId, before: Option<MessageId>) -> Result<Session, Error> {
         let input = ForkInput { message_id: before, extra: Rest::NONE };

@@ -14,8 +14,8 @@ use std::{
 
 use futures::{Stream, StreamExt, stream::BoxStream};
 use protocol::{
-    EndReason, EventBody, MessageError, MessageId, PartBody, SessionId, ToolState, continuation::StopReason,
-    part::ToolPart, prompt::PromptInput, title,
+    EndReason, EventBody, MessageError, MessageId, PartBody, SessionId, ToolState,
+    event::ContinuationStopped, part::ToolPart, prompt::PromptInput, title,
 };
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
@@ -94,8 +94,8 @@ pub struct PromptResult {
     pub ending: Ending,
     /// True if the model's output limit cut the answer off.
     pub is_cut_off: bool,
-    /// The reason why the turn did not continue, if todos are left.
-    pub left: Option<StopReason>,
+    /// The stop of the turn's continuation, if todos are left.
+    pub left: Option<ContinuationStopped>,
 }
 
 /// The ways in which a prompt ends.
@@ -471,7 +471,7 @@ impl PromptStream {
         if !self.is_done {
             self.is_done = true;
             let (text, steps) = (self.answer.text(), self.answer.steps());
-            let (is_cut_off, left) = (self.answer.is_cut_off(), self.view.left());
+            let (is_cut_off, left) = (self.answer.is_cut_off(), self.view.left().cloned());
             self.ready.push_back(Progress::Done(PromptResult { text, steps, ending, is_cut_off, left }));
         }
     }

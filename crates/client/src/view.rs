@@ -20,8 +20,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use protocol::{
     EndReason, EventBody, Extra, Message, MessageError, MessageId, Millis, Session, SessionId, SessionStatus,
-    continuation::StopReason,
-    event::{ContinuationCountdown, ContinuationStarted},
+    event::{ContinuationCountdown, ContinuationStarted, ContinuationStopped},
     request::{PermissionRequest, QuestionRequest},
     session::Tokens,
 };
@@ -127,7 +126,7 @@ pub enum Change {
     /// The turn continues by itself.
     GoesOn(ContinuationStarted),
     /// The turn does not continue, although something is left to do.
-    Leaves(StopReason),
+    Leaves(ContinuationStopped),
 }
 
 /// One session, as a user sees it.
@@ -148,7 +147,7 @@ pub struct SessionView {
     /// True while the user has the session open.
     is_open: bool,
     is_unread: bool,
-    left: Option<StopReason>,
+    left: Option<ContinuationStopped>,
 }
 
 impl SessionView {
@@ -204,9 +203,9 @@ impl SessionView {
         self.is_unread
     }
 
-    /// The reason why the last turn left todos open, if it did.
-    pub fn left(&self) -> Option<StopReason> {
-        self.left
+    /// The stop of the last turn's continuation, if the turn left todos open.
+    pub fn left(&self) -> Option<&ContinuationStopped> {
+        self.left.as_ref()
     }
 
     /// The mark of the session in a list.
@@ -293,8 +292,8 @@ impl SessionView {
             EventBody::ContinuationCountdown(it) => Some(Change::GoesOnSoon(it.clone())),
             EventBody::ContinuationStarted(it) => Some(Change::GoesOn(it.clone())),
             EventBody::ContinuationStopped(it) => {
-                self.left = Some(it.reason);
-                Some(Change::Leaves(it.reason))
+                self.left = Some(it.clone());
+                Some(Change::Leaves(it.clone()))
             }
             _ => None,
         }

@@ -126,11 +126,6 @@ impl StopReason {
         !matches!(self, Self::Prompt | Self::Error | Self::Silent | Self::Unfinished | Self::Unknown)
     }
 
-    /// Returns a sentence for users: todos are open, and the reason why the turn stopped.
-    pub fn describe(self) -> String {
-        format!("stopped with todos open: {}", self.because())
-    }
-
     /// Returns the reason as a clause for users.
     pub fn because(self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@ use std::path::Path;
 use engine::session::Turn;
 use protocol::Extra;
 use protocol::agent_event::{Answer, Ask};
-use protocol::request::{Action, Rule};
+use protocol::request::{Action, PermissionReply, Rule};
 use workspace::files::Closed;
 
 use crate::blocking;
@@ -26,8 +26,8 @@ pub(crate) async fn answer(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer 
     let rules: Vec<Rule> = rules.iter().chain(own).cloned().collect();
     // If the approvals cannot be read, the user is asked.
     let approved = turn.approved().await.unwrap_or_default();
-    let matter = Matter::new(turn, permission, patterns).await;
-    match matter.judge(&rules, &approved) {
+    let subject = RequestSubject::new(turn, permission, patterns).await;
+    match subject.judge(&rules, &approved) {
         Verdict::Allowed => Answer::Once,
         Verdict::Denied(rules) => {
             let rule = rules.iter().rfind(|rule| rule.action == Action::Deny).map(|rule| &rule.pattern);
@@ -35,12 +35,17 @@ pub(crate) async fn answer(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer 
             Answer::Rejected { message: Some(denied(&rules)) }
         }
         Verdict::Ask | Verdict::Confined => {
-            let exact = matter.protected();
+            let exact = subject.protected();
             if let Some(exact) = &exact {
                 always.clone_from(exact);
             }
-            let enough = move |approved: &[Rule]| matter.judge(&rules, approved) == Verdict::Allowed;
-            match turn.ask_unless(ask, enough).await {
+            let tool = permission.clone();
+            let enough = move |approved: &[Rule]| subject.judge(&rules, approved) == Verdict::Allowed;
+            let answer = turn.ask_unless(ask, enough).await;
+            if !is_allowed(&answer) {
+                tracing::info!(session = %turn.session.id, %tool, "the user did not allow a tool call");
+            }
+            match answer {
                 // Baton keeps the approval. The agent might apply it to more than this one file.
                 Answer::Always if exact.is_some() => Answer::Once,
                 answer => answer,
@@ -49,8 +54,13 @@ pub(crate) async fn answer(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer 
     }
 }
 
+fn is_allowed(answer: &Answer) -> bool {
+    use PermissionReply::{Always, Once};
+    matches!(answer, Answer::Once | Answer::Always | Answer::Default(Once | Always))
+}
+
 /// The subject of a permission request.
-struct Matter {
+struct RequestSubject {
     /// The permissions that the action needs, all of which must be allowed. None if they cannot be determined.
     checks: Option<Vec<PermissionCheck>>,
     permission: String,
@@ -58,7 +68,7 @@ struct Matter {
     patterns: Vec<String>,
 }
 
-impl Matter {
+impl RequestSubject {
     async fn new(turn: &Turn, permission: &str, patterns: &[String]) -> Self {
         let checks = match permission {
             "bash" => commands(turn, patterns).await,
@@ -158,7 +168,7 @@ mod tests {
         let patterns = vec![pattern.to_owned()];
         let checks = Some(files(permission, &patterns));
         let matter = Matter { checks, permission: permission.to_owned(), patterns };
-        match matter.judge(&rules, &[]) {
+        match subject.judge(&rules, &[]) {
             Verdict::Allowed => Allow,
             Verdict::Denied(_) => Deny,
             Verdict::Ask | Verdict::Confined => Ask,
@@ -190,7 +200,7 @@ mod tests {
         let patterns = vec!["make; rm -rf $x".to_owned()];
         let matter = Matter { checks: None, permission: "bash".into(), patterns };
         let approved = |pattern: &str| [Rule::new("bash", pattern, Allow)];
-        assert_eq!(matter.judge(&[], &approved("make; rm -rf $x")), Verdict::Allowed);
-        assert_eq!(matter.judge(&[], &approved("make*")), Verdict::Ask);
+        assert_eq!(subject.judge(&[], &approved("make; rm -rf $x")), Verdict::Allowed);
+        assert_eq!(subject.judge(&[], &approved("make*")), Verdict::Ask);
     }
 }

@@ -10,7 +10,8 @@
 //! - Its output is bounded: the beginning and the end are kept, the middle is counted. The whole output can go
 //!   to a file, which is bounded, too.
 //!
-//! Optionally it runs in a [`Sandbox`], or not at all, and restores the files that [`Spec::kept`] names.
+//! Optionally it runs in a [`Sandbox`], or not at all, restores the files that [`Spec::kept`] names, and ends when the
+//! server is killed ([`Spec::guarded`]).
 
 mod capture;
 mod companion;
@@ -42,6 +43,7 @@ pub use spool::{MAX_SPOOL, Spool};
 
 pub(crate) use inherited::inherited;
 
+use guard::Watched;
 use keep::SavedPaths;
 use spool::Spooling;
 use tree::Tree;
@@ -93,6 +95,9 @@ pub struct Spec {
     pub mute_errors: bool,
     /// Restrictions on what it may change; `None` means none.
     pub sandbox: Option<Sandbox>,
+    /// True if it must not outlive the server while [`run`] waits for it, even if the server is killed. Programs such as
+    /// git finish instead, so that their files stay whole.
+    pub guarded: bool,
     /// Paths that [`run`] restores after the end. If there are any, processes left running are ended, too,
     /// because they could change the paths later.
     pub kept: Vec<SavedPath>,
@@ -113,16 +118,18 @@ impl Spec {
             spool: None,
             mute_errors: false,
             sandbox: None,
+            guarded: false,
             kept: Vec::new(),
         }
     }
 
     /// A command line for the shell: bash if installed, since models write bash. Shell options are not
     /// inherited, because options such as history expansion would change the meaning of a line after it was
-    /// judged.
+    /// judged. The command is guarded.
     pub fn shell(command: &str, directory: impl Into<PathBuf>, deadline: Duration) -> Self {
         let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
-        Self::new(shell, directory, deadline).args(["-c", command]).hide(["SHELLOPTS", "BASHOPTS"])
+        let spec = Self::new(shell, directory, deadline).args(["-c", command]);
+        Self { guarded: true, ..spec }.hide(["SHELLOPTS", "BASHOPTS"])
     }
 
     /// Name in messages.
@@ -297,6 +304,8 @@ struct Running {
     open: bool,
     output: Output,
     spooling: Spooling,
+    /// Dropped after the tree, which a living server ends itself.
+    _watched: Option<Watched>,
 }
 
 impl Running {
@@ -315,10 +324,12 @@ impl Running {
         let child = launch(spec, &mut command)?;
         // The command holds the write ends; after this drop the pipe ends when the last process closes it.
         drop(command);
+        let watched = spec.guarded.then(|| guard::watch(child.id(), &mark)).flatten();
         let tree = Tree::new(child.id(), mark);
         let pipe = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
         let spooling = Spooling::new(spec.spool.clone());
-        Ok(Self { child, tree, pipe, open: true, output: Output::new(spec.bounds), spooling })
+        let output = Output::new(spec.bounds);
+        Ok(Self { child, tree, pipe, open: true, output, spooling, _watched: watched })
     }
 
     /// Watches until the child exits or must be stopped.

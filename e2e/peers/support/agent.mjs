@@ -73,6 +73,11 @@ export function scenes(it, { say = (name) => `please [${name}]`, tools: used, ed
       assert.deepEqual(asked, [["bash", "touch asked.txt"]])
       assert.deepEqual(tools(ended.parts), [`bash:${state}`])
       assert.equal(existsSync(file), reply === "once")
+      if (reply === "once") return
+      const log = await readFile(path.join(it.baton.world.data, "log/baton.log"), "utf8")
+      const lines = log.split("\n").filter(Boolean).map((line) => JSON.parse(line).fields)
+      const refused = lines.filter(({ session, message }) => session === ended.session.id && /did not allow/.test(message))
+      assert.deepEqual(refused.map(({ tool }) => tool), ["bash"])
     })
   }
 

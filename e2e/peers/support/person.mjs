@@ -153,10 +153,10 @@ export async function gone(world, words) {
   await within(GONE_MS, none(), `all processes of \`${words}\` to be gone`)
 }
 
-// Waits until there is one.
-export async function present(world, words) {
+// Waits until there are this many.
+export async function present(world, words, count = 1) {
   const some = async () => {
-    while (processes(world, words).length === 0) await new Promise((resolve) => setImmediate(resolve))
+    while (processes(world, words).length < count) await new Promise((resolve) => setImmediate(resolve))
   }
   await within(TURN_MS, some(), `a process of \`${words}\``)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::streaming::{Ending, PromptResult};
-use protocol::{EndReason, MessageError, continuation::StopReason};
+use protocol::{EndReason, MessageError, continuation::StopReason, event::ContinuationStopped};
 
 use super::lasting;
 
@@ -23,7 +23,9 @@ fn note(outcome: &PromptResult, timeout: Duration) -> Option<String> {
         Ending::Complete | Ending::Ended(EndReason::Completed) if outcome.is_cut_off => {
             "(The answer was cut off: the model's output limit was reached. Write “go on”.)".to_owned()
         }
-        Ending::Complete | Ending::Ended(EndReason::Completed) => format!("📋 {}", left(outcome.left?)),
+        Ending::Complete | Ending::Ended(EndReason::Completed) => {
+            format!("📋 {}", left(outcome.left.as_ref()?))
+        }
         Ending::Ended(EndReason::Aborted) => "Stopped.".to_owned(),
         Ending::Ended(EndReason::Withdrawn) => "Withdrawn before it began.".to_owned(),
         Ending::Ended(EndReason::Blocked) => "Stopped, because what it needs was refused.".to_owned(),
@@ -46,8 +48,14 @@ fn note(outcome: &PromptResult, timeout: Duration) -> Option<String> {
 }
 
 /// Says that todos are left, and why the agent does not go on.
-fn left(reason: StopReason) -> String {
-    let why = match reason {
+fn left(stopped: &ContinuationStopped) -> String {
+    let todos = match stopped.open {
+        None => "Some todos are still open.".to_owned(),
+        Some(0) => "No todos are open.".to_owned(),
+        Some(1) => "1 todo is still open.".to_owned(),
+        Some(open) => format!("{open} todos are still open."),
+    };
+    let why = match stopped.reason {
         StopReason::Abort => "it was aborted",
         StopReason::Stop => "another client stopped it",
         StopReason::Prompt => "there is a new message",
@@ -62,9 +70,10 @@ fn left(reason: StopReason) -> String {
         StopReason::Minutes => "it has worked as long as it may",
         StopReason::Silent => "the agent had nothing to say",
         StopReason::Unfinished => "the answer was cut short",
-        StopReason::Unknown => return "Some todos are still open.".to_owned(),
+        StopReason::Unknown => return todos,
     };
-    format!("Some todos are still open. The agent stopped because {why}.")
+    let round = stopped.round().map(|round| format!(" after {round}")).unwrap_or_default();
+    format!("{todos} The agent stopped{round} because {why}.")
 }
 
 fn failed(error: &MessageError) -> String {

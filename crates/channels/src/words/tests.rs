@@ -6,6 +6,7 @@ use client::streaming::{Ending, PromptResult};
 use protocol::{
     EndReason, MessageError,
     continuation::StopReason,
+    event::ContinuationStopped,
     request::{PermissionRequest, QuestionRequest},
 };
 use serde_json::{Value, json};
@@ -132,9 +133,17 @@ fn every_ending_has_its_words() {
     ");
     let half = ended("Half.", Ending::Ended(EndReason::Aborted));
     assert_eq!(outcome(&half, timeout), "Half.\n\nStopped.");
-    let unfinished = PromptResult { left: Some(StopReason::Stagnant), ..ended("Half.", Ending::Complete) };
+    let unfinished = |rounds, limit, open| {
+        let session = "ses_1".parse().unwrap();
+        let stopped = ContinuationStopped::new(session, StopReason::Stagnant, rounds, limit, open);
+        outcome(&PromptResult { left: Some(stopped), ..ended("Half.", Ending::Complete) }, timeout)
+    };
     assert_eq!(
-        outcome(&unfinished, timeout),
+        unfinished(3, Some(10), Some(2)),
+        "Half.\n\n📋 2 todos are still open. The agent stopped after round 3 of 10 because nothing moved on."
+    );
+    assert_eq!(
+        unfinished(0, None, None),
         "Half.\n\n📋 Some todos are still open. The agent stopped because nothing moved on."
     );
     let cut_off = PromptResult { is_cut_off: true, ..ended("In the mid", Ending::Complete) };

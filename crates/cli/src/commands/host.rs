@@ -202,6 +202,21 @@ impl Host {
         }
     }
 
+    /// Deletes a session and its children if none of them was used since a time. Returns false if one was, or if the
+    /// session is gone already.
+    pub(super) async fn delete_unused(&self, id: &SessionId, since: Millis) -> Result<bool, Failure> {
+        match self {
+            Self::Local { sessions, .. } => match sessions.delete_unused(id, since).await {
+                Err(engine::Error::Busy(_) | engine::Error::NotFound { .. }) => Ok(false),
+                deleted => deleted.map(|()| true).map_err(Failure::from),
+            },
+            Self::Remote(client) => match client.delete_unused_session(id, since).await {
+                Err(error) if matches!(error.status(), Some(404 | 409)) => Ok(false),
+                deleted => deleted.map(|()| true).map_err(Failure::from),
+            },
+        }
+    }
+
     async fn latest(&self, here: &str) -> Result<Option<Session>, Failure> {
         let Self::Remote(client) = self else { return Ok(self.sessions(Some(here), None, 1).await?.pop()) };
         let all = client.clone().in_directory(here).sessions().await?;

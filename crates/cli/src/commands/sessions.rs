@@ -52,7 +52,8 @@ async fn list(options: &Sessions, host: &Host, directory: Option<&str>) -> Resul
 /// Deletes idle sessions that were not used for a while, the least recently used last.
 async fn remove(prune: Prune, host: &Host, directory: Option<&str>) -> Result<(), Failure> {
     let age = Millis::try_from(prune.older_than.as_millis()).unwrap_or(Millis::MAX);
-    let mut before = SystemClock.now().saturating_sub(age);
+    let since = SystemClock.now().saturating_sub(age);
+    let mut before = since;
     let (mut found, mut skipped) = (0_usize, 0_usize);
     loop {
         let page = host.sessions(directory, Some(before), PAGE).await?;
@@ -62,12 +63,11 @@ async fn remove(prune: Prune, host: &Host, directory: Option<&str>) -> Result<()
         before = last.time.updated;
         for session in page {
             let host = host.clone().at(&session.directory);
-            if !host.is_idle(&session.id).await? {
+            // A server of another make ignores the condition of the deletion, so the status is checked as well.
+            let is_free = session.share.is_none() && host.is_idle(&session.id).await?;
+            if !is_free || !(prune.dry_run || host.delete_unused(&session.id, since).await?) {
                 skipped += 1;
                 continue;
-            }
-            if !prune.dry_run {
-                host.delete(&session.id).await?;
             }
             found += 1;
             show(&[session], directory.is_none())?;
@@ -76,7 +76,7 @@ async fn remove(prune: Prune, host: &Host, directory: Option<&str>) -> Result<()
     let verb = if prune.dry_run { "would delete" } else { "deleted" };
     terminal::note(&format!("{verb} {}", count(found)));
     if skipped > 0 {
-        terminal::note(&format!("skipped {}: not idle", count(skipped)));
+        terminal::note(&format!("skipped {}: in use or shared", count(skipped)));
     }
     Ok(())
 }

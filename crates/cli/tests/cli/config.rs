@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::Harness;
@@ -51,6 +52,22 @@ async fn unknown_keys_are_warnings_that_clients_can_list() {
     );
     assert!(warning["message"].as_str().unwrap().ends_with("did you mean `model`?"), "{warning}");
     server.stop().await;
+}
+
+#[tokio::test]
+async fn serve_prints_the_warnings_about_its_directory() {
+    let harness = Harness::new();
+    harness.trust();
+    let config = r#"{ "modle": "demo/simple", "instructions": ["{env:BATON_TEST_UNSET}"] }"#;
+    fs::write(harness.project().join("opencode.json"), config).unwrap();
+    let server = harness.serve().await;
+    server.signal(Signal::TERM);
+    let (status, said, _) = server.ended().await;
+    assert!(status.success(), "{status}: {said}");
+    let warnings: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("warning: ")).collect();
+    let [unknown, unset] = &warnings[..] else { panic!("{said}") };
+    assert!(unknown.contains("opencode.json:1:") && unknown.contains("did you mean `model`?"), "{unknown}");
+    assert!(unset.contains("BATON_TEST_UNSET is not set"), "{unset}");
 }
 
 #[tokio::test]

@@ -48,13 +48,25 @@ impl Fake {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Configures this server as a provider of the project.
-    fn configure(&self, harness: &Harness, more: &Value) {
-        let mut config = json!({ "provider": { "fake": {
+    /// Configures this server as a provider of the project, with these models.
+    fn configure_models(&self, harness: &Harness, models: &Value) {
+        let config = json!({ "provider": { "fake": self.provider(models) } });
+        harness.trust();
+        fs::write(harness.project().join("opencode.json"), config.to_string()).unwrap();
+    }
+
+    fn provider(&self, models: &Value) -> Value {
+        json!({
             "npm": "@ai-sdk/openai-compatible", "name": "Fake",
             "options": { "baseURL": self.url, "apiKey": "{env:FAKE_SECRET}" },
-            "models": { "m": { "name": "M", "limit": { "context": 100_000, "output": 1000 } } },
-        } } });
+            "models": models,
+        })
+    }
+
+    /// Configures this server as a provider of the project.
+    fn configure(&self, harness: &Harness, more: &Value) {
+        let models = json!({ "m": { "name": "M", "limit": { "context": 100_000, "output": 1000 } } });
+        let mut config = json!({ "provider": { "fake": self.provider(&models) } });
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         harness.trust();
         fs::write(harness.project().join("opencode.json"), config.to_string()).unwrap();
@@ -115,6 +127,28 @@ async fn a_configured_provider_answers_and_gets_its_key() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), format!("{ANSWER}\n").as_str()), "{ended:?}");
     let log = fs::read_to_string(harness.data().join("log/baton.log")).unwrap_or_default();
     assert!(!log.contains(KEY), "{log}");
+}
+
+#[tokio::test]
+async fn a_variant_applies_to_the_model_that_answers() {
+    let (harness, fake) = (Harness::new(), Fake::start().await);
+    let model = json!({
+        "limit": { "context": 100_000, "output": 1000 },
+        "variants": { "careful": { "reasoningEffort": "high" } },
+    });
+    fake.configure_models(&harness, &json!({ "m": model }));
+    let efforts = async |words: &[&str]| {
+        let begun = fake.calls().len();
+        let ended = finish(with_key(harness.with_data(words)), "").await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        // The call for a title does not offer tools.
+        let calls = fake.calls().into_iter().skip(begun).filter(|call| call.body.get("tools").is_some());
+        calls.map(|call| call.body["reasoning_effort"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(efforts(&["run", "hi", "--model", "fake/m"]).await, [Value::Null]);
+    assert_eq!(efforts(&["run", "hi", "--model", "fake/m", "--variant", "careful"]).await, ["high"]);
+    assert_eq!(efforts(&["run", "hi", "--variant", "careful"]).await, ["high"], "the default model, too");
+    assert_eq!(efforts(&["run", "again", "--continue"]).await, ["high"], "the session keeps its variant");
 }
 
 #[tokio::test]

@@ -40,6 +40,31 @@ async fn a_running_server_lists_and_deletes_its_sessions() {
 }
 
 #[tokio::test]
+async fn a_session_whose_subagent_works_is_not_pruned() {
+    let harness = Harness::new();
+    let server = harness.serve().await;
+    let here = harness.project();
+    let client = client::Client::new(&server.url).unwrap().in_directory(here.to_str().unwrap());
+    let create = async |parent: Option<&protocol::Session>| {
+        let parent_id = parent.map(|parent| parent.id.clone());
+        let input = protocol::prompt::SessionInput { parent_id, ..Default::default() };
+        client.create_session(&input).await.unwrap()
+    };
+    let parent = create(None).await;
+    let (_done, working) = (create(Some(&parent)).await, create(Some(&parent)).await);
+    let mut prompt = protocol::prompt::PromptInput::text("wait");
+    prompt.model = Some(protocol::message::ModelRef::new("demo", "stall"));
+    client.prompt_async(&working.id, &prompt).await.unwrap();
+    let pruned = harness.run_with_data(&["sessions", "prune", "--older-than", "0m"]).await;
+    assert_eq!(pruned.stderr, "deleted 0 sessions\nskipped 1 session: in use or shared\n", "{pruned:?}");
+    assert_eq!(client.children(&parent.id).await.unwrap().len(), 2, "no child is deleted either");
+    client.abort(&working.id).await.unwrap();
+    let pruned = harness.run_with_data(&["sessions", "prune", "--older-than", "0m"]).await;
+    assert_eq!(pruned.stderr, "deleted 1 session\n", "{pruned:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_wrong_password_is_called_wrong() {
     let harness = Harness::new();
     let mut serve = harness.with_data(&["serve", "--port", "0"]);

@@ -258,24 +258,32 @@ fn several_children_come_and_go() {
 fn a_turn_that_goes_on_by_itself_says_so_and_why_it_stops() {
     let mut view = streaming();
     let said = [
-        ("continuation.countdown", json!({ "episode": "msg_1", "n": 1, "open": 1, "until": 9 })),
+        ("continuation.countdown", json!({ "episode": "msg_1", "n": 1, "limit": 10, "open": 1, "until": 9 })),
         (
             "continuation.started",
             json!({ "messageID": "msg_2", "source": "todo", "episode": "msg_1", "n": 1, "open": 2 }),
         ),
-        ("continuation.stopped", json!({ "reason": "stagnant", "rounds": 1 })),
+        ("continuation.stopped", json!({ "reason": "stagnant", "rounds": 3, "limit": 10, "open": 2 })),
     ];
     let changes = said.map(|(kind, mut properties)| {
         properties["sessionID"] = PARENT.into();
         view.apply(&event(kind, &properties)).unwrap()
     });
-    let [Change::GoesOnSoon(soon), Change::GoesOn(on), Change::Leaves(StopReason::Stagnant)] = changes else {
+    let [Change::GoesOnSoon(soon), Change::GoesOn(on), Change::Leaves(stop)] = changes else {
         panic!("{changes:?}")
     };
-    assert_eq!(soon.describe(), "1 todo is still open, continuing in a moment");
-    assert_eq!(on.describe(), "2 todos are still open, continuing (round 1)");
+    assert_eq!(soon.describe(), "1 todo is still open, continuing in a moment (round 1 of 10)");
+    assert_eq!(
+        on.describe(),
+        "2 todos are still open, continuing (round 1)",
+        "an older server sends no limit"
+    );
+    assert_eq!(
+        stop.describe(),
+        "stopped after round 3 of 10 with 2 todos open: no progress in the last rounds"
+    );
     view.apply(&idle(PARENT));
-    assert_eq!(view.left(), Some(StopReason::Stagnant), "which is known after the end, too");
+    assert_eq!(view.left(), Some(&stop), "which is known after the end, too");
     view.apply(&busy(PARENT));
     assert_eq!(view.left(), None, "until the next turn");
 }

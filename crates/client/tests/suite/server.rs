@@ -153,6 +153,7 @@ async fn every_call_has_its_route() {
         ok(&json!(true)),
         ok(&json!(true)),
         ok(&json!(true)),
+        ok(&json!(true)),
     ])
     .await;
     let id: SessionId = "ses_1".parse().unwrap();
@@ -171,6 +172,7 @@ async fn every_call_has_its_route() {
     client.questions().await.unwrap();
     client.reply_question(&"que_1".parse().unwrap(), vec![vec!["Blue".into()]]).await.unwrap();
     client.reject_question(&"que_1".parse().unwrap()).await.unwrap();
+    client.delete_unused_session(&id, 5).await.unwrap();
     client.delete_session(&id).await.unwrap();
 
     let mut asked = Vec::new();
@@ -194,6 +196,7 @@ async fn every_call_has_its_route() {
     GET /question
     POST /question/que_1/reply {"answers":[["Blue"]]}
     POST /question/que_1/reject
+    DELETE /session/ses_1?unusedSince=5
     DELETE /session/ses_1
     "#);
 }

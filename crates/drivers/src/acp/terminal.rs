@@ -111,6 +111,7 @@ impl Terminals {
         } else {
             Spec::new(&wanted.command, directory, time).args(&wanted.args)
         };
+        spec.guarded = true;
         spec = spec.hide(hidden);
         spec.environment.extend(wanted.env.iter().map(|it| ((&it.name).into(), (&it.value).into())));
         let limit = wanted.output_byte_limit.and_then(|limit| usize::try_from(limit).ok());

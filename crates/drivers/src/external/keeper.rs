@@ -51,8 +51,8 @@ pub struct IdleLimits {
     pub idle: Duration,
     /// The same for a process that works in the background.
     pub working: Duration,
-    /// The number of kept processes of one agent, including those that work in the background; the one that is unused the
-    /// longest is ended first. The [`IdlePool`] limits those of all agents that do not work.
+    /// The number of kept processes of one agent that work in the background; the one that has worked the longest is
+    /// ended first. The [`IdlePool`] limits the processes of all agents that do not work.
     pub most: usize,
     /// The delay of a restart after a failure; it doubles with each failure in a row.
     pub pause: Duration,
@@ -97,6 +97,7 @@ struct State<K> {
 
 struct Slot<K> {
     number: u64,
+    is_working: bool,
     wanted: CancellationToken,
     task: JoinHandle<Option<K>>,
 }
@@ -152,10 +153,11 @@ impl<K: KeptProcess> IdleProcesses<K> {
         };
         let task = self.0.tasks.spawn(watch.over(kept));
         // A replaced process is ended by its task.
-        let replaced = state.kept.insert(session, Slot { number, wanted, task });
-        let oldest = || state.kept.iter().min_by_key(|(_, slot)| slot.number).map(|(id, _)| id.clone());
-        let over = if state.kept.len() > self.0.keeping.most { oldest() } else { None };
-        let over = over.and_then(|id| state.kept.remove(&id));
+        let replaced = state.kept.insert(session, Slot { number, is_working, wanted, task });
+        let working = || state.kept.iter().filter(|(_, slot)| slot.is_working);
+        let is_over = working().count() > self.0.keeping.most;
+        let oldest = working().min_by_key(|(_, slot)| slot.number).filter(|_| is_over);
+        let over = oldest.map(|(id, _)| id.clone()).and_then(|id| state.kept.remove(&id));
         for slot in replaced.into_iter().chain(over) {
             self.0.tasks.spawn(async move {
                 slot.wanted.cancel();

@@ -115,9 +115,13 @@ impl Count {
         count
     }
 
-    /// Returns true if any todo is open or blocked.
+    /// Number of todos that are open or blocked.
+    pub fn unfinished(self) -> u64 {
+        self.open + self.blocked
+    }
+
     pub fn is_unfinished(self) -> bool {
-        self.open + self.blocked > 0
+        self.unfinished() > 0
     }
 }
 

@@ -269,19 +269,29 @@ impl Actor {
                 self.delete = Some(reply);
                 self.stop(Stop::Abort, None).await;
             }
-            Command::Expire(before, reply) => {
-                let is_used = self.life.is_busy() || !self.orphans.is_empty() || self.delete.is_some();
-                let Session { id, share, time, .. } = &self.session;
-                if is_used || share.is_some() || time.updated >= before {
-                    let _ = reply.send(Err(Error::Busy(id.clone())));
-                } else {
-                    self.delete = Some(reply);
-                }
+            Command::CheckUnused(before, reply) => {
+                let _ = reply.send(self.check_unused(before));
             }
+            Command::Expire(before, reply) => match self.check_unused(before) {
+                Ok(()) => self.delete = Some(reply),
+                Err(error) => {
+                    let _ = reply.send(Err(error));
+                }
+            },
             Command::Settle(reply) => {
                 let _ = reply.send(());
             }
         }
+    }
+
+    /// Fails as busy unless the session is idle, not shared, and was last updated before this time.
+    fn check_unused(&self, before: Millis) -> Result<(), Error> {
+        let is_used = self.life.is_busy() || !self.orphans.is_empty() || self.delete.is_some();
+        let Session { id, share, time, .. } = &self.session;
+        if is_used || share.is_some() || time.updated >= before {
+            return Err(Error::Busy(id.clone()));
+        }
+        Ok(())
     }
 
     async fn answer(

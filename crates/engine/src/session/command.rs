@@ -55,7 +55,9 @@ pub(crate) enum Command {
     Wait(oneshot::Sender<()>),
     /// Stop, then delete.
     Delete(oneshot::Sender<Result<(), Error>>),
-    /// Delete if the session is idle, not shared, and was last updated before this time; else answer that it is busy.
+    /// Fail as busy unless the session is idle, not shared, and was last updated before this time.
+    CheckUnused(Millis, oneshot::Sender<Result<(), Error>>),
+    /// Delete under the same condition.
     Expire(Millis, oneshot::Sender<Result<(), Error>>),
     /// Answer at once. Starting the actor for this command repairs the session.
     Settle(oneshot::Sender<()>),

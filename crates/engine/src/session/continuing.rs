@@ -92,7 +92,7 @@ impl Actor {
                 None
             }
             Verdict::Stop(reason) => {
-                self.note_stop(reason);
+                self.note_stop(reason, &todos);
                 self.ask_hooks(run)
             }
             Verdict::Rest => self.ask_hooks(run),
@@ -215,7 +215,7 @@ impl Actor {
                 true
             }
             Verdict::Stop(reason) => {
-                self.note_stop(reason);
+                self.note_stop(reason, &todos);
                 false
             }
             Verdict::Rest => false,
@@ -261,7 +261,8 @@ impl Actor {
             return false;
         };
         let NextRound { text, source, episode, open } = going;
-        let Resolved { agent, model, .. } = &last.resolved;
+        let Resolved { agent, model, continuation: ContinuationPolicy { rounds: limit, .. }, .. } =
+            &last.resolved;
         let mut transcript =
             Transcript::new(&self.session, agent.clone(), model.clone(), last.asked.clone(), self.latest);
         let mark = Mark { source, episode: episode.id.clone(), n: episode.rounds };
@@ -280,6 +281,7 @@ impl Actor {
             source,
             episode: mark.episode,
             n: mark.n,
+            limit: Some(*limit),
             open,
             extra: Extra::new(),
         }));
@@ -294,7 +296,7 @@ impl Actor {
     /// Starts a new episode, because the user has sent a prompt.
     pub(super) fn begin_episode(&mut self) {
         if matches!(self.pause, Some(Pause::Countdown(..))) {
-            self.push_stopped(StopReason::Prompt);
+            self.push_stopped(StopReason::Prompt, None);
         }
         self.session.continuation = self.session.continuation.take().and_then(Continuation::prompted);
     }
@@ -302,20 +304,21 @@ impl Actor {
     /// Records why a turn that did not complete leaves todos unfinished.
     pub(super) async fn note_refusal(&mut self, reason: EndReason) {
         let Some(stop) = continuation::refusal(reason) else { return };
-        if Count::of(&self.todos().await).is_unfinished() {
-            self.note_stop(stop);
+        let todos = self.todos().await;
+        if Count::of(&todos).is_unfinished() {
+            self.note_stop(stop, &todos);
         }
     }
 
     /// Records why the session does not continue by itself any more, and publishes that once.
-    fn note_stop(&mut self, reason: StopReason) {
+    fn note_stop(&mut self, reason: StopReason, todos: &[Todo]) {
         let state = self.session.continuation.get_or_insert_default();
         // A stop for lack of progress may come from an earlier episode; the user's own stop holds for this one.
         let is_new = state.stopped.is_none_or(|known| known == StopReason::Stagnant && reason.is_wanted());
         if is_new {
             state.stopped = Some(reason);
             self.push_session();
-            self.push_stopped(reason);
+            self.push_stopped(reason, Some(Count::of(todos).unfinished()));
         }
     }
 
@@ -323,7 +326,10 @@ impl Actor {
     pub(super) async fn continuation(&mut self, action: ContinuationAction) -> Result<Session, Error> {
         let before = self.session.continuation.clone();
         match action {
-            ContinuationAction::Stop => self.note_stop(StopReason::Stop),
+            ContinuationAction::Stop => {
+                let todos = self.shared().reads.todos(&self.session.id).await?;
+                self.note_stop(StopReason::Stop, &todos);
+            }
             ContinuationAction::Resume => {
                 self.session.continuation = before.clone().and_then(Continuation::resumed);
                 if self.session.continuation != before {
@@ -344,6 +350,7 @@ impl Actor {
             session_id: self.session.id.clone(),
             episode: episode.id.clone(),
             n: episode.rounds,
+            limit: self.round_limit(),
             open,
             until: self.shared().mint.now().saturating_add(countdown),
             extra: Extra::new(),
@@ -352,17 +359,25 @@ impl Actor {
         self.unsaved.push(EventBody::ContinuationCountdown(warning));
     }
 
-    fn push_stopped(&mut self, reason: StopReason) {
-        if !reason.is_wanted() {
-            self.show_toast(&reason.describe(), "warning", TOAST_MS);
-        }
+    fn push_stopped(&mut self, reason: StopReason, open: Option<u64>) {
         let episode = self.session.continuation.as_ref().and_then(|state| state.episode.as_ref());
-        self.unsaved.push(EventBody::ContinuationStopped(ContinuationStopped {
+        let stopped = ContinuationStopped {
             session_id: self.session.id.clone(),
             reason,
             rounds: episode.map_or(0, |episode| episode.rounds),
+            limit: self.round_limit(),
+            open,
             extra: Extra::new(),
-        }));
+        };
+        if !reason.is_wanted() {
+            self.show_toast(&stopped.describe(), "warning", TOAST_MS);
+        }
+        self.unsaved.push(EventBody::ContinuationStopped(stopped));
+    }
+
+    /// The maximum number of rounds; none if this actor has not run a turn and so does not know the policy.
+    fn round_limit(&self) -> Option<u32> {
+        self.last.as_ref().map(|last| last.resolved.continuation.rounds)
     }
 
     /// OpenCode's clients know nothing of continuations, but can show a toast.

@@ -5,7 +5,6 @@
 
 use protocol::{
     MessageError, Session, SessionId,
-    message::ModelRef,
     prompt::{PartInput, PartInputBody, PromptInput},
     request::Approval,
 };
@@ -38,14 +37,15 @@ impl Sessions {
         Ok(Prompt { input, warnings, origin: None, resolved })
     }
 
-    /// Resolves the agent, model and runner of a prompt.
+    /// Resolves the agent, model and runner of a prompt. A variant applies to whatever model answers.
     pub(crate) async fn resolve(&self, session: &Session, input: &PromptInput) -> Result<Resolved, Error> {
-        let model = input
-            .model
-            .clone()
-            .map(|model| ModelRef { variant: model.variant.or_else(|| input.variant.clone()), ..model });
-        let wanted = Wanted { session, agent: input.agent.as_deref(), model: model.as_ref() };
-        Ok(self.shared.runners.resolve(wanted).await?)
+        let wanted = Wanted { session, agent: input.agent.as_deref(), model: input.model.as_ref() };
+        let mut resolved = self.shared.runners.resolve(wanted).await?;
+        let own = input.model.as_ref().and_then(|model| model.variant.as_ref());
+        if let Some(variant) = own.or(input.variant.as_ref()) {
+            resolved.model.variant = Some(variant.clone());
+        }
+        Ok(resolved)
     }
 
     /// Lets the runner complete files and agent references. Returns errors about parts that it could not complete.

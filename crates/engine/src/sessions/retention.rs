@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use protocol::{Millis, Session};
+use protocol::{Millis, SessionId};
 
 use super::Sessions;
 use crate::{Error, ports::Listing, session::Command};
@@ -39,7 +39,7 @@ impl Sessions {
         };
         let mut count = 0;
         for session in self.list(listing).await? {
-            match self.expire(&session, before).await {
+            match self.delete_unused(&session.id, before).await {
                 Ok(()) => count += 1,
                 // A client uses the session, or has deleted it meanwhile.
                 Err(Error::Busy(_) | Error::NotFound { .. }) => {}
@@ -49,18 +49,25 @@ impl Sessions {
         Ok(count)
     }
 
-    /// Deletes a session and its children. The actor of each decides, so that no prompt is lost that arrives meanwhile.
-    async fn expire(&self, session: &Session, before: Millis) -> Result<(), Error> {
-        if session.share.is_some() {
-            return Err(Error::Busy(session.id.clone()));
+    /// Deletes a session and its children. Fails as busy, and deletes none, if one of them was updated at or after this
+    /// time, is shared or is not idle.
+    pub async fn delete_unused(&self, id: &SessionId, since: Millis) -> Result<(), Error> {
+        self.get(id).await?;
+        // The actor of each decides again, so that no prompt is lost that arrives meanwhile.
+        for member in self.unused_family(id, since).await? {
+            self.ask(&member, |reply| Command::Expire(since, reply)).await??;
         }
-        let children = self.children(&session.id).await?;
-        if let Some(recent) = children.iter().find(|child| child.time.updated >= before) {
-            return Err(Error::Busy(recent.id.clone()));
+        Ok(())
+    }
+
+    /// Checks a session and its descendants, and returns their ids, children before their parents.
+    async fn unused_family(&self, id: &SessionId, since: Millis) -> Result<Vec<SessionId>, Error> {
+        let mut family = Vec::new();
+        for child in self.children(id).await? {
+            family.extend(Box::pin(self.unused_family(&child.id, since)).await?);
         }
-        for child in &children {
-            Box::pin(self.expire(child, before)).await?;
-        }
-        self.ask(&session.id, |reply| Command::Expire(before, reply)).await?
+        self.ask(id, |reply| Command::CheckUnused(since, reply)).await??;
+        family.push(id.clone());
+        Ok(family)
     }
 }

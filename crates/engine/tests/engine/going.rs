@@ -115,7 +115,10 @@ async fn a_model_that_never_updates_its_todos_is_stopped() {
     assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
     let stored = harness.sessions.get(&session.id).await.unwrap().continuation.unwrap();
     assert_eq!((stored.stopped, stored.episode.unwrap().rounds), (Some(StopReason::Stagnant), 3));
-    assert_eq!(toasts(&harness), ["warning: stopped with todos open: no progress in the last rounds"]);
+    assert_eq!(
+        toasts(&harness),
+        ["warning: stopped after round 3 of 10 with 2 todos open: no progress in the last rounds"]
+    );
 }
 
 /// The toasts that OpenCode's clients show.
@@ -314,7 +317,7 @@ async fn a_countdown_is_announced_and_then_it_goes_on() {
     let began = tokio::time::Instant::now();
     assert_eq!(turn(&mut harness, &session).await, "busy, countdown 1, on 1, idle completed");
     assert!(began.elapsed() >= Duration::from_secs(5));
-    assert_eq!(toasts(&harness), ["info: 1 todo is still open, continuing in a moment"]);
+    assert_eq!(toasts(&harness), ["info: 1 todo is still open, continuing in a moment (round 1 of 10)"]);
 }
 
 #[tokio::test(start_paused = true)]

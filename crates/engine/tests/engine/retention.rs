@@ -62,6 +62,34 @@ async fn a_parent_with_a_recent_child_stays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_busy_session_keeps_its_old_children() {
+    let harness = Harness::timed().await;
+    let parent = harness.session().await;
+    let child = SessionInput { parent_id: Some(parent.id.clone()), ..SessionInput::default() };
+    harness.sessions.create(Harness::home(), child).await.unwrap();
+    harness.script(|turn| async move {
+        tokio::time::sleep(DAY * 30).await;
+        say(turn, "late").await
+    });
+    harness.submit(&parent, "long").await;
+    tokio::time::sleep(DAY * 5).await;
+    assert_eq!(harness.sessions.prune(DAY).await.unwrap(), 0);
+    assert_eq!(left(&harness).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_deleted_only_if_it_was_not_used_since() {
+    let harness = Harness::timed().await;
+    let session = harness.session().await;
+    let updated = harness.sessions.get(&session.id).await.unwrap().time.updated;
+    let used = harness.sessions.delete_unused(&session.id, updated).await;
+    assert!(matches!(used, Err(engine::Error::Busy(_))), "{used:?}");
+    harness.sessions.delete_unused(&session.id, updated + 1).await.unwrap();
+    let gone = harness.sessions.delete_unused(&session.id, updated + 1).await;
+    assert!(matches!(gone, Err(engine::Error::NotFound { .. })), "{gone:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn usage_is_counted_for_metrics() {
     let harness = Harness::new().await;
     let session = harness.session().await;

@@ -170,6 +170,9 @@ properties! {
         episode: MessageId,
         /// Number of the continuation within the episode, starting at 1.
         n: u32,
+        /// Maximum number of continuations in an episode.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u32>,
         /// Number of open todos.
         open: u64,
     }
@@ -181,6 +184,9 @@ properties! {
         episode: MessageId,
         /// Number of the upcoming continuation within the episode, starting at 1.
         n: u32,
+        /// Maximum number of continuations in an episode.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u32>,
         /// Number of open todos.
         open: u64,
         /// End of the countdown.
@@ -193,6 +199,12 @@ properties! {
         reason: StopReason,
         /// Number of continuations since the last user prompt.
         rounds: u32,
+        /// Maximum number of continuations in an episode; absent if the session has not run a turn meanwhile.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u32>,
+        /// Number of unfinished todos; absent if the list was not read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        open: Option<u64>,
     }
     /// Properties of an answered permission.
     PermissionAnswered {
@@ -248,9 +260,10 @@ properties! {
 impl ContinuationStarted {
     /// Returns a sentence for users.
     pub fn describe(&self) -> String {
+        let round = round(self.n, self.limit);
         match self.source {
-            Source::Todo => format!("{}, continuing (round {})", open_todos(self.open), self.n),
-            Source::Hook => format!("continuing because a plugin asked for it (round {})", self.n),
+            Source::Todo => format!("{}, continuing ({round})", open_todos(self.open)),
+            Source::Hook => format!("continuing because a plugin asked for it ({round})"),
         }
     }
 }
@@ -258,8 +271,31 @@ impl ContinuationStarted {
 impl ContinuationCountdown {
     /// Returns a sentence for users.
     pub fn describe(&self) -> String {
-        format!("{}, continuing in a moment", open_todos(self.open))
+        format!("{}, continuing in a moment ({})", open_todos(self.open), round(self.n, self.limit))
     }
+}
+
+impl ContinuationStopped {
+    /// Returns a sentence for users.
+    pub fn describe(&self) -> String {
+        let round = self.round().map(|round| format!(" after {round}")).unwrap_or_default();
+        let todos = match self.open {
+            None => " with todos open".to_owned(),
+            Some(0) => String::new(),
+            Some(1) => " with 1 todo open".to_owned(),
+            Some(open) => format!(" with {open} todos open"),
+        };
+        format!("stopped{round}{todos}: {}", self.reason.because())
+    }
+
+    /// Returns the last round as words, such as "round 3 of 10"; none if the turn has not continued.
+    pub fn round(&self) -> Option<String> {
+        (self.rounds > 0).then(|| round(self.rounds, self.limit))
+    }
+}
+
+fn round(n: u32, limit: Option<u32>) -> String {
+    limit.map_or_else(|| format!("round {n}"), |limit| format!("round {n} of {limit}"))
 }
 
 fn open_todos(open: u64) -> String {

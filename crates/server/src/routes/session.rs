@@ -38,8 +38,10 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Get the status of the sessions that are not idle"),
         Route::get("/session/{sessionID}", "session.get", get).summary("Get a session").faults(missing),
         Route::delete("/session/{sessionID}", "session.delete", delete)
-            .summary("Abort and delete a session and its children")
-            .faults(missing)
+            .summary(
+                "Abort and delete a session and its children, or with `unusedSince` only if none is in use",
+            )
+            .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
         Route::patch("/session/{sessionID}", "session.update", update)
             .summary("Change title, metadata, permission rules, archiving or automatic continuation")
@@ -152,8 +154,24 @@ async fn get(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Js
     Ok(Json(app.sessions.get(&id).await?))
 }
 
-async fn delete(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Json<bool>, Error> {
-    app.sessions.delete(&id).await?;
+/// Query of a deletion (Baton's addition).
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct DeleteQuery {
+    /// Deletes only if the session and its children are idle, not shared, and were last updated before this time, in
+    /// milliseconds since the Unix epoch. Otherwise the call fails with 409.
+    unused_since: Option<i64>,
+}
+
+async fn delete(
+    State(app): State<App>,
+    Params(id): Params<SessionId>,
+    Query(query): Query<DeleteQuery>,
+) -> Result<Json<bool>, Error> {
+    match query.unused_since {
+        Some(since) => app.sessions.delete_unused(&id, since).await?,
+        None => app.sessions.delete(&id).await?,
+    }
     Ok(Json(true))
 }
 

@@ -84,6 +84,22 @@ async fn deleting_a_busy_session_stops_it() {
 }
 
 #[tokio::test]
+async fn a_session_is_deleted_on_condition_that_it_was_not_used_since() {
+    let harness = Harness::new();
+    let id = harness.session().await;
+    let path = format!("/session/{id}");
+    let updated = harness.get(&path).await["time"]["updated"].as_i64().unwrap();
+    let used = harness.expect(409, "DELETE", &format!("{path}?unusedSince={updated}"), None).await;
+    assert_eq!(used["_tag"], "SessionBusyError");
+    harness.expect(400, "DELETE", &format!("{path}?unusedSince=soon"), None).await;
+    harness.submit(&id, "wait").await;
+    harness.expect(409, "DELETE", &format!("{path}?unusedSince=99999999999999"), None).await;
+    harness.expect(200, "POST", &format!("{path}/abort"), None).await;
+    harness.expect(200, "DELETE", &format!("{path}?unusedSince=99999999999999"), None).await;
+    harness.expect(404, "DELETE", &format!("{path}?unusedSince=99999999999999"), None).await;
+}
+
+#[tokio::test]
 async fn status_lists_the_sessions_of_the_directory_that_are_not_idle() {
     let harness = Harness::new();
     let id = harness.session().await;

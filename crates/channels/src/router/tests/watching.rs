@@ -88,16 +88,17 @@ async fn continuations_and_open_todos_are_shown() {
     let mut harness = Harness::new().await;
     let prompt = working(&mut harness).await;
     let going = json!({
-        "sessionID": prompt.session, "messageID": "msg_next", "source": "todo", "episode": prompt.id, "n": 1, "open": 2,
+        "sessionID": prompt.session, "messageID": "msg_next", "source": "todo", "episode": prompt.id, "n": 1, "limit": 10, "open": 2,
     });
     harness.server.publish("continuation.started", &going);
-    harness.heard("🔁 2 todos are still open, continuing (round 1)").await;
+    harness.heard("🔁 2 todos are still open, continuing (round 1 of 10)").await;
     harness.server.step(&prompt, &[json!({ "type": "text", "text": "Half of it." })]);
-    let stopped = json!({ "sessionID": prompt.session, "reason": "stagnant", "rounds": 1 });
+    let stopped =
+        json!({ "sessionID": prompt.session, "reason": "stagnant", "rounds": 1, "limit": 10, "open": 2 });
     harness.server.publish("continuation.stopped", &stopped);
     harness.server.idle(&prompt.session);
     harness
-        .heard("Half of it.\n\n📋 Some todos are still open. The agent stopped because nothing moved on.")
+        .heard("Half of it.\n\n📋 2 todos are still open. The agent stopped after round 1 of 10 because nothing moved on.")
         .await;
 }
 

@@ -129,7 +129,7 @@ impl Screen {
                 self.wait();
             }
             EventBody::ContinuationCountdown(it) => self.note(&it.describe().dimmed().to_string()),
-            EventBody::ContinuationStopped(it) => self.note(&it.reason.describe().yellow().to_string()),
+            EventBody::ContinuationStopped(it) => self.note(&it.describe().yellow().to_string()),
             _ => {}
         }
         Ok(())

@@ -113,17 +113,31 @@ async fn a_working_process_is_kept_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_process_per_session_is_kept_up_to_a_limit() {
+async fn one_process_per_session_is_kept() {
     let mut scene = Scene::new(2);
     scene.keep("ses_1", "old");
     scene.keep("ses_1", "new");
     assert_eq!(scene.told().await, "stopped old");
-    scene.keep("ses_2", "two");
-    scene.keep("ses_3", "three");
+    scene.keeper.forget(&id("ses_1")).await;
     assert_eq!(scene.told().await, "stopped new");
-    assert_eq!(scene.take("ses_3").await, Some("three"));
-    scene.keeper.forget(&id("ses_2")).await;
-    assert_eq!(scene.told().await, "stopped two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn working_processes_have_a_limit_of_their_own() {
+    let mut scene = Scene::sharing(2, IdlePool::default().with_limit(40));
+    let keep_working = |session, name| {
+        scene.keeper.keep(id(session), FakeProcess { working: true, ..scene.thing(name) });
+    };
+    for session in ["ses_1", "ses_2", "ses_3"] {
+        scene.keep(session, "idle");
+    }
+    keep_working("ses_4", "four");
+    keep_working("ses_5", "five");
+    keep_working("ses_6", "six");
+    assert_eq!(scene.told().await, "stopped four");
+    for session in ["ses_1", "ses_2", "ses_3"] {
+        assert_eq!(scene.take(session).await, Some("idle"), "the pool decides about idle processes");
+    }
 }
 
 #[tokio::test(start_paused = true)]

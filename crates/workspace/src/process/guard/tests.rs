@@ -6,9 +6,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::ChildStdout;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::super::tests::lives;
-use super::super::{Companion, Pipes, Spec, start};
+use super::super::{Companion, Output, Pipes, Spec, run, start};
 use super::guard;
 
 /// Says that this process is the server.
@@ -78,6 +79,21 @@ async fn forty_programs_end_with_a_killed_server() {
         programs.push(program().await);
     }
     std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn a_command_ends_with_a_killed_server() {
+    if !is_server() {
+        return kill_server("a_command_ends_with_a_killed_server", 3).await;
+    }
+    let mut reported = 0;
+    let report = |output: &Output| {
+        for process in output.text().lines().skip(reported) {
+            println!("process {process}");
+            reported += 1;
+        }
+    };
+    run(Spec::shell(PROGRAM, "/", LONG), &CancellationToken::new(), report).await.unwrap();
 }
 
 #[tokio::test]
