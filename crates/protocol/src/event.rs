@@ -193,7 +193,10 @@ events! {
     /// All instances were disposed.
     GlobalDisposed("global.disposed", Extra, live);
     /// The first event of every stream.
-    ServerConnected("server.connected", Extra, live);
+    ServerConnected("server.connected", Connected, live);
+    /// A stream has sent everything that the client missed and the current state; live events follow (Baton's
+    /// addition).
+    ServerReady("server.ready", Ready, live);
     /// A periodic sign that the connection is alive.
     ServerHeartbeat("server.heartbeat", Extra, live);
     /// The client's cursor is older than the log. The client must read the current state again (Baton's addition).

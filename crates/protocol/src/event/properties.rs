@@ -238,6 +238,18 @@ properties! {
         /// `add`, `change` or `unlink`.
         event: String,
     }
+    /// Properties of a new stream.
+    Connected {
+        /// Position in the log after which the stream begins: the client's own cursor if the log still reaches back to
+        /// it, else the newest position (Baton's addition).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cursor: Option<u64>,
+    }
+    /// Properties of a stream that has caught up.
+    Ready {
+        /// Position in the log up to which the client has received everything. It can resume here.
+        cursor: u64,
+    }
     /// Properties of a resync: the client's cursor is too old.
     Resync {
         /// The oldest event that the log still holds.
