@@ -92,10 +92,10 @@ impl Worker {
             };
             prompts.iter().map(entry).collect::<Vec<_>>()
         });
-        let messages = self.waiting.iter().map(|pending| Entry {
-            text: written(pending),
-            place: Waiting::Message(pending.id),
-        });
+        let messages = self
+            .waiting
+            .iter()
+            .map(|pending| Entry { text: written(pending), place: Waiting::Message(pending.id) });
         Ok(prompts.chain(messages).collect())
     }
 }

@@ -11,6 +11,7 @@ use protocol::{
     agent_event::Answer,
     event::{PartInfo, SessionInfo},
     prompt::{Delivery, SessionPatch},
+    request::AnsweredBy,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -227,8 +228,8 @@ impl Actor {
             }
             Command::Abort(reply) => self.stop(Stop::Abort, Some(reply)).await,
             Command::Interrupt(reply) => self.stop(Stop::Interrupt, Some(reply)).await,
-            Command::Reply { kind, id, answer, reply } => {
-                self.answer(kind, &id, answer, reply).await;
+            Command::Reply { kind, id, answer, by, reply } => {
+                self.answer(kind, &id, answer, by, reply).await;
             }
             Command::Reconsider => self.reconsider().await,
             Command::Update(patch, reply) => {
@@ -286,13 +287,14 @@ impl Actor {
         kind: RequestKind,
         id: &str,
         answer: Answer,
+        by: AnsweredBy,
         reply: oneshot::Sender<Result<(), Error>>,
     ) {
         if self.requests.contains_key(id) {
-            let _ = reply.send(self.answer_request(kind, id, answer).await);
+            let _ = reply.send(self.answer_request(kind, id, answer, by).await);
             return;
         }
-        let answered = self.answer_orphan(kind, id, answer).await;
+        let answered = self.answer_orphan(kind, id, answer, by).await;
         let again = answered.as_ref().ok().cloned().flatten();
         let _ = reply.send(answered.map(drop));
         if let Some(prompt) = again {

@@ -7,6 +7,7 @@ use protocol::{
     message::Origin,
     prompt::{PromptInput, SessionPatch},
     queue::{QueuePatch, QueuedPrompt},
+    request::AnsweredBy,
 };
 use tokio::sync::oneshot;
 
@@ -26,6 +27,7 @@ pub(crate) enum Command {
         id: String,
         /// The user's answer.
         answer: Answer,
+        by: AnsweredBy,
         /// Resolves when the answer is stored.
         reply: oneshot::Sender<Result<(), Error>>,
     },

@@ -10,7 +10,7 @@ use crate::{
     project::FileDiff,
     prompt::Delivery,
     queue::Waiting,
-    request::{Answers, Approval, PermissionReply},
+    request::{AnsweredBy, Answers, Approval, PermissionReply},
 };
 
 macro_rules! properties {
@@ -207,6 +207,9 @@ properties! {
         /// With the reply `always`: new approvals (Baton's addition).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         saved: Vec<Approval>,
+        /// Origin of the answer (Baton's addition).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<AnsweredBy>,
     }
     /// Properties of an answered question.
     QuestionAnswered {
@@ -215,6 +218,9 @@ properties! {
         #[serde(rename = "requestID")]
         request_id: QuestionId,
         answers: Answers,
+        /// Origin of the answer (Baton's addition).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<AnsweredBy>,
     }
     /// Properties of a dismissed question.
     QuestionDismissed {
@@ -225,6 +231,9 @@ properties! {
         /// True if the question timed out (Baton's addition).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unanswered: Option<bool>,
+        /// Origin of the answer (Baton's addition).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<AnsweredBy>,
     }
     /// Properties of an edited file.
     FileChanged {

@@ -20,7 +20,10 @@ use protocol::{
     project::{FileDiff, Project, ProjectTime},
     prompt::Delivery,
     queue::Waiting,
-    request::{PermissionReply, PermissionRequest, Question, QuestionOption, QuestionRequest, ToolRef},
+    request::{
+        AnswerKind, AnsweredBy, PermissionReply, PermissionRequest, Question, QuestionOption,
+        QuestionRequest, ToolRef,
+    },
     session::{SessionModel, SessionTime, Tokens},
 };
 use serde_json::{Value, json};
@@ -324,6 +327,7 @@ fn requests() -> Vec<EventBody> {
             metadata: object(json!({ "command": "touch x" })),
             always: vec!["touch *".into()],
             tool: tool.clone(),
+            deadline: Some(9),
             extra: Extra::new(),
         }),
         EventBody::PermissionReplied(PermissionAnswered {
@@ -332,6 +336,7 @@ fn requests() -> Vec<EventBody> {
             reply: PermissionReply::Once,
             unanswered: None,
             saved: Vec::new(),
+            by: Some(AnsweredBy::client(Some("web".into()))),
             extra: Extra::new(),
         }),
         EventBody::QuestionAsked(QuestionRequest {
@@ -340,18 +345,21 @@ fn requests() -> Vec<EventBody> {
             root_id: None,
             questions: vec![question],
             tool,
+            deadline: None,
             extra: Extra::new(),
         }),
         EventBody::QuestionReplied(QuestionAnswered {
             session_id: id("ses_1"),
             request_id: id("que_1"),
             answers: vec![vec!["Blue".into()]],
+            by: None,
             extra: Extra::new(),
         }),
         EventBody::QuestionRejected(QuestionDismissed {
             session_id: id("ses_1"),
             request_id: id("que_1"),
             unanswered: None,
+            by: Some(AnsweredBy::new(AnswerKind::Server)),
             extra: Extra::new(),
         }),
     ]
