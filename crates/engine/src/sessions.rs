@@ -7,6 +7,7 @@
 mod create;
 mod edit;
 mod errand;
+mod family;
 mod fork;
 mod history;
 mod note;

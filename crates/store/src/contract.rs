@@ -150,6 +150,7 @@ macro_rules! contract {
                 parts_may_come_before_their_message,
                 messages_of_two_sessions_do_not_mix,
                 the_todo_list_is_replaced,
+                only_a_mark_changes_the_mark_of_a_session,
                 notes_about_projects_are_amended,
                 idle_is_the_absence_of_a_status,
                 requests_wait_until_they_are_answered,

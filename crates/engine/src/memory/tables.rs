@@ -8,6 +8,7 @@
 //!   are deleted by commits of their own.
 //! - A part may arrive before its message; listings show it once the message is there.
 //! - A request or prompt that is announced twice keeps its first place.
+//! - Only `session.seen` changes the mark of a session, not the session in its other events.
 //! - A new order of the queue permutes the open prompts that it names among their places; the others stay.
 //! - Approvals are stored by directory and outlive the session in which they were given.
 
@@ -124,8 +125,13 @@ impl Tables {
         match event {
             EventBody::SessionCreated(it) | EventBody::SessionUpdated(it) => {
                 match self.sessions.entry(id.clone()) {
-                    Entry::Occupied(mut row) => row.get_mut().session = it.info.clone(),
-                    Entry::Vacant(place) => drop(place.insert(Row::new(it.info.clone()))),
+                    Entry::Occupied(mut row) => {
+                        let row = row.get_mut();
+                        row.session = Session { seen: row.session.seen, ..it.info.clone() };
+                    }
+                    Entry::Vacant(place) => {
+                        place.insert(Row::new(Session { seen: None, ..it.info.clone() }));
+                    }
                 }
             }
             EventBody::SessionDeleted(_) => {
@@ -341,6 +347,7 @@ impl Row {
             EventBody::PartRemoved(it) => {
                 self.parts.remove(&(it.message_id.clone(), it.part_id.clone()));
             }
+            EventBody::SessionSeen(it) => self.session.seen = Some(it.cursor),
             EventBody::TodoUpdated(it) => self.todos.clone_from(&it.todos),
             EventBody::SessionStatus(it) => {
                 self.status = (!it.status.is_idle()).then(|| it.status.clone());

@@ -9,7 +9,7 @@ use std::{
 use protocol::{
     EndReason, EventBody, Message, MessageId, Millis, Session, SessionId,
     agent_event::Answer,
-    event::{PartInfo, SessionInfo},
+    event::{PartInfo, SessionInfo, SessionMarked},
     prompt::{Delivery, SessionPatch},
     request::AnsweredBy,
 };
@@ -236,6 +236,9 @@ impl Actor {
                 let _ = reply.send(self.update(*patch).await);
                 self.reconsider_countdown().await;
             }
+            Command::Seen(cursor, reply) => {
+                let _ = reply.send(self.mark_seen(cursor).await);
+            }
             Command::Continuation(action, reply) => {
                 let _ = reply.send(self.continuation(action).await);
                 self.reconsider_countdown().await;
@@ -352,6 +355,17 @@ impl Actor {
             return Err(error);
         }
         Ok(self.session.clone())
+    }
+
+    async fn mark_seen(&mut self, cursor: u64) -> Result<(), Error> {
+        if self.session.seen == Some(cursor) {
+            return Ok(());
+        }
+        let marked = SessionMarked::new(self.session.id.clone(), cursor);
+        self.unsaved.push(EventBody::SessionSeen(marked));
+        self.save(false).await?;
+        self.session.seen = Some(cursor);
+        Ok(())
     }
 
     async fn edit(&mut self, edit: Edit) -> Result<(), Error> {

@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Reconsider,
     /// Change the session.
     Update(Box<SessionPatch>, oneshot::Sender<Result<Session, Error>>),
+    /// Store the position up to which the user has seen the session.
+    Seen(u64, oneshot::Sender<Result<(), Error>>),
     /// Stop or resume continuations.
     Continuation(ContinuationAction, oneshot::Sender<Result<Session, Error>>),
     /// Change a message or part.

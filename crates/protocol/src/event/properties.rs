@@ -59,6 +59,13 @@ properties! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<MessageError>,
     }
+    /// Properties of a session that a client marked as seen.
+    SessionMarked {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// Position in the log up to which the user has seen the session.
+        cursor: u64,
+    }
     /// Properties with the files that a session changed.
     SessionDiffed {
         #[serde(rename = "sessionID")]

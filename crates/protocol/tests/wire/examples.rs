@@ -9,7 +9,8 @@ use protocol::{
         CommandDone, Connected, ContinuationCountdown, ContinuationStarted, ContinuationStopped, FileChanged,
         FileWatched, MessageGone, MessageInfo, PartDelta, PartGone, PartInfo, PermissionAnswered,
         PromptEnded, PromptQueued, PromptStarted, QuestionAnswered, QuestionDismissed, QueueChanged, Ready,
-        Resync, SessionDiffed, SessionFailed, SessionInfo, SessionOnly, StatusChanged, TodosReplaced,
+        Resync, SessionDiffed, SessionFailed, SessionInfo, SessionMarked, SessionOnly, StatusChanged,
+        TodosReplaced,
     },
     message::{AssistantTime, Finish, MessagePath, ModelRef, UserTime},
     number::Number,
@@ -62,6 +63,7 @@ fn session() -> Session {
         permission: None,
         revert: None,
         continuation: None,
+        seen: None,
         time: SessionTime { created: 1, updated: 2, compacting: None, archived: None, extra: Extra::new() },
         extra: Extra::new(),
     }
@@ -274,6 +276,7 @@ fn sessions() -> Vec<EventBody> {
             reason: EndReason::Aborted,
             extra: Extra::new(),
         }),
+        EventBody::SessionSeen(SessionMarked::new(id("ses_1"), 41)),
         EventBody::QueueUpdated(QueueChanged {
             session_id: id("ses_1"),
             queue: vec![Waiting::new(id("msg_1"), Delivery::Queue)],

@@ -30,7 +30,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let event = [0..19_usize, 0..4, 0..4, 0..4, 0..4];
+    let event = [0..20_usize, 0..4, 0..4, 0..4, 0..4];
     let commit = (0..3_usize, any::<bool>(), prop_oneof![9 => Just(0_u64), 1 => 1..3_u64], vec(event, 0..6))
         .prop_map(|(session, create, off, events)| Step::Commit { session, create, off, events });
     let checkpoint = vec([0..3_usize, 0..4, 0..3, 0..4], 0..4).prop_map(Step::Checkpoint);
@@ -78,6 +78,7 @@ fn event_of(session: &str, [kind, a, b, c, d]: [usize; 5]) -> Encoded {
         14 => queued(session, message, if b.is_multiple_of(2) { "steer" } else { "queue" }),
         15 => started(session, message),
         16 => withdrawn(session, message),
+        18 => seen(session, u64::try_from(a).unwrap()),
         17 => {
             let mut order = MESSAGES.map(|message| (message, if c == 0 { "steer" } else { "queue" }));
             order.rotate_left(b);

@@ -53,6 +53,7 @@ pub(super) enum Change {
     PartSaved(PartRow),
     PartRemoved(MessageId, PartId),
     Todos(String),
+    Seen(u64),
     Busy(String),
     Idle,
     Asked {
@@ -195,6 +196,7 @@ impl Change {
             EventBody::MessageRemoved(it) => Self::MessageRemoved(it.message_id.clone()),
             EventBody::PartUpdated(it) => Self::PartSaved(PartRow::new(session, &it.part)?),
             EventBody::PartRemoved(it) => Self::PartRemoved(it.message_id.clone(), it.part_id.clone()),
+            EventBody::SessionSeen(it) => Self::Seen(it.cursor),
             EventBody::TodoUpdated(it) => Self::Todos(encode(&it.todos)?),
             EventBody::SessionStatus(it) if it.status.is_idle() => Self::Idle,
             EventBody::SessionStatus(it) => Self::Busy(encode(&it.status)?),

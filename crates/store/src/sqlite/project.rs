@@ -255,6 +255,7 @@ fn apply(
             "DELETE FROM part WHERE session = ?1 AND message = ?2 AND id = ?3",
             params![session, message.as_str(), id.as_str()],
         ),
+        Change::Seen(cursor) => run("UPDATE session SET seen = ?2 WHERE id = ?1", params![session, cursor]),
         Change::Todos(body) => run(
             "INSERT INTO todo (session, body) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET body = ?2",
             params![session, body],

@@ -14,7 +14,7 @@ pub(super) const APPLICATION: u32 = u32::from_be_bytes(*b"Batn");
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// The statements that turn version n into version n + 1. Released entries are never changed.
-const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6];
 
 /// Bodies are JSON as encoded for the wire; the other columns are for searching. `title` is in lower case. The
 /// program deletes the rows of a session together with it, including its events except the deletion itself, which
@@ -140,6 +140,9 @@ const V5: &str = "
         PRIMARY KEY (session, message)
     ) STRICT;
 ";
+
+/// The position in the log up to which the user has seen a session.
+const V6: &str = "ALTER TABLE session ADD COLUMN seen INTEGER;";
 
 /// The schema version of an open database.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
