@@ -8,6 +8,7 @@ use protocol::{
     config::Health,
     continuation::{ContinuationAction, ContinuationInput},
     family::Family,
+    found::FoundMessage,
     prompt::{CommandInput, ForkInput, PromptInput, SeenInput, SessionInput},
     queue::{QueuePatch, QueuedPrompt},
     request::{
@@ -105,6 +106,12 @@ impl Client {
     /// The whole family of a session: its root and all sessions below, with statuses and totals.
     pub async fn family(&self, id: &SessionId) -> Result<Family, Error> {
         self.get(&["session", id.as_str(), "family"]).await
+    }
+
+    /// Texts of all sessions in which every word of the query begins a word, newest first.
+    pub async fn find_messages(&self, query: &str, limit: usize) -> Result<Vec<FoundMessage>, Error> {
+        let query = [("query", query.to_owned()), ("limit", limit.to_string())];
+        answer(self.request_with(Method::GET, &["find", "message"], &query).timeout(CALL_TIMEOUT)).await
     }
 
     /// Statuses of all sessions that are not idle.

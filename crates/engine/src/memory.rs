@@ -5,6 +5,7 @@
 pub mod faults;
 mod messages;
 mod outbox;
+mod search;
 mod tables;
 
 use std::{
@@ -25,8 +26,8 @@ use outbox::Waiting;
 use tables::Tables;
 
 use crate::ports::{
-    Answer, Appended, Commit, Cursor, Error, Failure, Listing, Log, Observer, OpenPrompt, Page, Reads,
-    Record, Span, Stored, Stretch,
+    Answer, Appended, Commit, Cursor, Error, Failure, Found, Listing, Log, Observer, OpenPrompt, Page, Reads,
+    Record, Search, Span, Stored, Stretch,
 };
 
 /// A log that loses everything when the last handle is dropped.
@@ -239,6 +240,10 @@ impl Reads for Memory {
 
     fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> Answer<'_, bool> {
         self.read(|tables| tables.is_withdrawn(session, prompt))
+    }
+
+    fn find(&self, search: Search) -> Answer<'_, Vec<Found>> {
+        self.read(|tables| tables.find(&search))
     }
 
     fn unfinished(&self) -> Answer<'_, Vec<SessionId>> {

@@ -8,6 +8,7 @@ mod create;
 mod edit;
 mod errand;
 mod family;
+mod find;
 mod fork;
 mod history;
 mod note;

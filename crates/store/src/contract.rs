@@ -175,6 +175,8 @@ macro_rules! contract {
                 sessions_are_listed_by_their_last_update,
                 sessions_are_listed_by_every_filter,
                 paths_are_compared_by_whole_names,
+                texts_are_found_by_the_beginnings_of_their_words,
+                a_search_forgets_what_is_changed_or_removed,
             }
             replay {
                 a_span_is_open_below_and_closed_above,

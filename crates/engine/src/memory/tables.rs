@@ -38,6 +38,8 @@ pub(super) struct Tables {
     notes: BTreeMap<String, ProjectNote>,
     /// Sorted from oldest to newest.
     approvals: Vec<Approval>,
+    /// Texts that a search finds, by number.
+    pub(super) texts: BTreeMap<u64, (SessionId, MessageId, PartId)>,
     log: BTreeMap<u64, Line>,
     newest: u64,
     /// The log has no events up to and including this position.
@@ -49,8 +51,8 @@ pub(super) struct Tables {
 pub(super) struct Row {
     session: Session,
     head: u64,
-    messages: BTreeMap<MessageId, Message>,
-    parts: BTreeMap<(MessageId, PartId), Part>,
+    pub(super) messages: BTreeMap<MessageId, Message>,
+    pub(super) parts: BTreeMap<(MessageId, PartId), Part>,
     todos: Vec<Todo>,
     status: Option<SessionStatus>,
     /// Each with the position at which it was asked.
@@ -136,6 +138,7 @@ impl Tables {
             }
             EventBody::SessionDeleted(_) => {
                 self.sessions.remove(id);
+                self.texts.retain(|_, (session, ..)| session != id);
                 self.log.retain(|_, line| line.session.as_ref() != Some(id));
             }
             _ => {
@@ -144,6 +147,7 @@ impl Tables {
                 if let EventBody::PermissionReplied(it) = event {
                     it.saved.iter().for_each(|approval| self.approve(approval));
                 }
+                self.index(id, event);
             }
         }
     }

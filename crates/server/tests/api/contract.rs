@@ -14,6 +14,7 @@ const ADDITIONS: &[&str] = &[
     "/metrics",
     "/session/{sessionID}/turn",
     "/session/{sessionID}/continuation",
+    "/find/message",
     "/session/{sessionID}/family",
     "/session/{sessionID}/seen",
     "/session/{sessionID}/queue",

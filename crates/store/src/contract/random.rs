@@ -1,6 +1,6 @@
 //! Checks that any sequence of commits gives the same answers from every store.
 
-use engine::ports::{Cursor, Direction, Failure, Listing, Page, Stretch};
+use engine::ports::{Cursor, Direction, Failure, Listing, Page, Search, Stretch};
 use proptest::{collection::vec, prelude::*};
 use protocol::Part;
 use serde_json::json;
@@ -153,6 +153,11 @@ async fn answers(subject: &Subject) -> Vec<String> {
                 ask!(reads.part(&session, &message, &part));
             }
         }
+    }
+    for words in [vec!["fix"], vec!["ünï"], vec!["100"], vec!["it", "fi"]] {
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        ask!(reads.find(Search { words: words.clone(), before: None, limit: 3 }));
+        ask!(reads.find(Search { words, before: Some(3), limit: 9 }));
     }
     ask!(reads.statuses());
     ask!(reads.requests());

@@ -106,6 +106,8 @@ pub(super) struct PartRow {
     pub(super) id: PartId,
     pub(super) open: bool,
     pub(super) body: String,
+    /// The text that a search looks through.
+    pub(super) searchable: Option<String>,
 }
 
 /// `kind` of a permission's row.
@@ -263,6 +265,7 @@ impl PartRow {
             id: part.id.clone(),
             open: part.is_open(),
             body: encode(part)?,
+            searchable: part.searchable().map(str::to_owned),
         })
     }
 }
