@@ -104,6 +104,10 @@ properties! {
         field: String,
         /// Text to append.
         delta: String,
+        /// Length of the part's text before this piece, in UTF-16 code units as JavaScript counts them (Baton's
+        /// addition).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        offset: Option<u64>,
     }
     /// Properties of a removed part.
     PartGone {

@@ -299,6 +299,7 @@ fn messages() -> Vec<EventBody> {
         part_id: id("prt_1"),
         field: "text".into(),
         delta: "Hel".into(),
+        offset: Some(5),
         extra: Extra::new(),
     }));
     all.push(EventBody::PartRemoved(PartGone {
