@@ -186,6 +186,10 @@ impl Reads for Memory {
         self.read(|tables| tables.nth_before(session, before.as_ref(), count))
     }
 
+    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> Answer<'_, Option<Cursor>> {
+        self.read(|tables| tables.nth_after(session, &after, count))
+    }
+
     fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>> {
         self.read(|tables| tables.newest_summary(session))
     }

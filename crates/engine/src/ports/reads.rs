@@ -39,6 +39,9 @@ pub trait Reads: Send + Sync {
         count: usize,
     ) -> Answer<'_, Option<Cursor>>;
 
+    /// The place of the `count`th message after a place; `None` if there are fewer.
+    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> Answer<'_, Option<Cursor>>;
+
     /// The place of the newest completed summary.
     fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>>;
 

@@ -145,7 +145,18 @@ pub(crate) async fn a_message_is_found_by_counting_back(subject: &Subject) {
     assert_eq!(back(None, 11).await, None);
     assert_eq!(back(None, 0).await, None);
     let fifth = Cursor { created: 1, id: id("msg_5") };
-    assert_eq!(back(Some(fifth), 2).await, Some((1, "msg_3".to_owned())));
+    assert_eq!(back(Some(fifth.clone()), 2).await, Some((1, "msg_3".to_owned())));
+    let on = async |count| {
+        let found = subject.reads.nth_after(&id("ses_a"), fifth.clone(), count).await.unwrap();
+        found.map(|place| (place.created, place.id.to_string()))
+    };
+    assert_eq!((on(0).await, on(100).await), (None, None));
+    let mut newer = 0;
+    while on(newer + 1).await.is_some() {
+        newer += 1;
+    }
+    assert_eq!(on(newer).await, Some((3, "msg_9".to_owned())));
+    assert_eq!(back(None, newer + 1).await, Some((fifth.created, fifth.id.to_string())));
 }
 
 pub(crate) async fn the_newest_summary_is_a_complete_one(subject: &Subject) {

@@ -143,7 +143,8 @@ async fn answers(subject: &Subject) -> Vec<String> {
                 |direction| Stretch { after: None, before: None, direction, limit, bytes, bulk: false };
             ask!(reads.stretch(&session, whole(Direction::Backward)));
             ask!(reads.stretch(&session, Stretch { after: place.clone(), ..whole(Direction::Forward) }));
-            ask!(reads.nth_before(&session, place, 2));
+            ask!(reads.nth_before(&session, place.clone(), 2));
+            ask!(reads.nth_after(&session, place.unwrap(), 2));
         }
         for message in MESSAGES.map(id) {
             ask!(reads.message(&session, &message));

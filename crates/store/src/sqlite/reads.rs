@@ -56,6 +56,11 @@ impl Reads for Sqlite {
         self.read(move |connection| messages::nth_before(connection, &session, before.as_ref(), count))
     }
 
+    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> Answer<'_, Option<Cursor>> {
+        let session = session.clone();
+        self.read(move |connection| messages::nth_after(connection, &session, &after, count))
+    }
+
     fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>> {
         let session = session.clone();
         // Without a summary, this scans every message of the session.
