@@ -158,7 +158,7 @@ const V7: &str = "
     );
     INSERT INTO said (session, message, part)
         SELECT part.session, part.message, part.id
-        FROM part JOIN message ON message.session = part.session AND message.id = part.message
+        FROM part LEFT JOIN message ON message.session = part.session AND message.id = part.message
         WHERE part.open = 0 AND part.body ->> '$.type' = 'text' AND part.body ->> '$.text' <> ''
             AND ifnull(part.body ->> '$.synthetic', 0) = 0 AND ifnull(part.body ->> '$.ignored', 0) = 0
         ORDER BY message.created, part.id;
