@@ -46,17 +46,17 @@ fn shortened(json: &str) -> Option<String> {
     if part.get("type")? != "tool" {
         return None;
     }
-    let length = cut(part.pointer_mut("/state/output"));
+    let length = cut(&mut part, "/state/output");
     // Commands repeat their output here while they run.
-    let repeated = cut(part.pointer_mut("/state/metadata/output"));
+    let repeated = cut(&mut part, "/state/metadata/output");
     let length = length.or(repeated)?;
     part.as_object_mut()?.insert(CUT.to_owned(), length.into());
     serde_json::to_string(&part).ok()
 }
 
-/// Cuts a long text and returns its whole length.
-fn cut(text: Option<&mut Value>) -> Option<usize> {
-    let Some(Value::String(text)) = text else { return None };
+/// Cuts a long text at a path and returns its whole length.
+fn cut(part: &mut Value, path: &str) -> Option<usize> {
+    let Some(Value::String(text)) = part.pointer_mut(path) else { return None };
     let length = text.len();
     if length <= BRIEF {
         return None;
