@@ -138,13 +138,15 @@ async fn answers(subject: &Subject) -> Vec<String> {
         }
         ask!(reads.newest_summary(&session));
         for (limit, bytes) in [(usize::MAX, usize::MAX), (2, 900)] {
-            let place = Some(Cursor { created: 2, id: id("msg_2") });
+            let place = Cursor { created: 2, id: id("msg_2") };
             let whole =
                 |direction| Stretch { after: None, before: None, direction, limit, bytes, bulk: false };
             ask!(reads.stretch(&session, whole(Direction::Backward)));
-            ask!(reads.stretch(&session, Stretch { after: place.clone(), ..whole(Direction::Forward) }));
-            ask!(reads.nth_before(&session, place.clone(), 2));
-            ask!(reads.nth_after(&session, place.unwrap(), 2));
+            ask!(
+                reads.stretch(&session, Stretch { after: Some(place.clone()), ..whole(Direction::Forward) })
+            );
+            ask!(reads.nth_before(&session, Some(place.clone()), 2));
+            ask!(reads.nth_after(&session, place, 2));
         }
         for message in MESSAGES.map(id) {
             ask!(reads.message(&session, &message));
