@@ -29,10 +29,8 @@ async fn furnish(world: &World, path: &str) -> Known {
     world.submit(&other, "question").await;
     let question = world.until("/question", |list| *list != json!([])).await;
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let (session, message) = match path.contains("/queue/") {
-        true => waiting(world).await,
-        false => (session, text(&answer["info"]["id"])),
-    };
+    let (session, message) =
+        if path.contains("/queue/") { waiting(world).await } else { (session, text(&answer["info"]["id"])) };
     Known {
         session,
         asking,
