@@ -12,6 +12,7 @@ mod choices;
 mod command;
 mod commands;
 mod prompt;
+mod queue;
 mod requests;
 mod run;
 mod start;

@@ -5,6 +5,7 @@
 pub mod faults;
 mod messages;
 mod outbox;
+mod search;
 mod tables;
 
 use std::{
@@ -25,8 +26,8 @@ use outbox::Waiting;
 use tables::Tables;
 
 use crate::ports::{
-    Appended, Commit, Cursor, Error, Listing, Log, Observer, OpenPrompt, Page, Reads, Record, Span,
-    StoreFailure, StoreFuture, Stored, Stretch,
+    Appended, Commit, Cursor, Error, Found, Listing, Log, Observer, OpenPrompt, Page, Reads, Record, Search,
+    Span, StoreFailure, StoreFuture, Stored, Stretch,
 };
 
 /// A log that loses everything when the last handle is dropped.
@@ -186,6 +187,10 @@ impl Reads for Memory {
         self.read(|tables| tables.nth_before(session, before.as_ref(), count))
     }
 
+    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> StoreFuture<'_, Option<Cursor>> {
+        self.read(|tables| tables.nth_after(session, &after, count))
+    }
+
     fn newest_summary(&self, session: &SessionId) -> StoreFuture<'_, Option<Cursor>> {
         self.read(|tables| tables.newest_summary(session))
     }
@@ -240,6 +245,10 @@ impl Reads for Memory {
 
     fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> StoreFuture<'_, bool> {
         self.read(|tables| tables.is_withdrawn(session, prompt))
+    }
+
+    fn find(&self, search: Search) -> StoreFuture<'_, Vec<Found>> {
+        self.read(|tables| tables.find(&search))
     }
 
     fn unfinished(&self) -> StoreFuture<'_, Vec<SessionId>> {

@@ -167,7 +167,7 @@ mod tests {
             rules.iter().map(|(of, pattern, action)| Rule::new(*of, *pattern, *action)).collect();
         let patterns = vec![pattern.to_owned()];
         let checks = Some(files(permission, &patterns));
-        let matter = Matter { checks, permission: permission.to_owned(), patterns };
+        let subject = RequestSubject { checks, permission: permission.to_owned(), patterns };
         match subject.judge(&rules, &[]) {
             Verdict::Allowed => Allow,
             Verdict::Denied(_) => Deny,
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn an_approval_of_the_exact_pattern_allows_it() {
         let patterns = vec!["make; rm -rf $x".to_owned()];
-        let matter = Matter { checks: None, permission: "bash".into(), patterns };
+        let subject = RequestSubject { checks: None, permission: "bash".into(), patterns };
         let approved = |pattern: &str| [Rule::new("bash", pattern, Allow)];
         assert_eq!(subject.judge(&[], &approved("make; rm -rf $x")), Verdict::Allowed);
         assert_eq!(subject.judge(&[], &approved("make*")), Verdict::Ask);

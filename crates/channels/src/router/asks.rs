@@ -191,7 +191,8 @@ impl Worker {
         pending: &PendingUpdate,
     ) -> Result<Effect, ledger::Error> {
         let by = pending.update.sender.name.as_str();
-        let client = &self.context().client;
+        // Other clients see that the answer came from this channel.
+        let client = self.context().client.clone().named(&self.place.channel);
         let (result, outcome) = match (&open.ask.asked, &verdict) {
             (Asked::Permission(request), Verdict::Permission(reply)) => {
                 let decision = Decision::Answered { by, answer: words::replied(*reply) };
@@ -322,7 +323,7 @@ impl Worker {
         }
         let mut is_left = false;
         for open in self.open_asks().await?.into_iter().filter(|open| open.ask.expires <= now) {
-            let client = &self.context().client;
+            let client = self.context().client.clone().named(&self.place.channel);
             let (result, what) = match &open.ask.asked {
                 Asked::Permission(request) => {
                     let why = Some("no answer came in time".to_owned());

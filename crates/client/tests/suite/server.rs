@@ -5,9 +5,10 @@ use std::time::Duration;
 use client::{Client, Error, Password, Received, Scope};
 use futures::StreamExt;
 use protocol::{
-    EventBody, SessionId,
+    EventBody, MessageId, SessionId,
     channel::ChannelState,
     prompt::{PromptInput, SessionInput},
+    queue::QueuePatch,
     request::PermissionReply,
     wire_error::{NamedError, TaggedError, WireError},
 };
@@ -335,4 +336,53 @@ async fn dropping_a_stream_closes_its_connection() {
     drop(events);
     let end = tokio::time::timeout(Duration::from_secs(5), server).await.expect("the connection stayed open");
     assert!(matches!(end.unwrap(), Ok(0) | Err(_)));
+}
+
+#[tokio::test]
+async fn batons_own_calls_have_their_routes_and_the_name_of_the_client() {
+    let waiting = json!({
+        "messageID": "msg_1", "delivery": "queue", "agent": "build", "time": { "created": 1 }, "parts": [],
+        "model": { "providerID": "demo", "modelID": "demo" },
+    });
+    let family = json!({
+        "rootID": "ses_1", "sessions": [], "cost": 0,
+        "tokens": { "input": 0, "output": 0, "reasoning": 0, "cache": { "read": 0, "write": 0 } },
+    });
+    let conflict =
+        json!({ "_tag": "ConflictError", "message": "prompt msg_1 no longer waits", "resource": "msg_1" });
+    let (client, mut log) = play(vec![
+        ok(&json!([waiting])),
+        ok(&waiting),
+        refused("409 Conflict", &conflict),
+        ok(&json!(true)),
+        ok(&family),
+        ok(&json!([])),
+    ])
+    .await;
+    let client = client.named("telegram");
+    let (id, prompt): (SessionId, MessageId) = ("ses_1".parse().unwrap(), "msg_1".parse().unwrap());
+    assert_eq!(client.queue(&id).await.unwrap()[0].message_id, prompt);
+    let patch = QueuePatch { position: Some(0), ..QueuePatch::default() };
+    client.requeue(&id, &prompt, &patch).await.unwrap();
+    assert_eq!(client.withdraw(&id, &prompt).await.unwrap_err().status(), Some(409));
+    client.mark_seen(&id, 41).await.unwrap();
+    assert_eq!(client.family(&id).await.unwrap().root_id, id);
+    client.find_messages("two words", 5).await.unwrap();
+
+    let expected = [
+        ("GET /session/ses_1/queue", Value::Null),
+        ("PATCH /session/ses_1/queue/msg_1", json!({ "position": 0 })),
+        ("DELETE /session/ses_1/queue/msg_1", Value::Null),
+        ("PUT /session/ses_1/seen", json!({ "cursor": 41 })),
+        ("GET /session/ses_1/family", Value::Null),
+        ("GET /find/message?query=two+words&limit=5", Value::Null),
+    ];
+    for (line, body) in expected {
+        let asked = log.recv().await.unwrap();
+        assert_eq!((asked.line, asked.body), (format!("{line} HTTP/1.1"), body));
+        assert_eq!(
+            asked.headers.lines().filter(|it| it.eq_ignore_ascii_case("x-baton-client: telegram")).count(),
+            1
+        );
+    }
 }

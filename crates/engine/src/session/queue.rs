@@ -39,13 +39,13 @@ impl Actor {
             // An agent that takes prompts up at once has to learn that this one may join now.
             self.run.iter().for_each(Running::knock);
         }
-        self.described(message, delivery)
+        described(message, delivery)
     }
 
     /// Ends a waiting prompt and removes its message, in one commit, so that no model ever reads it.
     pub(super) async fn withdraw_prompt(&mut self, prompt: MessageId) -> Result<QueuedPrompt, Error> {
         let message = self.waiting_message(&prompt).await?;
-        let withdrawn = self.described(message, self.delivery_of(&prompt).unwrap_or_default())?;
+        let withdrawn = described(message, self.delivery_of(&prompt).unwrap_or_default())?;
         self.push_prompt_ended(prompt.clone(), EndReason::Withdrawn);
         self.push_message_removed(prompt.clone());
         self.save(true).await?;
@@ -98,9 +98,9 @@ impl Actor {
         }
         Ok(())
     }
+}
 
-    fn described(&self, message: MessageWithParts, delivery: Delivery) -> Result<QueuedPrompt, Error> {
-        let id = message.info.id().clone();
-        QueuedPrompt::new(message, delivery).ok_or(Error::Started(id))
-    }
+fn described(message: MessageWithParts, delivery: Delivery) -> Result<QueuedPrompt, Error> {
+    let id = message.info.id().clone();
+    QueuedPrompt::new(message, delivery).ok_or(Error::Started(id))
 }

@@ -283,11 +283,11 @@ async fn meddle(harness: &Harness, session: &Session, ids: &[MessageId], mut dic
 
 /// The last content of a prompt in the log. Only the log knows the order of two changes at once.
 fn last_text(harness: &Harness, message: &MessageId) -> String {
-    let texts = harness.seen.iter().filter_map(|event| match &event.body {
+    let mut texts = harness.seen.iter().filter_map(|event| match &event.body {
         EventBody::PartUpdated(it) if it.part.message_id == *message => it.part.text(),
         _ => None,
     });
-    texts.last().unwrap().to_owned()
+    texts.next_back().unwrap().to_owned()
 }
 
 async fn two_clients(seed: u64) {

@@ -29,9 +29,10 @@ async fn furnish(harness: &Harness, path: &str) -> Known {
     harness.submit(&other, "question").await;
     let question = harness.until("/question", |list| *list != json!([])).await;
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let (session, message) = match path.contains("/queue/") {
-        true => waiting(harness).await,
-        false => (session, text(&answer["info"]["id"])),
+    let (session, message) = if path.contains("/queue/") {
+        waiting(harness).await
+    } else {
+        (session, text(&answer["info"]["id"]))
     };
     Known {
         session,

@@ -202,3 +202,44 @@ async fn a_revert_can_be_undone_and_becomes_final_with_the_next_prompt() {
     let busy = harness.expect(409, "POST", &unrevert, None).await;
     assert_eq!(busy["_tag"], "SessionBusyError");
 }
+
+#[tokio::test]
+async fn a_session_is_marked_as_seen_without_a_change_of_its_time() {
+    for harness in [Harness::new(), Harness::on_disk()] {
+        let session = harness.session().await;
+        let path = format!("/session/{session}");
+        let before = harness.get(&path).await;
+        assert_eq!(before.get("seen"), None);
+        harness.expect(200, "PUT", &format!("{path}/seen"), json!({ "cursor": 1 })).await;
+        let after = harness.get(&path).await;
+        assert_eq!((&after["seen"], &after["time"]), (&json!(1), &before["time"]));
+        assert_eq!(harness.get("/session").await[0]["seen"], 1, "lists have the mark, too");
+        harness.expect(200, "PATCH", &path, json!({ "title": "other" })).await;
+        assert_eq!(harness.get(&path).await["seen"], 1);
+        harness.expect(200, "PUT", &format!("{path}/seen"), json!({ "cursor": 0 })).await;
+        assert_eq!(harness.get(&path).await["seen"], 0, "unread again");
+        harness.expect(400, "PUT", &format!("{path}/seen"), json!({ "cursor": 1_000_000 })).await;
+        harness.expect(404, "PUT", "/session/ses_none/seen", json!({ "cursor": 0 })).await;
+    }
+}
+
+#[tokio::test]
+async fn a_family_is_listed_from_its_root_with_totals() {
+    let harness = Harness::new();
+    let root = harness.session().await;
+    harness.post(&format!("/session/{root}/message"), prompt("child")).await;
+    let child = harness.get(&format!("/session/{root}/children")).await[0]["id"].as_str().unwrap().to_owned();
+    let grandchild = harness.post("/session", json!({ "parentID": child })).await;
+    harness.submit(&child, "wait").await;
+    let family = harness.get(&format!("/session/{}/family", grandchild["id"].as_str().unwrap())).await;
+    assert_eq!(family, harness.get(&format!("/session/{root}/family")).await, "the same for every member");
+    let members = family["sessions"].as_array().unwrap();
+    let ids: Vec<&str> = members.iter().map(|member| member["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, [root.as_str(), &child, grandchild["id"].as_str().unwrap()]);
+    assert_eq!(members[1]["status"]["type"], "busy");
+    assert_eq!(members[2]["status"]["type"], "idle");
+    let sum: u64 = members.iter().filter_map(|member| member["tokens"]["input"].as_u64()).sum();
+    assert!(sum > 0 && family["tokens"]["input"] == sum, "{family}");
+    harness.post(&format!("/session/{child}/abort"), json!({})).await;
+    harness.expect(404, "GET", "/session/ses_none/family", None).await;
+}

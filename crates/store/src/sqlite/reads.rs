@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
-use engine::ports::{Cursor, Listing, OpenPrompt, Page, Reads, Record, Span, StoreFuture, Stored, Stretch};
+use engine::ports::{
+    Cursor, Found, Listing, OpenPrompt, Page, Reads, Record, Search, Span, StoreFuture, Stored, Stretch,
+};
 use protocol::{
     MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo,
     project::ProjectNote,
@@ -11,7 +13,7 @@ use protocol::{
 };
 use rusqlite::Connection;
 
-use super::{Sqlite, messages, note, query};
+use super::{Sqlite, messages, note, query, search};
 
 impl Sqlite {
     fn read<T: Send + 'static>(
@@ -52,6 +54,11 @@ impl Reads for Sqlite {
     ) -> StoreFuture<'_, Option<Cursor>> {
         let session = session.clone();
         self.read(move |connection| messages::nth_before(connection, &session, before.as_ref(), count))
+    }
+
+    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> StoreFuture<'_, Option<Cursor>> {
+        let session = session.clone();
+        self.read(move |connection| messages::nth_after(connection, &session, &after, count))
     }
 
     fn newest_summary(&self, session: &SessionId) -> StoreFuture<'_, Option<Cursor>> {
@@ -120,6 +127,10 @@ impl Reads for Sqlite {
     fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> StoreFuture<'_, bool> {
         let (session, prompt) = (session.clone(), prompt.clone());
         self.read(move |connection| query::is_withdrawn(connection, &session, &prompt))
+    }
+
+    fn find(&self, search: Search) -> StoreFuture<'_, Vec<Found>> {
+        self.read(move |connection| search::find(connection, &search))
     }
 
     fn unfinished(&self) -> StoreFuture<'_, Vec<SessionId>> {

@@ -145,3 +145,25 @@ async fn a_new_session_is_created_once_although_its_first_prompt_is_tried_again(
     let prompt = harness.server.prompt(0).await;
     assert_eq!((prompt.text(), prompt.session.as_str()), ("do this", "ses_1"));
 }
+
+#[tokio::test]
+async fn a_waiting_message_is_listed_and_withdrawn() {
+    let mut harness = Harness::new().await;
+    let first = harness.prompt("one").await;
+    harness.server.busy(&first.session);
+    harness.say("/queue").await;
+    harness.heard("Nothing waits.").await;
+    harness.say("two").await;
+    harness.heard("Queued.").await;
+    harness.say("three").await;
+    harness.heard("Queued: 2 messages.").await;
+    harness.say("/queue").await;
+    harness.heard("1. two\n2. three").await;
+    harness.say("/withdraw 1").await;
+    harness.heard("Withdrawn: “two”").await;
+    harness.say("/withdraw 7").await;
+    harness.heard("There is no such message.").await;
+    harness.server.answer(&first, "first answer");
+    let second = harness.server.prompt(1).await;
+    assert_eq!(second.text(), "three", "the withdrawn one is never sent");
+}
