@@ -190,7 +190,7 @@ describe("the panel beside a session", needsBrowser(), () => {
     await page.getByLabel("Changes of").selectOption("the session")
     await line(page, "Added by the demo.").waitFor()
     await page.getByLabel("Changes of").selectOption("the branch")
-    await page.getByText("files").first().waitFor()
+    await page.locator(".changed-files", { hasText: "files" }).waitFor()
     await finish()
   })
 
@@ -244,6 +244,8 @@ describe("a large review", needsBrowser(), () => {
     const nodes = () => page.evaluate(() => document.querySelectorAll("*").length)
     assert.ok((await nodes()) < 4_000, `${await nodes()} nodes`)
     const list = page.locator(".diffs")
+    await page.locator(".changed-files summary").click()
+    await page.locator(".changed-files .tree-row", { hasText: "file000.txt" }).waitFor()
     await list.evaluate((it) => it.scrollTo(0, it.scrollHeight))
     await page.locator(".file-head", { hasText: "file498.txt" }).waitFor()
     await page.locator(".file-head", { hasText: "file498.txt" }).getByRole("button", { name: /Lines of/ }).click()

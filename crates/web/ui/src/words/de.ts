@@ -256,6 +256,13 @@ export const de: Words = {
     page: "Stand der Seite",
     licences: "Pakete der Seite",
   },
+  newPage: {
+    agent: "Agent",
+    defaultAgent: "Standardagent",
+    worktree: "In einem neuen Arbeitsverzeichnis (Worktree)",
+    demo: "Noch hat kein Anbieter einen Schlüssel. Das Demomodell antwortet ohne.",
+    addKey: "Schlüssel hinzufügen",
+  },
   panel: {
     title: "Seitenleiste",
     close: "Seitenleiste schließen",

@@ -254,6 +254,13 @@ export const en = {
     page: "Build of the page",
     licences: "Packages in the page",
   },
+  newPage: {
+    agent: "Agent",
+    defaultAgent: "Default agent",
+    worktree: "In a new worktree (git)",
+    demo: "No provider has a key yet. The demo model answers without one.",
+    addKey: "Add a key",
+  },
   panel: {
     title: "Panel",
     close: "Close the panel",
