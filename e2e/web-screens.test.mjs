@@ -191,6 +191,7 @@ describe("the screens of the page", needsBrowser(), () => {
     await page.getByRole("alert").waitFor()
     await page.reload()
     assert.equal(await page.getByLabel("Prompt").inputValue(), "Say hello apart")
+    await page.getByLabel("Model").selectOption("demo/simple")
     await page.getByLabel("In a new worktree").check()
     await page.getByRole("button", { name: "Start" }).click()
     await page.locator(".assistant", { hasText: "All is well" }).waitFor()
