@@ -200,6 +200,7 @@ describe("the panel beside a session", needsBrowser(), () => {
     await page.getByRole("button", { name: "deep" }).click()
     await page.getByRole("link", { name: "main.rs" }).click()
     await page.locator(".source-line", { hasText: "fn main" }).waitFor()
+    await page.locator('.source-line [data-token="keyword"]', { hasText: "fn" }).waitFor()
     await page.getByRole("button", { name: "Line 2", exact: true }).click()
     assert.match(page.url(), /line=2/)
     await page.getByRole("button", { name: "Line 3", exact: true }).click({ modifiers: ["Shift"] })
