@@ -231,8 +231,8 @@ describe("the panel beside a session", needsBrowser(), () => {
 describe("a large review", needsBrowser(), () => {
   test("500 files, 100,000 lines and a line of a megabyte stay within bounds", async (t) => {
     const body = lines(200)
-    const many = Object.fromEntries(Array.from({ length: 499 }, (_, at) => [`many/file${String(at).padStart(3, "0")}.txt`, body]))
-    const world = await repository({ "README.md": "one\n" }, { ...many, "a-long-line.txt": "x".repeat(1_000_000) })
+    const many = (text) => Object.fromEntries(Array.from({ length: 499 }, (_, at) => [`many/file${String(at).padStart(3, "0")}.txt`, text]))
+    const world = await repository(many("one\n"), { ...many(body), "a-long-line.txt": "x".repeat(1_000_000) })
     const baton = await serve({ world })
     const browser = await launch()
     t.after(async () => {

@@ -306,7 +306,7 @@ export const en = {
     wording: { intro: "Please address these review comments.", removed: "before the change" },
     notes: {
       binary: "A binary file is not shown.",
-      large: "This file is too large to be compared here.",
+      large: "The server sent no patch: the file is too large, or there are too many new files.",
       mode: "Only the mode or the name of the file has changed.",
       more: "This file has more lines.",
     },
