@@ -51,7 +51,7 @@ describe("the screens of the page", needsBrowser(), () => {
       await page.locator(".asking h3", { hasText: title }).waitFor({ state: "detached" })
     }
     await prompt(baton, "error_400", "hello", "Goes wrong")
-    await page.locator(".needs-list .row", { hasText: "Goes wrong" }).click()
+    await page.locator(".need", { hasText: "Goes wrong" }).click()
     await page.getByLabel("Prompt").waitFor()
     await page.goto(`${baton.url}/#/needs`)
     await page.getByText("Goes wrong").first().waitFor()
