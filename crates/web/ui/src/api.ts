@@ -45,6 +45,8 @@ export const ROUTES = {
   signOut: "DELETE /web/session/{browserID}",
   logout: "POST /web/logout",
   health: "GET /global/health",
+  agents: "GET /agent",
+  worktree: "POST /experimental/worktree",
   events: "GET /global/event",
 } as const
 

@@ -144,8 +144,19 @@ export async function forgetEarlier(session: string) {
   tellDraft(session)
 }
 
+type Append = (text: string, files: Attachment[]) => void
+const composers = new Map<string, Append>()
+
+// Lets a composer on the screen take added text itself: it may hold an edit that is not stored yet.
+export function onAdd(session: string, append: Append): () => void {
+  composers.set(session, append)
+  return () => composers.get(session) === append && composers.delete(session)
+}
+
 // Appends text to a draft, for texts that other parts of the page make, such as a review.
 export async function addToDraft(session: string, text: string, files: Attachment[] = []) {
+  const composer = composers.get(session)
+  if (composer) return composer(text, files)
   const before = await readDraft(session)
   const joined = before?.text.trim() ? `${before.text.trimEnd()}\n\n${text}` : text
   const edit = { text: joined, files: [...(before?.files ?? []), ...files], model: before?.model ?? "", at: joined.length }

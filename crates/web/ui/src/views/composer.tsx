@@ -4,7 +4,7 @@ import { Show, createEffect, createMemo, createSignal, onCleanup, onMount } from
 import { MAX_PASTED_LINES, type Refusal, pastedText, readFiles } from "../attachments.ts"
 import { isBusy } from "../core/state.ts"
 import type { Session } from "../core/wire.ts"
-import { type Attachment, type Content, forgetEarlier, isEmpty, onDraft, readDraft, saveDraft, saveLate } from "../drafts.ts"
+import { type Attachment, type Content, forgetEarlier, isEmpty, onAdd, onDraft, readDraft, saveDraft, saveLate } from "../drafts.ts"
 import { send } from "../sending.ts"
 import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
@@ -151,8 +151,15 @@ function createDraft(session: string) {
     void load()
     window.addEventListener("pagehide", leave)
     const stop = onDraft(session, () => void load())
+    const stopAdding = onAdd(session, (more, added) => {
+      setText(text().trim() === "" ? more : `${text().trimEnd()}\n\n${more}`)
+      setFiles([...files(), ...added])
+      touch()
+      void save()
+    })
     onCleanup(() => {
       stop()
+      stopAdding()
       window.removeEventListener("pagehide", leave)
       void save()
     })
