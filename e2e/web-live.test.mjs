@@ -273,7 +273,7 @@ describe("the web page while agents work", needsBrowser(), () => {
   test("notifications are offered when a turn takes long, and not again", async () => {
     const { page, context, finish } = await open(browser, baton)
     await context.grantPermissions(["notifications"])
-    await page.locator(".side-head").waitFor()
+    await page.locator(".side .row").first().waitFor()
     const title = "Takes long"
     const id = await prompt(baton, "slow:10000@20", "hello", title)
     await state(page, title, "working")
