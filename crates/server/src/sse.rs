@@ -1,11 +1,15 @@
 //! Event streams: `GET /event` for one directory, `GET /global/event` for all.
 //!
 //! A stream begins with `server.connected`, replays what the client missed, reports sessions that are not idle
-//! and pending requests, sends the text of open parts and then follows the bus. It ends in one of two ways. On
+//! and pending requests, sends the text of open parts and `server.ready`, and then follows the bus. It ends in one of two ways. On
 //! shutdown it ends cleanly. A client that did not keep up is cut off with an error instead, because OpenCode's
 //! client takes a clean end as final and reconnects (with its cursor) only after an error.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     body::Body,
@@ -19,7 +23,11 @@ use engine::{
 };
 use futures::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use protocol::{EventBody, Extra, wire_error::BadRequestKind};
+use protocol::{
+    EventBody, Extra, SessionId,
+    event::{Connected, Ready},
+    wire_error::BadRequestKind,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
@@ -48,13 +56,32 @@ pub(crate) const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
 ];
 
-/// Position from which a client resumes. The header `Last-Event-ID` has the same meaning; the query takes
-/// precedence.
+/// Position from which a client resumes, and the deltas that it wants. The header `Last-Event-ID` has the same meaning
+/// as `after`, which takes precedence.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct Resume {
     /// The `id:` of the last event the client received; all later durable events are sent again.
     #[serde(default, deserialize_with = "cursor_in_query")]
     pub after: Option<u64>,
+    /// Ids of the sessions whose `message.part.delta` events are sent, separated by commas, or `none`. All other events
+    /// are sent in any case. Default: all sessions (Baton's addition).
+    #[serde(default)]
+    pub deltas: Option<String>,
+}
+
+impl Resume {
+    /// The sessions whose deltas the client wants; `None` for all.
+    fn deltas(&self) -> Result<Option<Arc<HashSet<SessionId>>>, Error> {
+        let Some(wanted) = &self.deltas else { return Ok(None) };
+        if wanted == "none" {
+            return Ok(Some(Arc::default()));
+        }
+        let ids = wanted.split(',').map(|id| id.trim().parse()).collect::<Result<HashSet<SessionId>, _>>();
+        ids.map(|ids| Some(Arc::new(ids))).map_err(|error| {
+            let message = format!("deltas: {error}; list session ids, separated by commas, or write `none`");
+            Error::bad_request(BadRequestKind::Query, message)
+        })
+    }
 }
 
 /// Events of the call's directory.
@@ -64,7 +91,7 @@ pub async fn event(
     Query(resume): Query<Resume>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let scope = Scope { directory: Some(directory.path.into()) };
+    let scope = Scope { directory: Some(directory.path.into()), deltas: resume.deltas()? };
     respond(app.sessions, scope, Frame::plain, cursor(&resume, &headers)?).await
 }
 
@@ -74,7 +101,8 @@ pub async fn global_event(
     Query(resume): Query<Resume>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    respond(app.sessions, Scope::default(), Frame::global, cursor(&resume, &headers)?).await
+    let scope = Scope { directory: None, deltas: resume.deltas()? };
+    respond(app.sessions, scope, Frame::global, cursor(&resume, &headers)?).await
 }
 
 fn cursor(resume: &Resume, headers: &HeaderMap) -> Result<Option<u64>, Error> {
@@ -122,21 +150,31 @@ struct Feed {
     /// Encodes a frame.
     form: fn(&Frame) -> Bytes,
     ready: VecDeque<Bytes>,
+    /// True once the client was told that live events follow.
+    is_caught_up: bool,
     heartbeat: Interval,
 }
 
 impl Feed {
     fn new(sessions: Sessions, stream: Stream, form: fn(&Frame) -> Bytes) -> Self {
-        let hello = form(&sessions.frame(None, EventBody::ServerConnected(Extra::new())));
+        let connected = Connected::new(Some(stream.cursor()));
+        let hello = form(&sessions.frame(None, EventBody::ServerConnected(connected)));
         let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { sessions, stream, form, ready: VecDeque::from([hello]), heartbeat }
+        Self { sessions, stream, form, ready: VecDeque::from([hello]), is_caught_up: false, heartbeat }
     }
 
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, CutOff> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
                 return Ok(Some((chunk, self)));
+            }
+            if !self.is_caught_up
+                && let Some(cursor) = self.stream.caught_up()
+            {
+                self.is_caught_up = true;
+                let ready = self.sessions.frame(None, EventBody::ServerReady(Ready::new(cursor)));
+                return Ok(Some(((self.form)(&ready), self)));
             }
             // Both futures can be dropped at any await without losing anything.
             let item = tokio::select! {

@@ -23,6 +23,7 @@ mod readers;
 mod reads;
 mod retention;
 mod schema;
+mod search;
 mod space;
 mod stats;
 mod writer;
