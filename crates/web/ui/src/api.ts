@@ -32,6 +32,7 @@ export const ROUTES = {
   fileStatus: "GET /file/status",
   find: "GET /find",
   findFile: "GET /find/file",
+  findMessage: "GET /find/message",
   commands: "GET /command",
   allProviders: "GET /provider",
   saveKey: "PUT /auth/{providerID}",

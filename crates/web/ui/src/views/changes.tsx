@@ -94,6 +94,9 @@ export function Changes(props: { id: string }) {
             )}
           </For>
         </select>
+        <button type="button" class="quiet" aria-label={words.changes.refresh} title={words.changes.refresh} onClick={() => void refetch()}>
+          ↻
+        </button>
         <span class="space" />
         <button type="button" class="quiet" aria-pressed={settings().isSplit} onClick={() => change({ isSplit: !settings().isSplit })}>
           {words.changes.split}
@@ -111,9 +114,6 @@ export function Changes(props: { id: string }) {
             {words.changes.context}
           </button>
         </Show>
-        <button type="button" class="quiet" aria-label={words.changes.refresh} title={words.changes.refresh} onClick={() => void refetch()}>
-          ↻
-        </button>
       </div>
       <Loaded of={found} again={() => void refetch()}>
         {(value) => (

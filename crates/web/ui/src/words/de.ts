@@ -119,9 +119,9 @@ export const de: Words = {
   },
   palette: {
     title: "Palette",
-    hint: "Zu Sitzung, Ansicht, Datei oder Befehl",
+    hint: "Zu Sitzung, Ansicht, Datei, Befehl oder Text",
     none: "Nichts passt.",
-    kinds: { session: "Sitzung", screen: "Ansicht", action: "Aktion", file: "Datei", command: "Befehl", prompt: "Prompt" },
+    kinds: { session: "Sitzung", screen: "Ansicht", action: "Aktion", file: "Datei", command: "Befehl", prompt: "Prompt", text: "Text" },
   },
   keys: {
     title: "Tasten",

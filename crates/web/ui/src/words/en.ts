@@ -118,9 +118,9 @@ export const en = {
   },
   palette: {
     title: "Palette",
-    hint: "Go to a session, screen, file or command",
+    hint: "Go to a session, screen, file, command or text",
     none: "Nothing matches.",
-    kinds: { session: "session", screen: "screen", action: "action", file: "file", command: "command", prompt: "prompt" },
+    kinds: { session: "session", screen: "screen", action: "action", file: "file", command: "command", prompt: "prompt", text: "text" },
   },
   keys: {
     title: "Keys",
