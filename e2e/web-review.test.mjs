@@ -190,7 +190,7 @@ describe("the panel beside a session", needsBrowser(), () => {
     await page.getByLabel("Changes of").selectOption("the session")
     await line(page, "Added by the demo.").waitFor()
     await page.getByLabel("Changes of").selectOption("the branch")
-    await page.getByText("files").first().waitFor()
+    await page.locator(".changed-files", { hasText: "files" }).waitFor()
     await finish()
   })
 
@@ -200,6 +200,7 @@ describe("the panel beside a session", needsBrowser(), () => {
     await page.getByRole("button", { name: "deep" }).click()
     await page.getByRole("link", { name: "main.rs" }).click()
     await page.locator(".source-line", { hasText: "fn main" }).waitFor()
+    await page.locator('.source-line [data-token="keyword"]', { hasText: "fn" }).waitFor()
     await page.getByRole("button", { name: "Line 2", exact: true }).click()
     assert.match(page.url(), /line=2/)
     await page.getByRole("button", { name: "Line 3", exact: true }).click({ modifiers: ["Shift"] })
@@ -230,8 +231,8 @@ describe("the panel beside a session", needsBrowser(), () => {
 describe("a large review", needsBrowser(), () => {
   test("500 files, 100,000 lines and a line of a megabyte stay within bounds", async (t) => {
     const body = lines(200)
-    const many = Object.fromEntries(Array.from({ length: 499 }, (_, at) => [`many/file${String(at).padStart(3, "0")}.txt`, body]))
-    const world = await repository({ "README.md": "one\n" }, { ...many, "a-long-line.txt": "x".repeat(1_000_000) })
+    const many = (text) => Object.fromEntries(Array.from({ length: 499 }, (_, at) => [`many/file${String(at).padStart(3, "0")}.txt`, text]))
+    const world = await repository(many("one\n"), { ...many(body), "a-long-line.txt": "x".repeat(1_000_000) })
     const baton = await serve({ world })
     const browser = await launch()
     t.after(async () => {
@@ -244,6 +245,8 @@ describe("a large review", needsBrowser(), () => {
     const nodes = () => page.evaluate(() => document.querySelectorAll("*").length)
     assert.ok((await nodes()) < 4_000, `${await nodes()} nodes`)
     const list = page.locator(".diffs")
+    await page.locator(".changed-files summary").click()
+    await page.locator(".changed-files .tree-row", { hasText: "file000.txt" }).waitFor()
     await list.evaluate((it) => it.scrollTo(0, it.scrollHeight))
     await page.locator(".file-head", { hasText: "file498.txt" }).waitFor()
     await page.locator(".file-head", { hasText: "file498.txt" }).getByRole("button", { name: /Lines of/ }).click()

@@ -10,6 +10,7 @@ export default defineConfig({
   // Compiled templates go through the page's trusted-types policy.
   plugins: [solid({ hot: false, solid: { moduleName: "baton-dom" } })],
   resolve: { alias: { "baton-dom": dom } },
+  worker: { format: "es" },
   build: {
     target: "es2023",
     assetsDir: "web/assets",

@@ -35,6 +35,7 @@ export const ROUTES = {
   fileStatus: "GET /file/status",
   find: "GET /find",
   findFile: "GET /find/file",
+  findMessage: "GET /find/message",
   commands: "GET /command",
   allProviders: "GET /provider",
   saveKey: "PUT /auth/{providerID}",
@@ -48,6 +49,8 @@ export const ROUTES = {
   signOut: "DELETE /web/session/{browserID}",
   logout: "POST /web/logout",
   health: "GET /global/health",
+  agents: "GET /agent",
+  worktree: "POST /experimental/worktree",
   events: "GET /global/event",
 } as const satisfies Record<string, keyof Operations>
 

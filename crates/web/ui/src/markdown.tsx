@@ -1,8 +1,10 @@
 // Markdown as nodes: the lexer's tokens become elements, and HTML in the text stays text.
 
 import { type Token, type Tokens, lexer } from "marked"
-import { For, type JSX, Match, Show, Switch, createMemo, createSignal } from "solid-js"
+import { For, type JSX, Match, Show, Switch, createMemo, createResource, createSignal } from "solid-js"
+import { grammarNamed } from "./core/runs.ts"
 import { linkTarget, otherHost, visible } from "./plain.ts"
+import { Runs } from "./views/source.tsx"
 import { words } from "./words.ts"
 
 // Deeper structures are shown as their source.
@@ -46,7 +48,7 @@ function Block(props: { token: Token; depth: number }): JSX.Element {
         </p>
       )
     case "code":
-      return <Code text={token.text} lang={(token as Tokens.Code).lang} />
+      return <Code text={token.text} lang={(token as Tokens.Code).lang} isClosed={/\n[ ]*(`{3,}|~{3,})\s*$/.test(token.raw)} />
     case "blockquote":
       return (
         <blockquote>
@@ -124,7 +126,12 @@ function Table(props: { table: Tokens.Table; depth: number }) {
   )
 }
 
-function Code(props: { text: string; lang?: string }) {
+function Code(props: { text: string; lang?: string; isClosed: boolean }) {
+  // A block that is still being written stays plain, because each letter would highlight all of it again.
+  const [runs] = createResource(
+    () => (props.isClosed ? { grammar: grammarNamed(props.lang), text: props.text } : undefined),
+    async ({ grammar, text }) => (grammar ? (await import("./highlight.ts")).highlight(grammar, text) : null),
+  )
   const [isCopied, setCopied] = createSignal(false)
   const copy = async () => {
     await navigator.clipboard?.writeText(props.text)
@@ -138,7 +145,11 @@ function Code(props: { text: string; lang?: string }) {
           {isCopied() ? words.copied : words.copy}
         </button>
       </figcaption>
-      <pre tabindex="0">{props.text}</pre>
+      <pre tabindex="0">
+        <Show when={runs.state === "ready" && runs()} fallback={props.text}>
+          {(found) => <Runs runs={found()} />}
+        </Show>
+      </pre>
     </figure>
   )
 }

@@ -1,4 +1,6 @@
-// Rows of a unified diff.
+// Rows of a unified diff, for the cards of tools and requests.
+
+import { parsePatch } from "./core/patch.ts"
 
 export interface Row {
   kind: "add" | "remove" | "same" | "hunk" | "file"
@@ -11,21 +13,11 @@ export interface Row {
 export const MAX_ROWS = 400
 
 export function rows(patch: string): Row[] {
-  const found: Row[] = []
-  let [old, now] = [0, 0]
-  let isInside = false
-  for (const line of patch.split("\n")) {
-    const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/.exec(line)
-    if (hunk) {
-      ;[old, now] = [Number(hunk[1]), Number(hunk[2])]
-      isInside = true
-      found.push({ kind: "hunk", text: line })
-    } else if (!isInside || /^(diff --git|Index: |index |={10,}|--- |\+\+\+ )/.test(line)) {
-      isInside = isInside && !/^(diff --git|Index: )/.test(line)
-      if (line.startsWith("+++ ")) found.push({ kind: "file", text: line.slice(4).replace(/^b\//, "").split("\t")[0]! })
-    } else if (line.startsWith("+")) found.push({ kind: "add", text: line.slice(1), now: now++ })
-    else if (line.startsWith("-")) found.push({ kind: "remove", text: line.slice(1), old: old++ })
-    else if (line.startsWith(" ")) found.push({ kind: "same", text: line.slice(1), old: old++, now: now++ })
-  }
-  return found
+  return parsePatch(patch).flatMap(({ file, hunks }): Row[] => [
+    ...(file ? [{ kind: "file" as const, text: file }] : []),
+    ...hunks.flatMap((hunk): Row[] => [
+      { kind: "hunk", text: `@@ -${hunk.old} +${hunk.now} @@ ${hunk.about}`.trimEnd() },
+      ...hunk.lines,
+    ]),
+  ])
 }

@@ -40,6 +40,7 @@ window.addEventListener("hashchange", () => setRoute(parse(location.hash)))
 export { route }
 
 export const sessionLink = (id: string) => `#/s/${encodeURIComponent(id)}`
+export const messageLink = (id: string, message: string) => `${sessionLink(id)}/m/${encodeURIComponent(message)}`
 export const projectLink = (directory: string) => `#/p/${encodeURIComponent(directory)}`
 
 const withQuery = (target: string, query: Record<string, string | undefined>) => {

@@ -90,7 +90,7 @@ export function fold(world: World, input: Input): Set<string> {
       setFate(world, input.id, "held", changed, ["sending"])
       break
     case "queue":
-      // What the stream has said since is newer.
+      // Events that came after the read began are newer.
       if (input.began >= Math.max(world.epoch, world.queueTicks.get(input.session) ?? 0)) {
         reorder(world, input.session, input.queue, changed)
       }

@@ -35,6 +35,9 @@ export function groups(shown: Tile[], by: "state" | "project"): { key: string; t
   return [...found].map(([key, own]) => ({ key, tiles: own }))
 }
 
+// The last line of a text that says something: fences of code do not.
+const lastLine = (text: string) => text.split("\n").findLast((line) => line.trim() !== "" && !/^\s*(```|~~~)/.test(line))
+
 // The latest thing that a session does: its running tool, or the last line of its text.
 export function latest(world: World, session: string): { tool?: string; since?: number; text: string } {
   for (const member of family(world, session)) {
@@ -44,7 +47,7 @@ export function latest(world: World, session: string): { tool?: string; since?: 
         if (part.type === "tool" && part.state?.status === "running") {
           return { tool: part.tool ?? "", since: part.state.time?.start, text: part.state.title ?? "" }
         }
-        const line = part.type === "text" && !part.synthetic ? part.text?.trim().split("\n").at(-1) : undefined
+        const line = part.type === "text" && !part.synthetic ? lastLine(part.text ?? "") : undefined
         if (line) return { text: line }
       }
     }

@@ -5,7 +5,7 @@ import { call } from "../api.ts"
 import { type Entry, MAX_FILES, entries, patchOf } from "../core/changes.ts"
 import { type Comment, place, reviewPrompt } from "../core/review.ts"
 import { isBusy } from "../core/state.ts"
-import { treeRows } from "../core/tree.ts"
+import { type Folder, type Leaf, treeRows } from "../core/tree.ts"
 import type { FileDiff, Message } from "../core/wire.ts"
 import { compose } from "../compose.ts"
 import { oneLine, within } from "../plain.ts"
@@ -16,6 +16,7 @@ import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { Diffs } from "./diffs.tsx"
 import { Loaded } from "./loaded.tsx"
+import { Rows } from "./rows.tsx"
 
 export const SCOPES = ["turn", "session", "tree", "branch"] as const
 export type Scope = (typeof SCOPES)[number]
@@ -26,6 +27,10 @@ const PAGE = 100
 // Lines around a change: as git shows them, and more.
 const CONTEXT = 3
 const MORE_CONTEXT = 20
+
+// A longer tree begins closed and draws only the rows on the screen.
+const MAX_SHOWN = 40
+const TREE_ROW = 28
 
 interface Wanted {
   session: string
@@ -89,6 +94,9 @@ export function Changes(props: { id: string }) {
             )}
           </For>
         </select>
+        <button type="button" class="quiet" aria-label={words.changes.refresh} title={words.changes.refresh} onClick={() => void refetch()}>
+          ↻
+        </button>
         <span class="space" />
         <button type="button" class="quiet" aria-pressed={settings().isSplit} onClick={() => change({ isSplit: !settings().isSplit })}>
           {words.changes.split}
@@ -106,9 +114,6 @@ export function Changes(props: { id: string }) {
             {words.changes.context}
           </button>
         </Show>
-        <button type="button" class="quiet" aria-label={words.changes.refresh} title={words.changes.refresh} onClick={() => void refetch()}>
-          ↻
-        </button>
       </div>
       <Loaded of={found} again={() => void refetch()}>
         {(value) => (
@@ -148,50 +153,77 @@ function Files(props: { id: string; all: Entry[]; directory?: string; onOpen: (f
     if (!next.delete(path)) next.add(path)
     setClosed(next)
   }
+  const [isOpen, setOpen] = createSignal(props.all.length <= MAX_SHOWN)
+  const row = (it: ReturnType<typeof rows>[number]) => (
+    <TreeRow id={props.id} row={it} isClosed={closed().has(it.path)} onToggle={() => toggle(it.path)} onOpen={props.onOpen} />
+  )
   return (
-    <details class="changed-files" open={props.all.length <= 40}>
+    <details class="changed-files" open={isOpen()} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         {words.changes.files(props.all.length)} <span class="plus">+{sum((entry) => entry.additions)}</span>{" "}
         <span class="minus">−{sum((entry) => entry.deletions)}</span>
         <span class="viewed-count">{words.changes.viewedOf(viewed(), shown().length)}</span>
       </summary>
-      <ul class="tree">
-        <For each={rows()}>
-          {(row) => (
-            <li style={{ "padding-inline-start": `${row.depth * 14}px` }}>
-              {row.kind === "folder" ? (
-                <button type="button" class="tree-row" aria-expanded={!closed().has(row.path)} onClick={() => toggle(row.path)}>
-                  <span class="twist" aria-hidden="true" />
-                  <span class="name">{oneLine(row.name)}</span>
-                </button>
-              ) : (
-                <div class="tree-row">
-                  <span class="twist none" aria-hidden="true" />
-                  <button type="button" class="name" title={row.path} onClick={() => props.onOpen(row.value.file)}>
-                    {oneLine(row.name)}
-                  </button>
-                  <span class="status" data-status={row.value.status}>
-                    {words.changes.status(row.value.status)}
-                  </span>
-                  <span class="plus">+{row.value.additions}</span>
-                  <span class="minus">−{row.value.deletions}</span>
-                  <input
-                    type="checkbox"
-                    aria-label={words.changes.viewedFile(row.path)}
-                    title={words.changes.viewed}
-                    checked={isViewed(props.id, row.value)}
-                    onChange={(event) => setViewed(props.id, row.value, event.target.checked)}
-                  />
-                </div>
-              )}
-            </li>
-          )}
-        </For>
-      </ul>
+      <Show when={isOpen()}>
+        <Show
+          when={rows().length > MAX_SHOWN}
+          fallback={
+            <ul class="tree">
+              <For each={rows()}>{(it) => <li>{row(it)}</li>}</For>
+            </ul>
+          }
+        >
+          <Rows class="long-tree" rows={rows()} height={() => TREE_ROW} label={words.panel.names.files}>
+            {row}
+          </Rows>
+        </Show>
+      </Show>
       <Show when={props.all.length > MAX_FILES}>
         <p class="fate">{words.changes.leftOut(props.all.length - MAX_FILES)}</p>
       </Show>
     </details>
+  )
+}
+
+function TreeRow(props: {
+  id: string
+  row: Leaf<Entry> | Folder
+  isClosed: boolean
+  onToggle: () => void
+  onOpen: (file: string) => void
+}) {
+  const indent = () => ({ "padding-inline-start": `${props.row.depth * 14 + 6}px` })
+  return (
+    <Show
+      when={props.row.kind === "file" && props.row}
+      fallback={
+        <button type="button" class="tree-row" style={indent()} aria-expanded={!props.isClosed} onClick={props.onToggle}>
+          <span class="twist" aria-hidden="true" />
+          <span class="name">{oneLine(props.row.name)}</span>
+        </button>
+      }
+    >
+      {(it) => (
+        <div class="tree-row" style={indent()}>
+          <span class="twist none" aria-hidden="true" />
+          <button type="button" class="name" title={it().path} onClick={() => props.onOpen(it().value.file)}>
+            {oneLine(it().name)}
+          </button>
+          <span class="status" data-status={it().value.status}>
+            {words.changes.status(it().value.status)}
+          </span>
+          <span class="plus">+{it().value.additions}</span>
+          <span class="minus">−{it().value.deletions}</span>
+          <input
+            type="checkbox"
+            aria-label={words.changes.viewedFile(it().path)}
+            title={words.changes.viewed}
+            checked={isViewed(props.id, it().value)}
+            onChange={(event) => setViewed(props.id, it().value, event.target.checked)}
+          />
+        </div>
+      )}
+    </Show>
   )
 }
 

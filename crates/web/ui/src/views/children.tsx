@@ -19,7 +19,10 @@ function watchFamily(id: string) {
   }
 }
 
-const titleOf = (id: string) => oneLine(world.sessions.get(id)?.info.title ?? words.subagent)
+const titleOf = (id: string) => {
+  watch(`session ${id}`)
+  return oneLine(world.sessions.get(id)?.info.title ?? words.subagent)
+}
 
 // `status` is that of the tool call that has started the subagent: it tells the end of one that ended unobserved.
 export function ChildCard(props: { id: string; status?: string }) {
@@ -74,7 +77,7 @@ export function Crumbs(props: { id: string }) {
         <For each={above()}>
           {(id) => (
             <>
-              <a href={sessionLink(id)}>{(watch(`session ${id}`), titleOf(id))}</a>
+              <a href={sessionLink(id)}>{titleOf(id)}</a>
               <span aria-hidden="true">›</span>
             </>
           )}

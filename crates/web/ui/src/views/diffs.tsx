@@ -1,6 +1,6 @@
 // The diffs of a review as one long list, of which only the rows on the screen exist.
 
-import { For, Match, Show, Switch, createEffect, createMemo, createSignal, on } from "solid-js"
+import { For, Match, Show, Switch, createEffect, createMemo, createSignal, on, onCleanup } from "solid-js"
 import { call } from "../api.ts"
 import {
   type DiffRow,
@@ -74,6 +74,7 @@ export function Diffs(props: {
       if (now > 0 && measured().get(row) !== now) setMeasured(new Map(measured()).set(row, now))
     })
     observer.observe(element)
+    onCleanup(() => observer.disconnect())
   }
   let scroller: Scroller<DiffRow> | undefined
   const fold = (entry: Entry, isClosed: boolean) => setFolds(new Map(folds()).set(entry.file, isClosed))

@@ -4,11 +4,14 @@ import { For, Match, Show, Switch, createEffect, createMemo, createResource, cre
 import { call } from "../api.ts"
 import { compose } from "../compose.ts"
 import { MAX_LINE } from "../core/changes.ts"
+import { grammarOf, linesOf } from "../core/runs.ts"
+import { highlight } from "../highlight.ts"
 import { oneLine, visible } from "../plain.ts"
 import { amend, panelLink, route } from "../route.ts"
 import { watch, world } from "../store.ts"
 import { Rows, type Scroller } from "./rows.tsx"
 import { words } from "../words.ts"
+import { Runs } from "./source.tsx"
 import { Loaded } from "./loaded.tsx"
 
 interface Node {
@@ -218,6 +221,18 @@ function Lines(props: { id: string; path: string; text: string }) {
       .split("\n")
       .map((text, at) => ({ number: at + 1, text })),
   )
+  const [coloured] = createResource(
+    () => ({ grammar: grammarOf(props.path), text: props.text }),
+    async ({ grammar, text }) => {
+      const runs = grammar ? await highlight(grammar, text) : null
+      return runs ? linesOf(runs) : null
+    },
+  )
+  // Hidden characters and long lines are shown as plain text, which makes them visible.
+  const runs = (row: Numbered) => {
+    const isPlain = row.text.length > MAX_LINE || visible(row.text) !== row.text
+    return isPlain || coloured.state !== "ready" ? undefined : coloured()?.[row.number - 1]
+  }
   const width = createMemo(() => `${Math.min(MAX_LINE, rows().reduce((most, row) => Math.max(most, row.text.length), 0)) + 10}ch`)
   const chosen = () => parseLines(route().query.line)
   const isChosen = (row: Numbered) => {
@@ -264,7 +279,11 @@ function Lines(props: { id: string; path: string; text: string }) {
             >
               {row.number}
             </button>
-            <span class="source">{visible(row.text.slice(0, MAX_LINE).replaceAll("\t", "    "))}</span>
+            <span class="source">
+              <Show when={runs(row)} fallback={visible(row.text.slice(0, MAX_LINE).replaceAll("\t", "    "))}>
+                {(found) => <Runs runs={found()} />}
+              </Show>
+            </span>
           </div>
         )}
       </Rows>

@@ -48,7 +48,7 @@ export function Needs() {
               <For each={all().requests.slice(1)}>
                 {({ root, requests }) => (
                   <li>
-                    <a class="row" data-state="needs" href={sessionLink(root)}>
+                    <a class="need" data-state="needs" href={sessionLink(root)}>
                       <span class="mark" aria-hidden="true" />
                       <span class="title">{title(root)}</span>
                       <span class="detail">{words.needsPage.requests(requests.length)}</span>
@@ -75,7 +75,7 @@ function Sessions(props: { title: string; state: "error" | "done"; sessions: Ses
           <For each={props.sessions}>
             {(info) => (
               <li>
-                <a class="row" data-state={props.state} href={sessionLink(info.id)}>
+                <a class="need" data-state={props.state} href={sessionLink(info.id)}>
                   <span class="mark" aria-hidden="true" />
                   <span class="title">{oneLine(info.title)}</span>
                   <span class="detail">{age(info.time.updated, world.now)}</span>

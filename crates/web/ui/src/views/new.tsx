@@ -1,13 +1,16 @@
-// A new session: directory, model and the first prompt.
+// A new session: directory, worktree, agent, model and the first prompt.
 
 import { For, Show, createMemo, createResource, createSignal } from "solid-js"
 import { call } from "../api.ts"
 import type { Session } from "../core/wire.ts"
 import { roots } from "../core/state.ts"
-import { go, sessionLink } from "../route.ts"
+import { stored } from "../kept.ts"
+import { go, route, sessionLink } from "../route.ts"
+import { oneLine } from "../plain.ts"
 import { send } from "../sending.ts"
 import { type Choice, give, watch, world } from "../store.ts"
 import { words } from "../words.ts"
+import { Toggle } from "./toggle.tsx"
 
 interface Providers {
   providers: { id: string; name: string; models: Record<string, { id: string; name: string }> }[]
@@ -44,23 +47,46 @@ export function chosen(value: string): Choice | undefined {
   return at > 0 ? { providerID: value.slice(0, at), modelID: value.slice(at + 1) } : undefined
 }
 
+interface Agent {
+  name: string
+  mode: string
+  hidden?: boolean
+}
+
+// The text of a session that could not be started, or has not been yet.
+const [text, setText] = stored("new", "")
+
 export function New() {
-  const [path] = createResource(() => call("path").then((it) => it.data))
-  const [typed, setTyped] = createSignal<string>()
+  const [path] = createResource(() => call<{ directory: string }>("path").then((it) => it.data))
+  const [typed, setTyped] = createSignal<string | undefined>(route().query.dir)
   const [model, setModel] = createSignal("")
-  const [text, setText] = createSignal("")
+  const [agent, setAgent] = createSignal("")
+  const [isApart, setApart] = createSignal(false)
   const [error, setError] = createSignal("")
   const [isBusy, setBusy] = createSignal(false)
   const directory = () => typed() ?? (path.state === "ready" ? path().directory : "")
   const known = createMemo(() => (watch("list"), [...new Set(roots(world).map((session) => session.directory))]))
+  // A worktree that was made before a later step failed is used by the next attempt.
+  let made: { from: string; directory: string } | undefined
+  const place = async () => {
+    if (!isApart()) return directory() || undefined
+    if (made?.from !== directory()) {
+      const { data } = await call<{ directory: string }>("worktree", { query: { directory: directory() || undefined }, body: {} })
+      made = { from: directory(), directory: data.directory }
+    }
+    return made.directory
+  }
   const submit = async () => {
     if (isBusy() || text().trim() === "") return
     setBusy(true)
+    setError("")
     try {
       const began = world.tick
-      const { data } = await call("create", { query: { directory: directory() || undefined }, body: {} })
+      const body = agent() ? { agent: agent() } : {}
+      const { data } = await call<Session>("create", { query: { directory: await place() }, body })
       give({ kind: "sessions", began, sessions: [data] })
       send(data.id, { text: text(), files: [] }, "steer", chosen(model()))
+      setText("")
       go(sessionLink(data.id))
     } catch (failure) {
       setError(failure instanceof Error ? failure.message : String(failure))
@@ -93,9 +119,12 @@ export function New() {
         {words.model}
         <ModelChoice directory={directory()} value={model()} onChoose={setModel} />
       </label>
+      <AgentChoice directory={directory()} onChoose={setAgent} />
+      <Toggle label={words.newPage.worktree} value={isApart()} onChange={setApart} />
+      <DemoHint />
       <label>
         {words.promptLabel}
-        <textarea rows="6" placeholder={words.prompt} autofocus onInput={(event) => setText(event.target.value)} onKeyDown={keys} />
+        <textarea rows="6" placeholder={words.prompt} autofocus value={text()} onInput={(event) => setText(event.target.value)} onKeyDown={keys} />
       </label>
       <Show when={error()}>
         <p class="error" role="alert">
@@ -106,5 +135,35 @@ export function New() {
         {words.start}
       </button>
     </form>
+  )
+}
+
+function AgentChoice(props: { directory: string; onChoose: (name: string) => void }) {
+  const [agents] = createResource(
+    () => props.directory,
+    (directory) => call<Agent[]>("agents", { query: { directory: directory || undefined } }).then((it) => it.data, () => []),
+  )
+  const found = () => (agents.latest ?? []).filter((agent) => agent.mode !== "subagent" && !agent.hidden)
+  return (
+    <label>
+      {words.newPage.agent}
+      <select onChange={(event) => props.onChoose(event.target.value)}>
+        <option value="">{words.newPage.defaultAgent}</option>
+        <For each={found()}>{(agent) => <option value={agent.name}>{oneLine(agent.name)}</option>}</For>
+      </select>
+    </label>
+  )
+}
+
+// The first run: the demo model needs no key, everything else does.
+function DemoHint() {
+  const [providers] = createResource(() => call<Providers>("providers").then((it) => it.data.providers, () => []))
+  const isDemoOnly = () => providers.state === "ready" && providers().every((provider) => provider.id === "demo")
+  return (
+    <Show when={isDemoOnly()}>
+      <p class="fate">
+        {words.newPage.demo} <a href="#/settings/providers">{words.newPage.addKey}</a>
+      </p>
+    </Show>
   )
 }

@@ -11,7 +11,8 @@ const Keys = lazy(() => import("./keys.tsx").then((it) => ({ default: it.Keys })
 export function Overlays() {
   const keys = (event: KeyboardEvent) => {
     const isMod = event.ctrlKey || event.metaKey
-    if (isMod && !event.shiftKey && event.key.toLowerCase() === "k") {
+    const isPalette = event.key.toLowerCase() === "k" ? !event.shiftKey : event.key.toLowerCase() === "f" && event.shiftKey
+    if (isMod && isPalette) {
       event.preventDefault()
       setOverlay(overlay() === "palette" ? undefined : "palette")
     } else if (isMod && !event.shiftKey && event.key.toLowerCase() === "f" && route().screen === "session") {

@@ -110,7 +110,7 @@ function TileView(props: { id: string; tile: () => Tile | undefined }) {
   }
   return (
     <li>
-      <a class="tile row" href={sessionLink(props.id)} data-state={state()}>
+      <a class="tile" href={sessionLink(props.id)} data-state={state()}>
         <span class="mark" aria-hidden="true" />
         <span class="title">{oneLine(info()?.title ?? props.id)}</span>
         <span class="detail">

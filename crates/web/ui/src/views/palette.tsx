@@ -1,6 +1,6 @@
-// The palette: sessions, screens, files, commands and own prompts by a few letters.
+// The palette: sessions, screens, files, commands, own prompts and texts of all sessions by a few letters.
 
-import { For, Show, createEffect, createMemo, createResource, createSignal, onMount } from "solid-js"
+import { For, Show, createEffect, createMemo, createResource, createSignal, onCleanup, onMount } from "solid-js"
 import { call } from "../api.ts"
 import { compose } from "../compose.ts"
 import { rank, textOf } from "../core/find.ts"
@@ -8,7 +8,7 @@ import { roots } from "../core/state.ts"
 import { stored } from "../kept.ts"
 import { setFinding, setOverlay } from "../overlay.ts"
 import { oneLine } from "../plain.ts"
-import { go, panelLink, route, sessionLink } from "../route.ts"
+import { go, messageLink, panelLink, route, sessionLink } from "../route.ts"
 import { LOOKS, change } from "../settings.ts"
 import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
@@ -28,8 +28,19 @@ interface Item {
 const MAX_ITEMS = 60
 const MAX_RECENT = 20
 const MAX_PROMPTS = 50
-// Letters from which on files are searched.
+// Letters from which on files and texts are searched, and the pause before the server is asked.
 const MIN_FILE = 2
+const MIN_TEXT = 3
+const PAUSE_MS = 200
+const MAX_TEXTS = 20
+
+interface Found {
+  sessionID: string
+  messageID: string
+  partID: string
+  title: string
+  snippet: string
+}
 
 const [recent, setRecent] = stored<string[]>("palette", [])
 
@@ -43,9 +54,20 @@ export function Palette(props: { onClose: () => void }) {
     return to.screen === "session" ? to.id : undefined
   }
   const directory = () => world.sessions.get(session() ?? "")?.info.directory
+  // What was typed when the keys last paused.
+  const [settled, setSettled] = createSignal("")
+  createEffect(() => {
+    const now = typed().trim()
+    const timer = setTimeout(() => setSettled(now), PAUSE_MS)
+    onCleanup(() => clearTimeout(timer))
+  })
+  const [texts] = createResource(
+    () => (settled().length >= MIN_TEXT ? { query: settled(), limit: MAX_TEXTS } : undefined),
+    (query) => call<Found[]>("findMessage", { query }).then((it) => it.data, () => []),
+  )
   const [files] = createResource(
-    () => (typed().length >= MIN_FILE && session() ? { query: typed(), limit: 20, directory: directory() } : undefined),
-    (query) => call("findFile", { query }).then((it) => it.data, () => []),
+    () => (settled().length >= MIN_FILE && session() ? { query: settled(), limit: 20, directory: directory() } : undefined),
+    (query) => call<string[]>("findFile", { query }).then((it) => it.data, () => []),
   )
   const [commands] = createResource(
     () => (session() ? { directory: directory() } : undefined),
@@ -67,7 +89,9 @@ export function Palette(props: { onClose: () => void }) {
       .map(({ item }) => item)
     const named = id && typed().length >= MIN_FILE ? (files.latest ?? []) : []
     const extra = named.map((path): Item => ({ id: `file ${path}`, kind: "file", name: path, run: () => go(panelLink(id!, "files", { file: path })) }))
-    return [...scored, ...extra].slice(0, MAX_ITEMS)
+    const said = typed().trim().length >= MIN_TEXT ? (texts.latest ?? []) : []
+    const lines = said.map((it): Item => ({ id: `text ${it.partID}`, kind: "text", name: it.snippet, detail: it.title, run: () => go(messageLink(it.sessionID, it.messageID)) }))
+    return [...scored, ...extra, ...lines].slice(0, MAX_ITEMS)
   })
   createEffect(() => (typed(), setAt(0)))
   const choose = (item: Item | undefined) => {

@@ -41,6 +41,7 @@ function Card(props: { request: Request; count: number; root: string }) {
   }
   const child = () => {
     const id = props.request.sessionID
+    watch(`session ${id}`)
     return id === props.root ? undefined : (world.sessions.get(id)?.info.title ?? words.subagent)
   }
   return (

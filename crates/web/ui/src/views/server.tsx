@@ -240,6 +240,8 @@ export function Browsers() {
 const PACKAGES = [
   ["solid-js", "MIT"],
   ["marked", "MIT"],
+  ["lowlight", "MIT"],
+  ["highlight.js", "BSD-3-Clause"],
 ] as const
 
 export function About() {

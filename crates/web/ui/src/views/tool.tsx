@@ -41,30 +41,30 @@ export function Tool(props: { part: Part }) {
   const isError = () => state().status === "error"
   return (
     <>
-    <Show when={child()}>{(id) => <ChildCard id={id()} status={state().status} />}</Show>
-    <details
-      class="tool"
-      data-status={state().status}
-      open={isUnfolded(props.part.id, isError())}
-      onToggle={(event) => setUnfolded(props.part.id, event.currentTarget.open, isError())}
-    >
-      <summary>
-        <span class="mark" aria-hidden="true" />
-        <span class="name">{oneLine(props.part.tool ?? "")}</span>
-        <span class="subject">{oneLine(within(subject(state()), directory()))}</span>
-        <span class="time">{time()}</span>
-        <span class="hidden">{state().status}</span>
-      </summary>
-      <div class="body">
-        <Input input={state().input ?? {}} hasPatch={patch() !== undefined} />
-        <Show when={patch()}>{(it) => <Diff patch={it()} directory={directory()} />}</Show>
-        <Show when={state().error}>{(it) => <Output text={it()} isError />}</Show>
-        <Show when={state().output}>{(it) => <Output text={it()} />}</Show>
-        <Show when={(state() as { isCut?: boolean }).isCut}>
-          <p class="fate">{words.isCut}</p>
-        </Show>
-      </div>
-    </details>
+      <Show when={child()}>{(id) => <ChildCard id={id()} status={state().status} />}</Show>
+      <details
+        class="tool"
+        data-status={state().status}
+        open={isUnfolded(props.part.id, isError())}
+        onToggle={(event) => setUnfolded(props.part.id, event.currentTarget.open, isError())}
+      >
+        <summary>
+          <span class="mark" aria-hidden="true" />
+          <span class="name">{oneLine(props.part.tool ?? "")}</span>
+          <span class="subject">{oneLine(within(subject(state()), directory()))}</span>
+          <span class="time">{time()}</span>
+          <span class="hidden">{state().status}</span>
+        </summary>
+        <div class="body">
+          <Input input={state().input ?? {}} hasPatch={patch() !== undefined} />
+          <Show when={patch()}>{(it) => <Diff patch={it()} directory={directory()} />}</Show>
+          <Show when={state().error}>{(it) => <Output text={it()} isError />}</Show>
+          <Show when={state().output}>{(it) => <Output text={it()} />}</Show>
+          <Show when={(state() as { isCut?: boolean }).isCut}>
+            <p class="fate">{words.isCut}</p>
+          </Show>
+        </div>
+      </details>
     </>
   )
 }

@@ -118,6 +118,7 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
     <Virtual
       class="transcript"
       keys={keys()}
+      fixed={EARLIER}
       isFollowing={isFollowing()}
       onFollow={follow}
       onStart={() => void older()}

@@ -36,6 +36,8 @@ export interface VirtualApi {
 export function Virtual(props: {
   keys: string[]
   class: string
+  // A row that stays at the beginning while others are inserted after it.
+  fixed: string
   isFollowing: boolean
   onFollow: (isFollowing: boolean) => void
   // The user comes near the beginning.
@@ -53,6 +55,7 @@ export function Virtual(props: {
   let anchor: Anchor | null = null
   let range: [number, number] = [0, 0]
   let last = 0
+  let isAlive = true
 
   const following = () => untrack(() => props.isFollowing)
   const measure = () => {
@@ -91,6 +94,8 @@ export function Virtual(props: {
         const is = slot.getBoundingClientRect().top - box.getBoundingClientRect().top
         const moved = is - (element ? anchor.inner : anchor.delta)
         if (Math.abs(moved) >= 0.5) box.scrollTop += moved
+      } else {
+        box.scrollTop = wanted()
       }
     }
     last = box.scrollTop
@@ -107,17 +112,19 @@ export function Virtual(props: {
   }
   // Remembers what is at the upper edge. An element inside the row is better: the row may grow above it.
   const hold = () => {
-    const top = box.getBoundingClientRect().top
+    const { top, bottom } = box.getBoundingClientRect()
     for (const key of shown()) {
       const slot = slots.get(key)
       const rect = slot?.getBoundingClientRect()
-      if (!slot || !rect || rect.bottom <= top + 1) continue
+      if (!slot || !rect || rect.bottom <= top + 1 || key === props.fixed) continue
+      if (rect.top >= bottom) break
       const element = leaf(slot, top)
       anchor = { key, delta: rect.top - top, element, inner: element.getBoundingClientRect().top - top }
       return
     }
     // The user has dragged the scroll bar to rows that do not exist yet.
-    const at = rows.at(box.scrollTop)
+    const row = rows.at(box.scrollTop)
+    const at = rows.key(row) === props.fixed ? row + 1 : row
     const key = rows.key(at)
     anchor = key === undefined ? null : { key, delta: rows.offset(at) - box.scrollTop, element: null, inner: 0 }
   }
@@ -176,13 +183,15 @@ export function Virtual(props: {
           rows.set(next)
           // Positions of rows have changed, so the old range means other rows.
           range = [-1, -1]
-          update()
+          // Within an effect, rows would be drawn only after the measurements.
+          queueMicrotask(() => isAlive && update())
         },
       ),
     )
     observer.observe(box)
     document.addEventListener("selectionchange", selected)
     onCleanup(() => {
+      isAlive = false
       observer.disconnect()
       document.removeEventListener("selectionchange", selected)
     })

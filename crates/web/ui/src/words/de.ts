@@ -119,9 +119,9 @@ export const de: Words = {
   },
   palette: {
     title: "Palette",
-    hint: "Zu Sitzung, Ansicht, Datei oder Befehl",
+    hint: "Zu Sitzung, Ansicht, Datei, Befehl oder Text",
     none: "Nichts passt.",
-    kinds: { session: "Sitzung", screen: "Ansicht", action: "Aktion", file: "Datei", command: "Befehl", prompt: "Prompt" },
+    kinds: { session: "Sitzung", screen: "Ansicht", action: "Aktion", file: "Datei", command: "Befehl", prompt: "Prompt", text: "Text" },
   },
   keys: {
     title: "Tasten",
@@ -256,6 +256,13 @@ export const de: Words = {
     page: "Stand der Seite",
     licences: "Pakete der Seite",
   },
+  newPage: {
+    agent: "Agent",
+    defaultAgent: "Standardagent",
+    worktree: "In einem neuen Arbeitsverzeichnis (Worktree)",
+    demo: "Noch hat kein Anbieter einen Schlüssel. Das Demomodell antwortet ohne.",
+    addKey: "Schlüssel hinzufügen",
+  },
   panel: {
     title: "Seitenleiste",
     close: "Seitenleiste schließen",
@@ -301,7 +308,7 @@ export const de: Words = {
     wording: { intro: "Bitte kümmere dich um diese Kommentare.", removed: "vor der Änderung" },
     notes: {
       binary: "Eine Binärdatei wird nicht gezeigt.",
-      large: "Diese Datei ist zu groß, um sie hier zu vergleichen.",
+      large: "Der Server sandte keinen Patch: die Datei ist zu groß, oder es gibt zu viele neue Dateien.",
       mode: "Nur die Rechte oder der Name der Datei haben sich geändert.",
       more: "Diese Datei hat mehr Zeilen.",
     },

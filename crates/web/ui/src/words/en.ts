@@ -118,9 +118,9 @@ export const en = {
   },
   palette: {
     title: "Palette",
-    hint: "Go to a session, screen, file or command",
+    hint: "Go to a session, screen, file, command or text",
     none: "Nothing matches.",
-    kinds: { session: "session", screen: "screen", action: "action", file: "file", command: "command", prompt: "prompt" },
+    kinds: { session: "session", screen: "screen", action: "action", file: "file", command: "command", prompt: "prompt", text: "text" },
   },
   keys: {
     title: "Keys",
@@ -254,6 +254,13 @@ export const en = {
     page: "Build of the page",
     licences: "Packages in the page",
   },
+  newPage: {
+    agent: "Agent",
+    defaultAgent: "Default agent",
+    worktree: "In a new worktree (git)",
+    demo: "No provider has a key yet. The demo model answers without one.",
+    addKey: "Add a key",
+  },
   panel: {
     title: "Panel",
     close: "Close the panel",
@@ -299,7 +306,7 @@ export const en = {
     wording: { intro: "Please address these review comments.", removed: "before the change" },
     notes: {
       binary: "A binary file is not shown.",
-      large: "This file is too large to be compared here.",
+      large: "The server sent no patch: the file is too large, or there are too many new files.",
       mode: "Only the mode or the name of the file has changed.",
       more: "This file has more lines.",
     },

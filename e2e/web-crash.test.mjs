@@ -1,0 +1,185 @@
+// The web page and a server that is killed, a network that fails, and a page that sleeps.
+
+import assert from "node:assert/strict"
+import { writeFile } from "node:fs/promises"
+import path from "node:path"
+import { describe, test } from "node:test"
+import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
+import { Flaky, dice } from "./support/flaky.mjs"
+import { World, listing } from "./support/server.mjs"
+
+const SEED = Number(process.env.BATON_SEED ?? 1)
+const ROUNDS = Number(process.env.BATON_ROUNDS ?? 20)
+// Errors that the browser reports when a server cannot be reached.
+const OUTAGE = /Failed to load resource|ERR_|502/
+
+const box = (page) => page.locator(".composer textarea")
+const textOf = ({ parts }) => parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n").trim()
+
+// Waits until the server has nothing to do for a session, and the page knows it.
+async function settle(page, baton, id) {
+  const isIdle = async () => !(id in (await (await baton.fetch("/session/status")).json()))
+  while (!(await isIdle())) await page.waitForTimeout(20)
+  await page.locator(".head .state", { hasText: /Completed|Interrupted|Stopped|Idle/ }).waitFor()
+}
+
+// The messages that the page shows at the end of the transcript equal the newest ones of the server.
+async function sameAsServer(page, baton, id, count) {
+  const stored = (await json(baton, `/session/${id}/message`)).slice(-count).map((message) => textOf(message))
+  const newest = page.locator(".newest")
+  if ((await newest.count()) > 0) await newest.click()
+  const shown = () =>
+    page.locator(".message").evaluateAll((all) => all.map((it) => [...it.querySelectorAll(".text, .markdown")].map((text) => text.innerText).join("\n").trim()))
+  const tail = async () => (await shown()).filter(Boolean).slice(-stored.filter(Boolean).length)
+  for (let at = 0; at < 200; at++) {
+    if (JSON.stringify(await tail()) === JSON.stringify(stored.filter(Boolean))) return
+    await page.waitForTimeout(50)
+  }
+  assert.deepEqual(await tail(), stored.filter(Boolean))
+}
+
+describe("the web page and a server that is killed", needsBrowser(), () => {
+  test(`${ROUNDS} crashes in the middle of a turn lose nothing and double nothing`, async (t) => {
+    const baton = await serve({ env: listing("simple") })
+    const browser = await launch()
+    t.after(async () => {
+      await browser.close()
+      await baton.stop()
+    })
+    const roll = dice(SEED)
+    const { page, finish, expect } = await open(browser, baton)
+    expect(OUTAGE)
+    const part = (text) => [{ type: "text", text }]
+    for (let round = 1; round <= ROUNDS; round++) {
+      const name = `seed ${SEED}, round ${round}`
+      const { id } = await json(baton, "/session", { title: `Crash ${round}` })
+      for (let at = 0; at < 8; at++) {
+        await json(baton, `/session/${id}/message`, { noReply: true, parts: part(`${at}: ${"A line to read.\n".repeat(12)}`) })
+      }
+      await json(baton, `/session/${id}/prompt_async`, { model: { providerID: "demo", modelID: "slow:10000@5" }, parts: part("run") })
+      await page.goto(`${baton.url}/#/s/${id}`)
+      await page.locator(".assistant .markdown").waitFor()
+      const words = 1 + roll.below(80)
+      await page.waitForFunction((words) => document.querySelector(".assistant .markdown").innerText.split(" ").length >= words, words)
+      const isQueued = roll.below(2) === 0
+      if (isQueued) {
+        const body = { model: { providerID: "demo", modelID: "simple" }, delivery: "queue", parts: part("queued before") }
+        await json(baton, `/session/${id}/prompt_async`, body)
+      }
+      // The user reads further up.
+      await page.locator(".transcript").hover()
+      await page.mouse.wheel(0, -700)
+      await page.locator(".newest").waitFor()
+      const line = page.locator(".message", { hasText: "5: A line" })
+      await line.waitFor()
+      const top = () => line.evaluate((it) => it.getBoundingClientRect().top)
+      await still(page)
+      const before = await top()
+      await page.getByLabel("Model").selectOption("demo/simple")
+      await baton.kill()
+      await box(page).fill("sent while it was down")
+      await box(page).press("Enter")
+      await box(page).fill(`draft ${round}`)
+      await baton.begin()
+      const hasArrived = async () => (await json(baton, `/session/${id}/message`)).some((message) => textOf(message) === "sent while it was down")
+      while (!(await hasArrived())) await page.waitForTimeout(20)
+      await settle(page, baton, id)
+      assert.equal(await box(page).inputValue(), `draft ${round}`, name)
+      assert.ok(Math.abs((await top()) - before) < 1, `${name}: the read line has moved from ${before} to ${await top()}`)
+      const stored = await json(baton, `/session/${id}/message`)
+      const texts = stored.filter(({ info }) => info.role === "user").map(textOf).slice(8)
+      assert.deepEqual(texts.sort(), ["run", "sent while it was down", ...(isQueued ? ["queued before"] : [])].sort(), name)
+      const answers = stored.filter(({ info }) => info.role === "assistant")
+      assert.equal(answers.filter(({ info }) => info.error).length, 1, `${name}: one turn was interrupted`)
+      assert.equal(answers.length, isQueued ? 3 : 2, `${name}: each prompt is answered once`)
+      await sameAsServer(page, baton, id, stored.length - 8)
+    }
+    await finish()
+  })
+})
+
+// Waits until the page scrolls no more.
+const still = (page) =>
+  page.waitForFunction(
+    () =>
+      new Promise((done) => {
+        const it = document.querySelector(".transcript")
+        const before = it.scrollTop
+        requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(() => done(it.scrollTop === before))))
+      }),
+  )
+
+const TEXT = "Grüße, 漢字, 🎉 and plain words. "
+const SCENARIOS = {
+  unicode: { about: "streams characters of all lengths", steps: [[{ do: "text", text: TEXT, repeat: 60, delay_ms: 5 }, { do: "finish", reason: "stop" }]] },
+}
+
+describe("the web page and a bad network", needsBrowser(), () => {
+  const setup = async (t, seed) => {
+    const world = await World.create()
+    const file = path.join(world.root, "scenarios.json")
+    await writeFile(file, JSON.stringify(SCENARIOS))
+    const baton = await serve({ world, args: ["--scenario-file", file], env: listing("simple") })
+    const flaky = await Flaky.start(baton.url, seed)
+    const browser = await launch()
+    t.after(async () => {
+      await browser.close()
+      await flaky.close()
+      await baton.stop()
+    })
+    return { baton, flaky, browser }
+  }
+
+  for (let seed = SEED; seed < SEED + 3; seed++) {
+    test(`the page ends in the state of the server (seed ${seed})`, async (t) => {
+      const { baton, flaky, browser } = await setup(t, seed)
+      const { id } = await json(baton, "/session", { title: "Through a bad network" })
+      const { page, finish, expect } = await open(browser, flaky, { fragment: `#/s/${id}`, viewport: { width: 1280, height: 4_000 } })
+      expect(OUTAGE)
+      await page.locator(".row", { hasText: "Through a bad network" }).waitFor()
+      flaky.isWild = true
+      await json(baton, `/session/${id}/prompt_async`, { model: { providerID: "demo", modelID: "unicode" }, parts: [{ type: "text", text: "first" }] })
+      const own = ["one", "two", "three"]
+      for (const text of own) {
+        await box(page).fill(text)
+        await box(page).press("Enter")
+      }
+      await prompt(baton, "simple", "hello", "Meanwhile elsewhere")
+      await page.locator(".assistant .markdown").first().waitFor()
+      flaky.isWild = false
+      const sent = async () => (await json(baton, `/session/${id}/message`)).filter(({ info }) => info.role === "user").map(textOf)
+      while ((await sent()).length < 4) await page.waitForTimeout(50)
+      await settle(page, baton, id)
+      assert.deepEqual(await sent(), ["first", ...own], "sent once, in order")
+      const stored = await json(baton, `/session/${id}/message`)
+      await sameAsServer(page, baton, id, stored.length)
+      await page.locator('.row[data-state="done"], .row[data-state="idle"]', { hasText: "Meanwhile elsewhere" }).waitFor()
+      assert.ok(flaky.counts.split > 0, "the proxy did its worst")
+      await finish()
+    })
+  }
+
+  test("a page that slept, and whose events are no longer in the log, is right again without losing its draft", async (t) => {
+    const { baton, flaky, browser } = await setup(t, SEED)
+    const id = await prompt(baton, "slow:10000@20", "hello", "Runs while the page sleeps")
+    const { page, context, finish, expect } = await open(browser, flaky, { fragment: `#/s/${id}` })
+    expect(OUTAGE)
+    await page.locator(".assistant .markdown").waitFor()
+    await box(page).fill("a draft before sleep")
+    const debug = await context.newCDPSession(page)
+    await debug.send("Page.setWebLifecycleState", { state: "frozen" })
+    // The page resumes after an event that the server does not have.
+    flaky.rewrite = (headers) => (headers["last-event-id"] ? { ...headers, "last-event-id": "999999999" } : headers)
+    await json(baton, `/session/${id}/abort`, {})
+    const asking = await prompt(baton, "permission", "hello", "Asks while the page sleeps")
+    flaky.cut()
+    await debug.send("Page.setWebLifecycleState", { state: "active" })
+    await page.locator('.row[data-state="needs"]', { hasText: "Asks while the page sleeps" }).waitFor()
+    flaky.rewrite = (headers) => headers
+    await settle(page, baton, id)
+    assert.equal(await page.getByRole("button", { name: "Stop", exact: true }).count(), 0)
+    assert.equal(await box(page).inputValue(), "a draft before sleep")
+    await json(baton, `/session/${asking}/abort`, {})
+    await finish()
+  })
+})
