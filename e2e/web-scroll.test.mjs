@@ -163,6 +163,8 @@ describe("a long transcript", needsBrowser(), () => {
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
     await page.locator(".head .state", { hasText: /Completed|Idle/ }).waitFor()
     await page.locator("details.reasoning summary").click()
+    // A row with the focus stays on the screen.
+    await page.locator(".composer textarea").focus()
     await fill(id, 40)
     await page.locator(".message", { hasText: /^39:/ }).waitFor()
     await page.locator("details.reasoning").waitFor({ state: "detached" })

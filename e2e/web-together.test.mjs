@@ -83,11 +83,18 @@ describe("several clients of one session", needsBrowser(), () => {
       expect(/404|409/)
       await becomes(page, texts)
     }
+    // Both pages call the server before either has heard of the other's change.
+    const press = (page, ...presses) =>
+      page.evaluate((presses) => {
+        for (const [text, name] of presses) {
+          const item = [...document.querySelectorAll(".queue li")].find((it) => it.innerText.includes(text))
+          const isNamed = (button) => (button.ariaLabel ?? button.innerText) === name
+          ;[...item.querySelectorAll("button")].find(isNamed).click()
+        }
+      }, presses)
     await Promise.all([
-      action(one.page, "prompt b", "Withdraw"),
-      action(two.page, "prompt b", "Withdraw"),
-      action(one.page, "prompt d", "Move up"),
-      action(two.page, "prompt e", "Move up"),
+      press(one.page, ["prompt b", "Withdraw"], ["prompt d", "Move up"]),
+      press(two.page, ["prompt b", "Withdraw"], ["prompt e", "Move up"]),
     ])
     for (const { page } of [one, two]) await page.locator(".queue li", { hasText: "prompt b" }).waitFor({ state: "detached" })
     const stored = async () => (await json(baton, `/session/${id}/queue`)).map(textOf)

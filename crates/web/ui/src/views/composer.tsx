@@ -171,7 +171,8 @@ function createDraft(session: string) {
     earlier,
     bind: (element: HTMLTextAreaElement) => (box = element),
     setText: (value: string) => (setText(value), touch()),
-    setFiles: (value: Attachment[]) => (setFiles(value), touch()),
+    // There is no time for files when the page ends.
+    setFiles: (value: Attachment[]) => (setFiles(value), touch(), void save()),
     setModel: (value: string) => (setModel(value), touch()),
     // The prompt takes the content along; its transaction removes the stored draft.
     clear() {

@@ -1,11 +1,12 @@
 // The head of a session: the way up, title, state, totals, the button that stops a turn, and the menu.
 
-import { Show } from "solid-js"
+import { Show, createSignal, onMount } from "solid-js"
+import { call } from "../api.ts"
 import { endReason } from "../core/fold.ts"
 import { rowState } from "../core/state.ts"
 import type { Session as Info } from "../core/wire.ts"
 import { oneLine } from "../plain.ts"
-import { watch, world } from "../store.ts"
+import { give, watch, world } from "../store.ts"
 import { duration, words } from "../words.ts"
 import { Crumbs, FamilyTotals } from "./children.tsx"
 import { SessionMenu } from "./menu.tsx"
@@ -14,6 +15,7 @@ import type { Stopper } from "./stop.ts"
 import { Totals } from "./totals.tsx"
 
 export function Head(props: { id: string; info?: Info; stopper: Stopper }) {
+  const [isRenaming, setRenaming] = createSignal(false)
   const state = () => (watch("list"), watch(`status ${props.id}`), rowState(world, props.id))
   const label = () => {
     watch("now")
@@ -29,7 +31,9 @@ export function Head(props: { id: string; info?: Info; stopper: Stopper }) {
       </a>
       <div class="head-title">
         <Crumbs id={props.id} />
-        <h2 title={props.info?.title}>{oneLine(props.info?.title ?? props.id)}</h2>
+        <Show when={isRenaming()} fallback={<h2 title={props.info?.title}>{oneLine(props.info?.title ?? props.id)}</h2>}>
+          <TitleEdit id={props.id} title={props.info?.title ?? ""} onDone={() => setRenaming(false)} />
+        </Show>
         <p>
           <span class="state" data-state={state()}>
             {label()}
@@ -46,7 +50,35 @@ export function Head(props: { id: string; info?: Info; stopper: Stopper }) {
           {props.stopper.isStopping() ? words.stopping : words.stop}
         </button>
       </Show>
-      <SessionMenu id={props.id} info={props.info} />
+      <SessionMenu id={props.id} info={props.info} onRename={() => setRenaming(true)} />
     </header>
   )
+}
+
+function TitleEdit(props: { id: string; title: string; onDone: () => void }) {
+  let box!: HTMLInputElement
+  onMount(() => {
+    box.focus()
+    box.select()
+  })
+  const save = async () => {
+    const title = box.value.trim()
+    if (title !== "" && title !== props.title) {
+      const began = world.tick
+      const saved = call<Info>("update", { in: { sessionID: props.id }, body: { title } })
+      await saved.then(
+        ({ data }) => give({ kind: "sessions", began, sessions: [data] }),
+        () => {},
+      )
+    }
+    props.onDone()
+  }
+  const keys = (event: KeyboardEvent) => {
+    if (event.key === "Enter" && !event.isComposing) void save()
+    if (event.key !== "Escape") return
+    // Not meant for the turn.
+    event.preventDefault()
+    props.onDone()
+  }
+  return <input ref={box} class="title-edit" aria-label={words.title} value={props.title} onKeyDown={keys} onBlur={() => props.onDone()} />
 }

@@ -8,7 +8,7 @@ import { isMuted, setMuted } from "../notify.ts"
 import { give, world } from "../store.ts"
 import { words } from "../words.ts"
 
-export function SessionMenu(props: { id: string; info?: Session }) {
+export function SessionMenu(props: { id: string; info?: Session; onRename: () => void }) {
   const [error, setError] = createSignal("")
   let menu!: HTMLDetailsElement
   const close = () => (menu.open = false)
@@ -42,8 +42,8 @@ export function SessionMenu(props: { id: string; info?: Session }) {
     }
   }
   const rename = () => {
-    const title = prompt(words.title, props.info?.title ?? "")
-    if (title?.trim()) void update({ title: title.trim() })
+    close()
+    props.onRename()
   }
   const continues = () => props.info?.continuation?.enabled ?? true
   const isArchived = () => props.info?.time.archived !== undefined
