@@ -13,7 +13,7 @@ use axum::{
 };
 use engine::{
     RequestKind,
-    ports::{Failure, Random, SystemRandom, Unresolved},
+    ports::{Random, StoreFailure, SystemRandom, Unresolved},
 };
 use http::{HeaderValue, StatusCode, header};
 use protocol::{
@@ -266,7 +266,7 @@ impl From<engine::Error> for Error {
                 let body = TaggedError::ServiceUnavailable { message, service: None, extra };
                 Self::tagged(Fault::Closing, body)
             }
-            engine::Error::Store(store) if store.failure == Failure::Full => Self::plain(
+            engine::Error::Store(store) if store.failure == StoreFailure::Full => Self::plain(
                 Fault::Full,
                 "No space is left for the database: nothing new can be accepted until some is freed. \
                  Reading still works.",
@@ -341,7 +341,7 @@ mod tests {
             shown(engine::Error::Invalid("no sense".into())).await,
             shown(engine::Error::Overloaded("too much".into())).await,
             shown(engine::Error::Closing).await,
-            shown(engine::Error::Store(ports::Error::new(Failure::Full, "disk"))).await,
+            shown(engine::Error::Store(ports::Error::new(StoreFailure::Full, "disk"))).await,
         ];
         insta::assert_json_snapshot!(all);
     }
@@ -349,7 +349,8 @@ mod tests {
     #[tokio::test]
     async fn details_of_a_broken_store_stay_inside() {
         let secret = "table `sessions` in /srv/ada.db";
-        let (status, body) = shown(engine::Error::Store(ports::Error::new(Failure::Corrupt, secret))).await;
+        let (status, body) =
+            shown(engine::Error::Store(ports::Error::new(StoreFailure::Corrupt, secret))).await;
         assert_eq!((status, &body["name"]), (500, &json!("UnknownError")));
         assert!(!body.to_string().contains("sessions"), "{body}");
         let reference = body["data"]["ref"].as_str().unwrap();
