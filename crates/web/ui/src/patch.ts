@@ -1,6 +1,6 @@
 // Rows of a unified diff, for the cards of tools and requests.
 
-import { parsePatch } from "./core/patch.ts"
+import { headerOf, parsePatch } from "./core/patch.ts"
 
 export interface Row {
   kind: "add" | "remove" | "same" | "hunk" | "file"
@@ -16,7 +16,7 @@ export function rows(patch: string): Row[] {
   return parsePatch(patch).flatMap(({ file, hunks }): Row[] => [
     ...(file ? [{ kind: "file" as const, text: file }] : []),
     ...hunks.flatMap((hunk): Row[] => [
-      { kind: "hunk", text: `@@ -${hunk.old} +${hunk.now} @@ ${hunk.about}`.trimEnd() },
+      { kind: "hunk", text: headerOf(hunk) },
       ...hunk.lines,
     ]),
   ])

@@ -101,6 +101,9 @@ function reverseHead(line: string): string | undefined {
   return swap ? swap[1] + line.slice(swap[0].length) : line
 }
 
+export const headerOf = (hunk: Hunk) =>
+  `@@ -${hunk.old},${size(hunk, "add")} +${hunk.now},${size(hunk, "remove")} @@ ${hunk.about}`.trimEnd()
+
 // Returns the patch that undoes a file's change, or only some of its hunks.
 export function reversePatch(patch: FilePatch, hunks: Hunk[] = patch.hunks): string {
   const isWhole = hunks.length === patch.hunks.length

@@ -32,11 +32,9 @@ export function Totals(props: { id: string; info?: Session }) {
   return (
     <div class="totals">
       <button type="button" class="totals-button" popovertarget={`totals-${props.id}`} aria-label={words.totals.title}>
-        <Show when={share() !== undefined} fallback={words.totals.short}>
-          <span class="ring" data-level={level(share()!)} style={{ "--share": `${Math.min(1, share()!) * 360}deg` }} aria-hidden="true" />
-          {percent(share()!)}
-        </Show>
-        <Show when={cost()}>{(it) => <span>{money(it())}</span>}</Show>
+        <span class="ring" data-level={level(share() ?? 0)} style={{ "--share": `${Math.min(1, share() ?? 0) * 360}deg` }} aria-hidden="true" />
+        <span class="totals-text">{share() === undefined ? words.totals.short : percent(share()!)}</span>
+        <Show when={cost()}>{(it) => <span class="totals-text">{money(it())}</span>}</Show>
       </button>
       <div popover id={`totals-${props.id}`} class="totals-table">
         <h2>{words.totals.title}</h2>
