@@ -106,6 +106,7 @@ describe("the panel beside a session", needsBrowser(), () => {
   })
 
   test("comments are kept, know when the code changes, and become one prompt", async () => {
+    await write(world, "src/deep/main.rs", 'fn main() {\n    println!("hello there");\n}\n')
     const { page, finish } = await open(browser, baton, changes())
     await jump(page, "main.rs")
     await page.getByRole("button", { name: "Comment on line 2" }).last().click()
