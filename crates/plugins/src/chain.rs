@@ -95,7 +95,9 @@ impl Chain {
             let asked = async { method(&*link.hooks, input, given).await };
             match timeout(limit, AssertUnwindSafe(asked).catch_unwind()).await {
                 Ok(Ok(changed)) => output = changed?,
-                Ok(Err(panic)) => self.failed(link, point, &format!("it panicked: {}", said(&*panic))),
+                Ok(Err(panic)) => {
+                    self.failed(link, point, &format!("it panicked: {}", panic_message(&*panic)));
+                }
                 Err(_) => self.failed(link, point, &format!("it takes longer than {} s", limit.as_secs())),
             }
         }
@@ -112,7 +114,7 @@ impl Chain {
 }
 
 /// The message of a panic.
-fn said(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

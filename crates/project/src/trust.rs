@@ -46,7 +46,7 @@ impl DirectoryTrust {
     }
 
     /// Returns the trust as clients see it.
-    pub fn told(&self, directory: &Path, withheld: &[Withheld]) -> Trust {
+    pub fn report(&self, directory: &Path, withheld: &[Withheld]) -> Trust {
         Trust {
             directory: directory.to_string_lossy().into_owned(),
             trusted: self.by.is_some(),
@@ -152,9 +152,9 @@ mod tests {
              provider.a (decides where a key is sent). If you trust it, run `baton trust '/p/it'\\''s here'`"
         );
         let foreign = [part("mcp.db", WithheldKind::Mcp, WithheldReason::Owner)];
-        let told = warning(directory, &foreign).unwrap();
-        assert!(told.contains("another user") && told.contains("/p/opencode.json"), "{told}");
-        assert!(!told.contains("baton trust"), "trust would not help: {told}");
+        let report = warning(directory, &foreign).unwrap();
+        assert!(report.contains("another user") && report.contains("/p/opencode.json"), "{report}");
+        assert!(!report.contains("baton trust"), "trust would not help: {report}");
     }
 
     #[test]
@@ -162,10 +162,10 @@ mod tests {
         let parts: Vec<Withheld> = (0..7)
             .map(|at| part(&format!("mcp.m{at}"), WithheldKind::Mcp, WithheldReason::Untrusted))
             .collect();
-        let told = warning(Path::new("/p"), &parts).unwrap();
+        let report = warning(Path::new("/p"), &parts).unwrap();
         assert!(
-            told.contains("mcp.m4 (an MCP server), 2 more. If you trust it, run `baton trust /p`"),
-            "{told}"
+            report.contains("mcp.m4 (an MCP server), 2 more. If you trust it, run `baton trust /p`"),
+            "{report}"
         );
     }
 

@@ -61,7 +61,7 @@ impl Projects {
     /// Finds the place of a directory.
     pub async fn find(&self, directory: &str) -> ResolvedDirectory {
         let cell = self.cell(directory);
-        cell.get_or_init(|| look(directory)).await.clone()
+        cell.get_or_init(|| resolve(directory)).await.clone()
     }
 
     /// Drops a directory that has just changed from the cache.
@@ -89,7 +89,7 @@ impl Projects {
     }
 }
 
-async fn look(directory: &str) -> ResolvedDirectory {
+async fn resolve(directory: &str) -> ResolvedDirectory {
     let directory = directory.to_owned();
     let Some(repository) = Repository::find(Path::new(&directory)).await else {
         return ResolvedDirectory {
@@ -189,13 +189,13 @@ mod tests {
         let tree = tempfile::tempdir().unwrap();
         let top = top(&tree);
         git(tree.path(), "init -q").await;
-        assert_eq!(look(&top).await.project, "global");
+        assert_eq!(resolve(&top).await.project, "global");
         git(tree.path(), "commit -q --allow-empty -m first").await;
-        assert_eq!(look(&top).await.project.len(), 40);
+        assert_eq!(resolve(&top).await.project.len(), 40);
         std::fs::write(tree.path().join(".git/opencode"), "noted-id\n").unwrap();
-        assert_eq!(look(&top).await.project, "noted-id");
+        assert_eq!(resolve(&top).await.project, "noted-id");
         git(tree.path(), "remote add origin git@example.com:team/thing.git").await;
-        let place = look(&top).await;
+        let place = resolve(&top).await;
         assert_eq!(place.project, hash("git-remote:example.com/team/thing"));
         assert_eq!((place.home().path, place.worktree), (String::new(), top));
     }

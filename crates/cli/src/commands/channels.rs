@@ -31,7 +31,7 @@ pub(crate) async fn channels(options: Channels) -> Result<Exit, Failure> {
         None => run(&options, &places).await,
         Some(ChannelsAction::Status(status)) => self::status(&places, *status).await,
         Some(ChannelsAction::Pair(pair)) => self::pair(&places, pair).await,
-        Some(ChannelsAction::People) => people(&places).await,
+        Some(ChannelsAction::People) => users(&places).await,
         Some(ChannelsAction::Unpair(unpair)) => self::unpair(&places, unpair).await,
         Some(ChannelsAction::Aside) => aside(&places).await,
     }
@@ -220,12 +220,12 @@ async fn pair(places: &Places, options: &Pair) -> Result<Exit, Failure> {
     say(&code)
 }
 
-async fn people(places: &Places) -> Result<Exit, Failure> {
-    let people = visit(&places.data)?.users().await.map_err(|error| broken(&error))?;
-    if people.is_empty() {
+async fn users(places: &Places) -> Result<Exit, Failure> {
+    let users = visit(&places.data)?.users().await.map_err(|error| broken(&error))?;
+    if users.is_empty() {
         terminal::note("No chat user was paired with a code. `baton channels pair` creates one.");
     }
-    for (channel, person, roles) in people {
+    for (channel, person, roles) in users {
         let may = match roles {
             Roles { approve: true, .. } => "may prompt and approve",
             Roles { .. } => "may prompt",

@@ -189,27 +189,27 @@ impl ClaudeProcess {
     }
 
     fn apply(&mut self, signal: translate::Signal, out: &mut Vec<Signal<Request>>) {
-        use translate::Signal as Said;
+        use translate::Signal as Translated;
         match signal {
-            Said::Say(child, event) => out.push(Signal::Emit(child, event)),
-            Said::ChildStarted { parent, subagent } => out.push(Signal::ChildStarted(parent, subagent)),
-            Said::Ended { child, end } => out.push(Signal::ChildEnded(child, end)),
-            Said::Named(note) => out.push(Signal::Note(note)),
-            Said::State(state) => self.state(state, out),
-            Said::Working => self.working(None, out),
-            Said::Segment(segment) => self.working(Some(segment), out),
-            Said::Permit { id, permit, child } => {
+            Translated::Say(child, event) => out.push(Signal::Emit(child, event)),
+            Translated::ChildStarted { parent, subagent } => out.push(Signal::ChildStarted(parent, subagent)),
+            Translated::Ended { child, end } => out.push(Signal::ChildEnded(child, end)),
+            Translated::Named(note) => out.push(Signal::Note(note)),
+            Translated::State(state) => self.state(state, out),
+            Translated::Working => self.working(None, out),
+            Translated::Segment(segment) => self.working(Some(segment), out),
+            Translated::Permit { id, permit, child } => {
                 self.turn.has_begun = true;
                 let ask = permit::ask(&permit, &self.directory);
                 out.push(Signal::Asked { id: id.clone(), child, ask, request: Request { id, permit } });
             }
-            Said::Dropped { id } => out.push(Signal::Withdrawn(id)),
-            Said::Unable { id } => self.queue.push_back(wire::refusal(&id)),
-            Said::Answered { id, error: Some(error) } => {
+            Translated::Dropped { id } => out.push(Signal::Withdrawn(id)),
+            Translated::Unable { id } => self.queue.push_back(wire::refusal(&id)),
+            Translated::Answered { id, error: Some(error) } => {
                 tracing::warn!(id, error, "Claude Code refused a control request");
             }
-            Said::Strange(reason) => out.push(Signal::Noise(reason)),
-            Said::Answered { .. } | Said::Notified(_) => {}
+            Translated::Strange(reason) => out.push(Signal::Noise(reason)),
+            Translated::Answered { .. } | Translated::Notified(_) => {}
         }
     }
 
@@ -300,7 +300,7 @@ impl Process for ClaudeProcess {
             OutputLine::Noise { text, why } => return vec![Signal::Noise(format!("{why}: {text}"))],
         };
         let mut out = Vec::new();
-        for signal in self.translator.hear(line, now) {
+        for signal in self.translator.translate(line, now) {
             self.apply(signal, &mut out);
         }
         if self.has_ended() {

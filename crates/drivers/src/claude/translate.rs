@@ -137,7 +137,7 @@ impl Translator {
     }
 
     /// Translates a line.
-    pub(super) fn hear(&mut self, line: Value, now: Millis) -> Vec<Signal> {
+    pub(super) fn translate(&mut self, line: Value, now: Millis) -> Vec<Signal> {
         let mut out = Vec::new();
         match serde_json::from_value::<Line>(line) {
             Ok(line) => self.line(line, now, &mut out),

@@ -157,11 +157,11 @@ impl CodexProcess {
 
     /// Returns true if a message between turns begins a turn.
     fn begins(&mut self, method: &str, params: Value) -> bool {
-        let Ok(told) = wire::told(method, params) else { return false };
-        if told.thread.as_ref() == Some(&self.thread) {
-            match told.notice {
+        let Ok(notification) = wire::notification(method, params) else { return false };
+        if notification.thread.as_ref() == Some(&self.thread) {
+            match notification.notice {
                 Notice::Goal { active } => self.has_goal = active,
-                Notice::TurnStarted => self.begun = told.turn,
+                Notice::TurnStarted => self.begun = notification.turn,
                 _ => {}
             }
         }

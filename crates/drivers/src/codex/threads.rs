@@ -15,7 +15,7 @@ use super::failure::failure;
 use super::process::{Call, CodexProcess};
 use super::translate::{SubagentTask, Translation};
 use super::turn::Signals;
-use super::wire::{self, Body, CodexError, CodexNotification, Item, Notice, Progress, TurnStatus};
+use super::wire::{self, Body, CodexNotification, Item, Notice, Progress, ReportedError, TurnStatus};
 use crate::external::{Signal, Subagent};
 
 /// Threads that can have a session at once.
@@ -35,14 +35,14 @@ pub(super) struct Thread {
 
 impl CodexProcess {
     /// Interprets a message about a thread that is not the session's own.
-    pub(super) fn told_of_thread(
+    pub(super) fn thread_notification(
         &mut self,
         thread: &str,
-        told: CodexNotification,
+        notification: CodexNotification,
         now: Millis,
         out: &mut Signals,
     ) {
-        let begins = match told.notice {
+        let begins = match notification.notice {
             Notice::TurnStarted => true,
             // An item of a thread that has ended does not begin it again.
             Notice::ItemStarted(_) => !self.turn.known.contains(thread),
@@ -51,20 +51,20 @@ impl CodexProcess {
         if begins {
             self.start_thread(thread, out);
         }
-        self.expect_threads(Some(thread), &told.notice, out);
+        self.expect_threads(Some(thread), &notification.notice, out);
         let Some(it) = self.turn.threads.get_mut(thread) else { return };
-        if told.notice == Notice::TurnStarted {
-            it.turn.clone_from(&told.turn);
+        if notification.notice == Notice::TurnStarted {
+            it.turn.clone_from(&notification.turn);
             it.held = None;
         }
-        let ended = match &told.notice {
+        let ended = match &notification.notice {
             Notice::TurnCompleted(ended) => Some(ended.clone()),
             Notice::Closed => Some(wire::Turn { status: TurnStatus::Interrupted, ..wire::Turn::default() }),
             _ => None,
         };
         let events = match &ended {
             Some(ended) => it.translation.end(ended),
-            None => it.translation.hear(told, now),
+            None => it.translation.translate(notification, now),
         };
         if let Some(ended) = ended {
             let trouble = it.translation.trouble.as_ref();
@@ -175,7 +175,7 @@ impl CodexProcess {
 }
 
 /// The end of a thread's turn.
-fn end(ended: &wire::Turn, trouble: Option<&CodexError>) -> TurnEnd {
+fn end(ended: &wire::Turn, trouble: Option<&ReportedError>) -> TurnEnd {
     match ended.status {
         TurnStatus::Completed => TurnEnd::Completed,
         TurnStatus::Failed => TurnEnd::Error(failure(ended.error.as_ref().or(trouble))),

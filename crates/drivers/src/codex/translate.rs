@@ -21,7 +21,7 @@ use protocol::{AgentEvent, Extra, Millis, Todo};
 use serde_json::Value;
 
 use super::wire::{
-    Agents, Body, CodexError, CodexNotification, Count, Item, Notice, PlanStep, Progress, Reasoning, Turn,
+    Agents, Body, CodexNotification, Count, Item, Notice, PlanStep, Progress, Reasoning, ReportedError, Turn,
     TurnStatus,
 };
 use tool::Tool;
@@ -89,7 +89,7 @@ pub(super) struct Translation {
     /// The tasks of subagents whose threads are not known yet.
     unplaced: VecDeque<SubagentTask>,
     /// The last error that Codex does not retry.
-    pub(super) trouble: Option<CodexError>,
+    pub(super) trouble: Option<ReportedError>,
 }
 
 /// An item that has begun.
@@ -129,8 +129,8 @@ impl Translation {
     }
 
     /// Returns true if a notification is about this thread and not about that of a subagent.
-    pub(super) fn is_own(&self, told: &CodexNotification) -> bool {
-        told.thread.as_deref().is_none_or(|thread| thread == self.thread)
+    pub(super) fn is_own(&self, notification: &CodexNotification) -> bool {
+        notification.thread.as_deref().is_none_or(|thread| thread == self.thread)
     }
 
     /// The task of a subagent that this thread has started.
@@ -178,9 +178,9 @@ impl Translation {
     }
 
     /// Translates a notification.
-    pub(super) fn hear(&mut self, told: CodexNotification, now: Millis) -> Vec<AgentEvent> {
-        if self.is_own(&told) {
-            self.own(told.notice, now);
+    pub(super) fn translate(&mut self, notification: CodexNotification, now: Millis) -> Vec<AgentEvent> {
+        if self.is_own(&notification) {
+            self.own(notification.notice, now);
         }
         std::mem::take(&mut self.events)
     }
@@ -353,7 +353,7 @@ impl Translation {
         }
     }
 
-    fn retry(&mut self, error: &CodexError, now: Millis) {
+    fn retry(&mut self, error: &ReportedError, now: Millis) {
         // The model repeats the text of the failed attempt. A step with tool calls is kept.
         if self.open && !self.worked && !self.items.is_empty() {
             self.ended.extend(std::mem::take(&mut self.items).into_keys());

@@ -151,24 +151,25 @@ impl CodexProcess {
         }
     }
 
-    fn told(&mut self, told: CodexNotification, now: Millis, out: &mut Signals) {
-        if let Notice::Resolved(id) = &told.notice {
+    fn notification(&mut self, notification: CodexNotification, now: Millis, out: &mut Signals) {
+        if let Notice::Resolved(id) = &notification.notice {
             out.push(Signal::Withdrawn(id.to_string()));
         }
-        if let Some(thread) = told.thread.clone().filter(|_| !self.translation.is_own(&told)) {
-            return self.told_of_thread(&thread, told, now, out);
+        if let Some(thread) = notification.thread.clone().filter(|_| !self.translation.is_own(&notification))
+        {
+            return self.thread_notification(&thread, notification, now, out);
         }
-        match &told.notice {
+        match &notification.notice {
             Notice::Goal { active } => self.has_goal = *active,
             // Codex continues by itself.
             Notice::TurnStarted if self.turn.held.is_some() => {
                 self.turn.held = None;
-                self.turn.current.clone_from(&told.turn);
+                self.turn.current.clone_from(&notification.turn);
             }
             _ => {}
         }
         if self.turn.held.is_none() {
-            match &told.notice {
+            match &notification.notice {
                 Notice::TurnCompleted(ended) => {
                     let current = self.turn.current.as_deref();
                     if current.is_none_or(|current| current == ended.id) {
@@ -177,7 +178,7 @@ impl CodexProcess {
                     return;
                 }
                 Notice::TurnStarted if self.turn.current.is_none() => {
-                    self.turn.current.clone_from(&told.turn);
+                    self.turn.current.clone_from(&notification.turn);
                 }
                 Notice::Status(Status::Active) => self.turn.farewell = None,
                 Notice::Status(Status::Idle) => self.expect_end("says that it is idle"),
@@ -188,8 +189,10 @@ impl CodexProcess {
                 _ => {}
             }
         }
-        self.expect_threads(None, &told.notice, out);
-        out.extend(self.translation.hear(told, now).into_iter().map(|event| Signal::Emit(None, event)));
+        self.expect_threads(None, &notification.notice, out);
+        out.extend(
+            self.translation.translate(notification, now).into_iter().map(|event| Signal::Emit(None, event)),
+        );
     }
 
     fn expect_end(&mut self, why: &'static str) {
@@ -257,10 +260,12 @@ impl Process for CodexProcess {
         match frame.0 {
             Received::Answered(call, answer) => self.answered(call, answer, &mut out),
             Received::Incoming(Incoming::Asked(asked)) => self.asked(asked, &mut out),
-            Received::Incoming(Incoming::Told { method, params }) => match wire::told(&method, params) {
-                Ok(told) => self.told(told, now, &mut out),
-                Err(error) => out.push(Signal::Noise(error)),
-            },
+            Received::Incoming(Incoming::Told { method, params }) => {
+                match wire::notification(&method, params) {
+                    Ok(notification) => self.notification(notification, now, &mut out),
+                    Err(error) => out.push(Signal::Noise(error)),
+                }
+            }
             Received::Incoming(Incoming::Malformed(malformed)) => {
                 out.push(Signal::Noise(malformed.to_string()));
             }

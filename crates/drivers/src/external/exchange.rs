@@ -94,7 +94,7 @@ impl<P: Process> Exchange<'_, P> {
                 biased;
                 () = turn.cancelled() => return self.interrupt().await,
                 Some(answered) = self.requests.next() => self.answered(answered),
-                frame = self.process.next() => self.hear(frame).await,
+                frame = self.process.next() => self.receive(frame).await,
                 () = turn.prompted(), if self.process.joining() != Joining::Waits => self.prompted().await,
                 child = self.children.stopped() => {
                     self.process.stop_child(&child);
@@ -145,7 +145,7 @@ impl<P: Process> Exchange<'_, P> {
         Flow::Break(Outcome::failed(format!("{} did not end the turn", self.options.about.name)))
     }
 
-    async fn hear(&mut self, frame: Result<P::Frame, Broken>) -> Flow {
+    async fn receive(&mut self, frame: Result<P::Frame, Broken>) -> Flow {
         self.heard = Instant::now();
         let frame = match frame {
             Ok(frame) => frame,

@@ -174,7 +174,7 @@ impl<'a> TurnState<'a> {
                 biased;
                 () = self.turn.cancelled() => return self.abort().await,
                 why = &mut gone => self.lost(why),
-                event = self.source.next() => self.hear(event).await,
+                event = self.source.next() => self.receive(event).await,
                 Some(replied) = self.asked.next() => self.replied(replied).await,
                 () = self.turn.prompted() => self.join().await,
                 Some(()) = self.born.next() => self.release(),
@@ -219,7 +219,7 @@ impl<'a> TurnState<'a> {
         Flow::Continue(())
     }
 
-    async fn hear(&mut self, event: Result<Option<EventBody>, String>) -> Flow {
+    async fn receive(&mut self, event: Result<Option<EventBody>, String>) -> Flow {
         if self.has_refused.swap(false, Ordering::Relaxed) {
             self.translator.refused();
         }
@@ -228,7 +228,7 @@ impl<'a> TurnState<'a> {
             Ok(Some(EventBody::ServerConnected(_))) => return self.catch_up().await,
             Ok(Some(body)) => {
                 self.note(&body).await;
-                self.translator.hear(body)
+                self.translator.translate(body)
             }
             // The parent's turn has ended, and therefore this one has too.
             Err(_) if matches!(self.source, Source::Parent(_)) => self.translator.settle(),
@@ -398,7 +398,7 @@ impl<'a> TurnState<'a> {
                 return;
             }
             while let Ok(event) = self.source.next().await {
-                for said in event.map(|body| self.translator.hear(body)).unwrap_or_default() {
+                for said in event.map(|body| self.translator.translate(body)).unwrap_or_default() {
                     match said {
                         Consequence::Agent(event) => self.turn.emit(self.placed(event)).await,
                         Consequence::ForChild(child, body) => {

@@ -332,7 +332,7 @@ impl IdleWatch {
         let drain = tokio::spawn(drain(output));
         let why = tokio::select! {
             exit = companion.wait() => {
-                let exit = told(exit);
+                let exit = exit_text(exit);
                 count(&self.failures, |failures| failures.saturating_add(1));
                 Some(format!("the OpenCode server ended ({exit}): {}", last_words(&companion)))
             }
@@ -393,7 +393,7 @@ async fn address(output: &mut BufReader<ChildStdout>) -> Option<String> {
 /// The error for a server that did not report its address.
 async fn silent(mut companion: Companion) -> String {
     let why = match timeout(LAST_GRACE, companion.wait()).await {
-        Ok(exit) => format!("OpenCode ended before it listened ({})", told(exit)),
+        Ok(exit) => format!("OpenCode ended before it listened ({})", exit_text(exit)),
         Err(_) => "OpenCode did not report its address".to_owned(),
     };
     let words = last_words(&companion);
@@ -401,7 +401,7 @@ async fn silent(mut companion: Companion) -> String {
     format!("{why}: {words}")
 }
 
-fn told(exit: Result<Exit, process::Error>) -> String {
+fn exit_text(exit: Result<Exit, process::Error>) -> String {
     match exit {
         Ok(Exit::Code(code)) => format!("code {code}"),
         Ok(exit) => format!("{exit:?}"),

@@ -139,7 +139,7 @@ impl Translator {
     }
 
     /// Translates an event.
-    pub(super) fn hear(&mut self, body: EventBody) -> Vec<Consequence> {
+    pub(super) fn translate(&mut self, body: EventBody) -> Vec<Consequence> {
         if self.is_over {
             return Vec::new();
         }

@@ -290,7 +290,7 @@ impl Actor {
                 self.show(self.request(ask), settled, reply).await;
             }
             RunnerMessage::Call(Call::Show(request, settled, reply)) => {
-                self.show(request, settled, reply).await
+                self.show(request, settled, reply).await;
             }
             RunnerMessage::Call(Call::Texts(key, reply)) => {
                 let run = self.run.as_ref();

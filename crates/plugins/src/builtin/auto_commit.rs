@@ -112,7 +112,7 @@ impl AutoCommit {
         }
         let Some(repository) = Repository::find(Path::new(&session.directory)).await else { return Ok(None) };
         let key = key(ending);
-        let message = message(&session, said(&messages, &ending.message_id).as_deref(), &key);
+        let message = message(&session, prompt_text(&messages, &ending.message_id).as_deref(), &key);
         let wish =
             NewCommit { files: &files, message: &message, trailer: (TRAILER, &key), hidden: &self.hidden };
         match repository.commit(wish).await.map_err(|error| error.to_string())? {
@@ -155,7 +155,7 @@ fn changed(messages: &[MessageWithParts], mut answered: HashSet<MessageId>) -> B
 }
 
 /// The user's text of a prompt.
-fn said(messages: &[MessageWithParts], prompt: &MessageId) -> Option<String> {
+fn prompt_text(messages: &[MessageWithParts], prompt: &MessageId) -> Option<String> {
     let prompt = messages.iter().find(|message| message.info.id() == prompt)?;
     let words = |part: &Part| match &part.body {
         PartBody::Text(text) if text.synthetic != Some(true) && text.ignored != Some(true) => {

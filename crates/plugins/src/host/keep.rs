@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use workspace::process::{self, Companion, Exit};
 
-use super::open::{Open, Running, StartError, open, open_early, told, within};
+use super::open::{Open, Running, StartError, open, open_early, with_output, within};
 use super::{Limits, Shared, State};
 
 /// Time for a process that closed its output to exit by itself.
@@ -143,7 +143,7 @@ async fn bury(exit: Option<Result<Exit, process::Error>>, companion: Companion) 
         Some(Err(error)) => error.to_string(),
         None => "its output ended or cannot be parsed".to_owned(),
     };
-    let why = told(why, &companion);
+    let why = with_output(why, &companion);
     companion.stop().await;
     why
 }

@@ -156,7 +156,7 @@ async fn launch(
     is_early: bool,
 ) -> Result<Open, StartError> {
     let (companion, wire, calls, listening) = start(shared)?;
-    greet(shared, &wire).await.map_err(|why| StartError::Failed(told(why, &companion)))?;
+    greet(shared, &wire).await.map_err(|why| StartError::Failed(with_output(why, &companion)))?;
     let mut plugins = Vec::new();
     let mut config = shared.settings.config.clone();
     for (plugin, address) in addresses.into_iter().enumerate() {
@@ -285,7 +285,7 @@ async fn attempt<T: for<'de> Deserialize<'de>>(
     let answer = match within(limit, wire.call(method, about)).await {
         Ok(answer) => serde_json::from_str::<T>(answer.get()).map_err(|error| error.to_string()),
         Err(CallError::Failed(Failure::Gone)) => {
-            return Err(spoiled(told("it ended the plugin host".to_owned(), companion)));
+            return Err(spoiled(with_output("it ended the plugin host".to_owned(), companion)));
         }
         Err(CallError::Failed(failure)) => Err(failure.to_string()),
         Err(CallError::Late) => {
@@ -313,7 +313,7 @@ pub(super) async fn within(
 }
 
 /// The reason for a failure, with the process's last output.
-pub(super) fn told(why: String, companion: &Companion) -> String {
+pub(super) fn with_output(why: String, companion: &Companion) -> String {
     /// Maximum length of that output in characters.
     const LAST_WORDS: usize = 600;
     let words = companion.errors().tail_text(LAST_WORDS);

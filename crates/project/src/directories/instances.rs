@@ -168,7 +168,7 @@ impl Instances for Directories {
     fn trust<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Trust, Invalid>> {
         async move {
             let settings = self.settings(directory).await?;
-            Ok(settings.standing.told(&settings.site.directory, &settings.loaded.withheld))
+            Ok(settings.standing.report(&settings.site.directory, &settings.loaded.withheld))
         }
         .boxed()
     }

@@ -78,7 +78,7 @@ pub(super) fn check(node: &Node, expected: &Expected, source: &Source) -> Findin
     let mut findings = Findings::default();
     for finding in found {
         let list = if finding.wrong { &mut findings.wrong } else { &mut findings.odd };
-        list.push(finding.told(source, expected.subject));
+        list.push(finding.into_problem(source, expected.subject));
     }
     findings
 }
@@ -110,7 +110,7 @@ enum Expectation {
 }
 
 impl Finding {
-    fn told(self, source: &Source, subject: &str) -> Problem {
+    fn into_problem(self, source: &Source, subject: &str) -> Problem {
         let subject = if self.key.is_empty() { subject.to_owned() } else { format!("`{}`", self.key) };
         let (message, allowed) = match self.what {
             Expectation::Choice { expected, allowed } => (format!("{subject} must be {expected}"), allowed),

@@ -37,16 +37,8 @@ const PATIENCE: usize = 50;
 /// The kinds of servers, each with its name and remark in the table.
 const KINDS: [(Kind, &str, &str); 4] = [
     (Kind::None, "a turn without plugins", "prompt to idle, scenario `simple`"),
-    (
-        Kind::Control,
-        "added by nothing",
-        "a second server without plugins: the noise of the measurement",
-    ),
-    (
-        Kind::Rust,
-        "added by a Rust hook",
-        "auto-commit, which finds no change to commit",
-    ),
+    (Kind::Control, "added by nothing", "a second server without plugins: the noise of the measurement"),
+    (Kind::Rust, "added by a Rust hook", "auto-commit, which finds no change to commit"),
     (
         Kind::JavaScript,
         "added by ten JS hooks",

@@ -133,7 +133,7 @@ impl Slack {
             // Too late: the update was sent again meanwhile.
             (false, true) => {}
             (false, false) => {
-                self.service_state.problem(format!("acknowledged {envelope:?}, which was never sent"))
+                self.service_state.problem(format!("acknowledged {envelope:?}, which was never sent"));
             }
         }
     }

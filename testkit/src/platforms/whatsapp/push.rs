@@ -178,7 +178,7 @@ async fn call(service: &Arc<WhatsApp>, http: &reqwest::Client, push: &Push) {
                 });
             }
             Err(error) if error.is_timeout() => {
-                service.service_state.problem("webhook: the answer came too late")
+                service.service_state.problem("webhook: the answer came too late");
             }
             Ok(_) => service.service_state.change(|state| {
                 *state.calls.entry("webhook.refused".to_owned()).or_default() += 1;

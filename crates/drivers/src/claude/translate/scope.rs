@@ -151,7 +151,7 @@ impl Scope {
                 }
             }
             StreamedPiece::ContentBlockStart { index, content_block } => {
-                self.block(index, content_block, out)
+                self.block(index, content_block, out);
             }
             StreamedPiece::ContentBlockDelta { index, delta } => self.grow(index, delta, out),
             StreamedPiece::ContentBlockStop { index } => {
@@ -288,7 +288,7 @@ impl Scope {
             out.push(AgentEvent::ToolFailed { call: id, error: output, metadata: None });
             return self.end_late_step(out);
         }
-        let todos = self.todos.heard(&name, &input, &output, result);
+        let todos = self.todos.observe(&name, &input, &output, result);
         let metadata = call.facts(&output, result);
         let Call { title, edits, .. } = call;
         out.push(AgentEvent::ToolCompleted { call: id, output, title, metadata, attachments });

@@ -16,13 +16,13 @@ fn translate_with(translation: &mut Translation, told: &[(&str, Value)]) -> Vec<
     for (method, params) in told {
         let mut params = params.clone();
         params.as_object_mut().unwrap().entry("threadId").or_insert(json!("t"));
-        let told = wire::told(method, params).unwrap();
+        let told = wire::notification(method, params).unwrap();
         if let wire::Notice::TurnCompleted(turn) = &told.notice
             && translation.is_own(&told)
         {
             events.extend(translation.end(turn));
         } else {
-            events.extend(translation.hear(told, 7));
+            events.extend(translation.translate(told, 7));
         }
     }
     events
@@ -294,7 +294,7 @@ fn unknown_kinds_are_ignored_and_wrong_types_are_errors() {
         translate(&[("item/new/thing", json!({})), completed(&json!({ "type": "hologram", "id": "h" }))]),
         []
     );
-    let error = wire::told("turn/completed", json!({ "turn": 5 })).unwrap_err();
+    let error = wire::notification("turn/completed", json!({ "turn": 5 })).unwrap_err();
     assert!(error.starts_with("turn/completed cannot be decoded"), "{error}");
 }
 
