@@ -187,12 +187,6 @@ impl Error {
         }
     }
 
-    /// Returns true if the key is missing, wrong or lacks a permission.
-    pub fn is_auth(&self) -> bool {
-        matches!(self, Self::Auth { .. } | Self::Http { status: 401 | 403, .. })
-            || matches!(self, Self::InStream { code: Some(code), .. } if code == "authentication_error")
-    }
-
     /// Replaces the key wherever a provider quoted it.
     pub(crate) fn redacted(self, key: &Secret) -> Self {
         match self {
@@ -356,7 +350,6 @@ mod tests {
             body: String::new(),
         };
         assert!(!retries(&refused));
-        assert!(refused.is_auth());
     }
 
     #[test]

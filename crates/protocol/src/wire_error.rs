@@ -236,11 +236,6 @@ impl WireError {
         Self::Named(NamedError::BadRequest { message, kind: Some(kind), extra: Rest::NONE })
     }
 
-    /// Creates the error for a session or message that does not exist.
-    pub fn not_found(message: impl Into<String>) -> Self {
-        Self::Named(NamedError::NotFound { message: message.into(), extra: Rest::NONE })
-    }
-
     /// Creates the error for a failure of the server; `reference` is the id of the log line.
     pub fn unknown(message: impl Into<String>, reference: Option<String>) -> Self {
         Self::Named(NamedError::Unknown { message: message.into(), reference, extra: Rest::NONE })
@@ -319,7 +314,7 @@ mod tests {
 
     #[test]
     fn messages_are_found_in_both_families() {
-        assert_eq!(WireError::not_found("gone").message().as_deref(), Some("gone"));
+        assert_eq!(WireError::unknown("gone", None).message().as_deref(), Some("gone"));
         let busy = json!({ "_tag": "SessionBusyError", "sessionID": "ses_x", "message": "busy" });
         assert_eq!(serde_json::from_value::<WireError>(busy).unwrap().message().as_deref(), Some("busy"));
     }

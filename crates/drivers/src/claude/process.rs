@@ -206,7 +206,7 @@ impl ClaudeProcess {
             Translated::Dropped(id) => out.push(Signal::Withdrawn(id)),
             Translated::Unable(id) => self.queue.push_back(wire::refusal(&id)),
             Translated::Refused(id, error) => {
-                tracing::warn!(id, error, "Claude Code refused a control request")
+                tracing::warn!(id, error, "Claude Code refused a control request");
             }
             Translated::Strange(reason) => out.push(Signal::Noise(reason)),
         }

@@ -15,7 +15,7 @@ use super::failure::failure;
 use super::process::{Call, CodexProcess};
 use super::translate::{SubagentTask, Translation};
 use super::turn::Signals;
-use super::wire::{self, Body, CodexError, CodexNotification, Item, Notice, Progress, TurnStatus};
+use super::wire::{self, Body, CodexNotification, Item, Notice, Progress, ReportedError, TurnStatus};
 use crate::external::{Signal, Subagent};
 
 /// Threads that can have a session at once.
@@ -175,7 +175,7 @@ impl CodexProcess {
 }
 
 /// The end of a thread's turn.
-pub(super) fn end(ended: &wire::Turn, trouble: Option<&CodexError>) -> TurnEnd {
+pub(super) fn end(ended: &wire::Turn, trouble: Option<&ReportedError>) -> TurnEnd {
     match ended.status {
         TurnStatus::Completed => TurnEnd::Completed,
         TurnStatus::Failed => TurnEnd::Error(failure(ended.error.as_ref().or(trouble))),

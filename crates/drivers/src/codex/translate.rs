@@ -21,7 +21,7 @@ use protocol::{AgentEvent, Extra, Millis, Todo};
 use serde_json::Value;
 
 use super::wire::{
-    Agents, Body, CodexError, CodexNotification, Count, Item, Notice, PlanStep, Progress, Reasoning, Turn,
+    Agents, Body, CodexNotification, Count, Item, Notice, PlanStep, Progress, Reasoning, ReportedError, Turn,
     TurnStatus,
 };
 use crate::external::step_finished;
@@ -90,7 +90,7 @@ pub(super) struct Translation {
     /// The tasks of subagents whose threads are not known yet.
     unplaced: VecDeque<SubagentTask>,
     /// The last error that Codex does not retry.
-    pub(super) trouble: Option<CodexError>,
+    pub(super) trouble: Option<ReportedError>,
 }
 
 /// An item that has begun.
@@ -341,7 +341,7 @@ impl Translation {
         }
     }
 
-    fn retry(&mut self, error: &CodexError, now: Millis) {
+    fn retry(&mut self, error: &ReportedError, now: Millis) {
         // The model repeats the text of the failed attempt. A step with tool calls is kept.
         if self.open && !self.worked && !self.items.is_empty() {
             self.ended.extend(std::mem::take(&mut self.items).into_keys());

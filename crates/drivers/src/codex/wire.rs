@@ -55,7 +55,7 @@ pub(super) enum Notice {
     Usage(Usage),
     Status(Status),
     Error {
-        error: CodexError,
+        error: ReportedError,
         will_retry: bool,
     },
     /// A request of Codex is settled, by an answer or by Codex itself.
@@ -77,7 +77,7 @@ pub(super) struct Turn {
     #[serde(default)]
     pub(super) status: TurnStatus,
     #[serde(default)]
-    pub(super) error: Option<CodexError>,
+    pub(super) error: Option<ReportedError>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -95,14 +95,14 @@ pub(super) enum TurnStatus {
 /// An error that Codex reports.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct CodexError {
+pub(super) struct ReportedError {
     pub(super) message: String,
     pub(super) additional_details: Option<String>,
     /// The kind as a string, or as an object whose only key is the kind.
     pub(super) codex_error_info: Option<Value>,
 }
 
-impl CodexError {
+impl ReportedError {
     /// The kind of the error.
     pub(super) fn kind(&self) -> Option<&str> {
         match self.codex_error_info.as_ref()? {
@@ -247,7 +247,7 @@ pub(super) struct ToolCall {
     pub(super) status: Progress,
     pub(super) result: Option<ToolResult>,
     pub(super) content_items: Option<Vec<Value>>,
-    pub(super) error: Option<CodexError>,
+    pub(super) error: Option<ReportedError>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]

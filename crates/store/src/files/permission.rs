@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use protocol::{
-    config::{Ordered, Permission, PermissionRule},
+    config::{Permission, PermissionRule},
     request::{Action, Rule},
 };
 
@@ -37,11 +37,6 @@ pub fn rules(permission: &Permission, home: Option<&Path>) -> Vec<Rule> {
         }
     }
     rules
-}
-
-/// The rules of an old `tools` map, which switches tools on or off.
-pub fn tool_rules(tools: &Ordered<bool>) -> Vec<Rule> {
-    tools.iter().map(|(tool, on)| Rule::new(permission_of(tool), "*", switched(*on))).collect()
 }
 
 /// The permission that an old switch of a tool controls.
@@ -104,12 +99,5 @@ mod tests {
     #[test]
     fn one_word_is_a_rule_for_everything() {
         assert_eq!(shown(&rules(&Permission::Everything(Action::Ask), None)), ["* * Ask"]);
-    }
-
-    #[test]
-    fn old_switches_are_rules() {
-        let tools: Ordered<bool> =
-            from_value(json!({ "bash": false, "write": true, "mcp_*": false })).unwrap();
-        assert_eq!(shown(&tool_rules(&tools)), ["bash * Deny", "edit * Allow", "mcp_* * Deny"]);
     }
 }
