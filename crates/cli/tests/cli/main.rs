@@ -21,6 +21,7 @@ mod provider;
 mod run;
 mod serve;
 mod sessions;
+mod store;
 mod trust;
 mod webhooks;
 mod world;

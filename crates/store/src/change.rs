@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::ports::{Commit, Error, Failure, Logged};
+use engine::ports::{Commit, Error, Failure, Logged, Notice};
 use protocol::{
-    Event, EventBody, Message, MessageId, Millis, Part, PartId, Session, SessionId, request::Approval,
+    Event, EventBody, EventId, Message, MessageId, Millis, Part, PartId, Session, SessionId,
+    request::Approval,
 };
 use serde::Serialize;
 
@@ -90,6 +91,7 @@ pub(super) struct SessionRow {
     pub(super) title: String,
     pub(super) created: Millis,
     pub(super) updated: Millis,
+    pub(super) archived: bool,
     pub(super) body: String,
 }
 
@@ -101,6 +103,24 @@ pub(super) struct PartRow {
     pub(super) id: PartId,
     pub(super) open: bool,
     pub(super) body: String,
+}
+
+/// A change of the outbox.
+pub(super) enum NoticeChange {
+    Put { upto: u64, notices: Vec<Notice> },
+    Postpone { receiver: String, id: EventId, attempts: u32, due: Millis },
+    Remove { receiver: String, id: EventId },
+    Retain(Vec<String>),
+}
+
+impl NoticeChange {
+    /// Approximate number of bytes to write.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Put { notices, .. } => notices.iter().map(|notice| notice.body.len()).sum(),
+            _ => 0,
+        }
+    }
 }
 
 /// `kind` of a permission's row.
@@ -131,6 +151,11 @@ impl Prepared {
     /// Approximate number of bytes to write.
     pub(super) fn bytes(&self) -> usize {
         self.entries.iter().map(|entry| entry.json.len()).sum()
+    }
+
+    /// Returns true if all events are UTF-8.
+    pub(super) fn is_text(&self) -> bool {
+        self.entries.iter().all(|entry| std::str::from_utf8(&entry.json).is_ok())
     }
 
     /// Returns true if the commit creates its session.
@@ -236,6 +261,7 @@ impl SessionRow {
             title: session.title.to_lowercase(),
             created: session.time.created,
             updated: session.time.updated,
+            archived: session.time.archived.is_some(),
             body: encode(session)?,
         })
     }
