@@ -50,7 +50,7 @@ describe("a stream that is resumed", () => {
     )
     assert.equal(new Set(ids).size, ids.length)
     for (const { event, id } of events.tape.frames) {
-      const isLive = ["message.part.delta", "server.connected", "server.heartbeat"].includes(event.type)
+      const isLive = ["message.part.delta", "server.connected", "server.ready", "server.heartbeat"].includes(event.type)
       assert.equal(id === undefined, isLive, event.type)
     }
     assert.match(events.response.headers.get("content-type"), /^text\/event-stream/)
@@ -229,7 +229,7 @@ test("a server that stops ends all streams cleanly, and a cursor works after the
 
 // Matches by type, for streams whose frames the SDK does not show.
 function isDurable(event) {
-  return !["server.connected", "server.heartbeat", "message.part.delta"].includes(event.type)
+  return !["server.connected", "server.ready", "server.heartbeat", "message.part.delta"].includes(event.type)
 }
 
 // A proxy between client and server whose connections can be cut.

@@ -12,6 +12,7 @@ mod command;
 mod commands;
 mod people;
 mod prompt;
+mod queue;
 mod requests;
 mod run;
 mod start;

@@ -16,14 +16,16 @@ pub(crate) use asks::{
     Decision, is_free, permission, permission_outcome, question, question_outcome, replied,
 };
 pub(crate) use ends::{failure, outcome, unknown_state, unreachable};
-pub(crate) use lists::{SHOWN, Situation, agents, matching_models, models, retry, sessions, status};
+pub(crate) use lists::{SHOWN, Situation, agents, matching_models, models, queue, retry, sessions, status};
 
 /// Commands: name, example usage if the name alone does not show it, description.
-pub(crate) const COMMANDS: [(&str, &str, &str); 13] = [
+pub(crate) const COMMANDS: [(&str, &str, &str); 15] = [
     ("status", "", "Show what the agent is doing"),
     ("cancel", "", "Stop the running turn"),
     ("stop", "", "Stop, drop waiting messages and end automatic continuation"),
     ("continue", "", "Allow automatic continuation again"),
+    ("queue", "", "List the messages that wait"),
+    ("withdraw", "/withdraw 2", "Remove a message of that list"),
     ("new", "/new fix the test", "Start a new session, with its first prompt if you like"),
     ("sessions", "", "List the sessions"),
     ("use", "/use 2", "Continue a session of that list, or one by its id"),

@@ -58,7 +58,8 @@ impl From<EndReason> for Exit {
             EndReason::Completed => Self::Completed,
             EndReason::Error => Self::Error,
             EndReason::Blocked => Self::Blocked,
-            EndReason::Aborted => Self::Aborted,
+            // Another client took the prompt back before it began.
+            EndReason::Aborted | EndReason::Withdrawn => Self::Aborted,
             EndReason::Interrupted => Self::Interrupted,
             EndReason::Budget => Self::Budget,
         }

@@ -8,6 +8,7 @@ use protocol::{
     config::Health,
     continuation::{ContinuationAction, ContinuationInput},
     prompt::{CommandInput, ForkInput, PromptInput, SessionInput},
+    queue::{QueuePatch, QueuedPrompt},
     request::{
         Answers, PermissionReply, PermissionReplyInput, PermissionRequest, QuestionReplyInput,
         QuestionRequest,
@@ -108,6 +109,28 @@ impl Client {
     pub async fn prompt_async(&self, id: &SessionId, prompt: &PromptInput) -> Result<(), Error> {
         let request = self.request(Method::POST, &["session", id.as_str(), "prompt_async"]);
         done(request.json(prompt).timeout(CALL_TIMEOUT)).await
+    }
+
+    /// The waiting prompts of a session, in the order in which turns take them up.
+    pub async fn queue(&self, id: &SessionId) -> Result<Vec<QueuedPrompt>, Error> {
+        self.get(&["session", id.as_str(), "queue"]).await
+    }
+
+    /// Changes the content, delivery or position of a waiting prompt. Refused with 409 once a turn has taken it up.
+    pub async fn requeue(
+        &self,
+        id: &SessionId,
+        prompt: &MessageId,
+        patch: &QueuePatch,
+    ) -> Result<QueuedPrompt, Error> {
+        let path = ["session", id.as_str(), "queue", prompt.as_str()];
+        answer(self.request(Method::PATCH, &path).json(patch).timeout(CALL_TIMEOUT)).await
+    }
+
+    /// Ends a waiting prompt without running it, and returns its content. Refused with 409 once a turn has taken it up.
+    pub async fn withdraw(&self, id: &SessionId, prompt: &MessageId) -> Result<QueuedPrompt, Error> {
+        let path = ["session", id.as_str(), "queue", prompt.as_str()];
+        answer(self.request(Method::DELETE, &path).timeout(CALL_TIMEOUT)).await
     }
 
     /// Runs a slash command and waits until its turn is over, without a timeout. Returns the last message of the

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use protocol::{SessionId, continuation::StopReason};
+use protocol::{MessageId, SessionId, continuation::StopReason};
 
 use crate::ports::{self, Unresolved};
 
@@ -28,7 +28,7 @@ impl fmt::Display for RequestKind {
 pub enum Error {
     #[error("{kind} not found: {id}")]
     NotFound {
-        /// `Session`, `Message`, `Part` or `Turn`.
+        /// `Session`, `Message`, `Part`, `Prompt` or `Turn`.
         kind: &'static str,
         id: String,
     },
@@ -43,6 +43,12 @@ pub enum Error {
     /// The operation is not possible while a turn is running.
     #[error("session {0} is busy; abort it or wait until it is idle")]
     Busy(SessionId),
+    /// The prompt cannot be changed any more: a turn has taken it up, or it has ended.
+    #[error("prompt {0} no longer waits; a turn has taken it up")]
+    Started(MessageId),
+    /// The prompt was withdrawn, so it has no answer, and its id cannot be used again.
+    #[error("prompt {0} was withdrawn while it waited; submit it again with a new messageID")]
+    Withdrawn(MessageId),
     /// The call names an agent, model or command that does not exist.
     #[error(transparent)]
     Unresolved(#[from] Unresolved),

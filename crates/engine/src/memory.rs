@@ -237,6 +237,10 @@ impl Reads for Memory {
         self.read(|tables| tables.prompts(session))
     }
 
+    fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> Answer<'_, bool> {
+        self.read(|tables| tables.is_withdrawn(session, prompt))
+    }
+
     fn unfinished(&self) -> Answer<'_, Vec<SessionId>> {
         self.read(Tables::unfinished)
     }

@@ -8,6 +8,7 @@ mod continuing;
 mod effects;
 mod hooked;
 mod orphans;
+mod queue;
 mod record;
 mod requests;
 mod revert;
@@ -18,7 +19,7 @@ mod turn;
 mod write;
 
 pub(crate) use actor::spawn;
-pub(crate) use command::{Command, Edit, Prompt};
+pub(crate) use command::{Command, Edit, Prompt, Requeue};
 pub(crate) use submit::stored;
 pub use tally::{Tally, Used};
 pub use turn::{Child, Turn};

@@ -12,6 +12,7 @@ mod history;
 mod note;
 mod pages;
 mod prepare;
+mod queue;
 mod read;
 mod registry;
 mod repair;
@@ -131,10 +132,11 @@ impl Sessions {
     async fn finished(&self, id: &SessionId, submitted: Submitted) -> Result<MessageWithParts, Error> {
         let Submitted { message, end, .. } = submitted;
         let Some(end) = end else { return Ok(message) };
-        if end.await.is_err() {
-            return Err(self.dropped());
+        match end.await {
+            Ok(EndReason::Withdrawn) => Err(Error::Withdrawn(message.info.id().clone())),
+            Ok(_) => self.answer(id, message.info.id()).await,
+            Err(_) => Err(self.dropped()),
         }
-        self.answer(id, message.info.id()).await
     }
 
     /// The newest assistant message for a prompt, or for the session if the prompt was never taken up.

@@ -206,7 +206,8 @@ impl Transcript {
             }
         };
         let error = match reason {
-            EndReason::Completed | EndReason::Blocked | EndReason::Budget => error,
+            // Only prompts end as withdrawn.
+            EndReason::Completed | EndReason::Blocked | EndReason::Budget | EndReason::Withdrawn => error,
             EndReason::Aborted => Some(MessageError::aborted()),
             EndReason::Interrupted => Some(MessageError::interrupted()),
             EndReason::Error => {

@@ -124,6 +124,8 @@ events! {
     PromptStarted("prompt.started", PromptStarted, durable);
     /// A prompt has ended: it was answered, aborted or withdrawn (Baton's addition).
     PromptEnded("prompt.ended", PromptEnded, durable);
+    /// A client changed the order or the delivery of waiting prompts (Baton's addition).
+    QueueUpdated("session.queue.updated", QueueChanged, durable);
     /// A turn continues automatically (Baton's addition).
     ContinuationStarted("continuation.started", ContinuationStarted, durable);
     /// A turn continues automatically after a countdown, unless a client stops it (Baton's addition).
@@ -191,7 +193,10 @@ events! {
     /// All instances were disposed.
     GlobalDisposed("global.disposed", Extra, live);
     /// The first event of every stream.
-    ServerConnected("server.connected", Extra, live);
+    ServerConnected("server.connected", Connected, live);
+    /// A stream has sent everything that the client missed and the current state; live events follow (Baton's
+    /// addition).
+    ServerReady("server.ready", Ready, live);
     /// A periodic sign that the connection is alive.
     ServerHeartbeat("server.heartbeat", Extra, live);
     /// The client's cursor is older than the log. The client must read the current state again (Baton's addition).
@@ -260,6 +265,7 @@ impl EventBody {
             Self::PromptQueued(it) => Some(&it.session_id),
             Self::PromptStarted(it) => Some(&it.session_id),
             Self::PromptEnded(it) => Some(&it.session_id),
+            Self::QueueUpdated(it) => Some(&it.session_id),
             Self::ContinuationStarted(it) => Some(&it.session_id),
             Self::ContinuationCountdown(it) => Some(&it.session_id),
             Self::ContinuationStopped(it) => Some(&it.session_id),

@@ -25,6 +25,7 @@ pub mod project;
 pub mod prompt;
 pub mod provider;
 pub mod pty;
+pub mod queue;
 pub mod request;
 pub mod rest;
 pub mod secret;

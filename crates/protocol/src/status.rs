@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{Extra, Millis, Rest};
 
-/// End of a turn. Old clients ignore it.
+/// End of a turn or of a prompt. Old clients ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EndReason {
@@ -21,6 +21,8 @@ pub enum EndReason {
     Interrupted,
     /// A budget is used up.
     Budget,
+    /// A client withdrew the prompt while it waited. No turn ends this way.
+    Withdrawn,
 }
 
 impl EndReason {
@@ -33,10 +35,11 @@ impl EndReason {
             Self::Blocked => "blocked",
             Self::Interrupted => "interrupted",
             Self::Budget => "budget",
+            Self::Withdrawn => "withdrawn",
         }
     }
 
-    /// All reasons, for tables and metrics.
+    /// All reasons for the end of a turn, for tables and metrics.
     pub const ALL: [Self; 6] =
         [Self::Completed, Self::Aborted, Self::Error, Self::Blocked, Self::Interrupted, Self::Budget];
 }
@@ -123,7 +126,7 @@ mod tests {
 
     #[test]
     fn every_reason_serializes_to_its_name() {
-        for reason in EndReason::ALL {
+        for reason in EndReason::ALL.into_iter().chain([EndReason::Withdrawn]) {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
         }
     }

@@ -62,6 +62,8 @@ pub enum Fault {
     TooSlow,
     /// The operation is impossible while a turn is running.
     Busy,
+    /// The call conflicts with stored data, for instance with a prompt that no longer waits.
+    Conflict,
     /// The body exceeds [`MAX_BODY`](crate::extract::MAX_BODY).
     TooLarge,
     /// The content type is not JSON.
@@ -93,7 +95,7 @@ impl Fault {
             Self::PtyForbidden => StatusCode::FORBIDDEN,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::Busy => StatusCode::CONFLICT,
+            Self::Busy | Self::Conflict => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMedia => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Overloaded => StatusCode::TOO_MANY_REQUESTS,
@@ -122,6 +124,7 @@ impl Fault {
             Self::MethodNotAllowed => "MethodNotAllowed",
             Self::TooSlow => "RequestTimeout",
             Self::Busy => "SessionBusyError",
+            Self::Conflict => "ConflictError",
             Self::TooLarge => "PayloadTooLarge",
             Self::UnsupportedMedia => "UnsupportedMediaType",
             Self::Overloaded => "TooManyRequests",
@@ -163,7 +166,7 @@ impl Fault {
             Self::Busy => tagged("sessionID"),
             Self::NotApplied => data(Some(("reason", json!({ "enum": ["non-git", "not-clean"] })))),
             Self::Configuration => data(Some(("path", text.clone()))),
-            Self::Closing | Self::PtyForbidden => {
+            Self::Closing | Self::PtyForbidden | Self::Conflict => {
                 object(json!({ "_tag": name, "message": text }), json!(["_tag", "message"]))
             }
             _ => data(None),
@@ -247,6 +250,10 @@ impl From<engine::Error> for Error {
             }
             engine::Error::Held(_) => {
                 Self::tagged(Fault::Busy, TaggedError::Conflict { message, resource: None, extra })
+            }
+            engine::Error::Started(prompt) | engine::Error::Withdrawn(prompt) => {
+                let resource = Some(prompt.to_string());
+                Self::tagged(Fault::Conflict, TaggedError::Conflict { message, resource, extra })
             }
             engine::Error::Unresolved(Unresolved::Configuration { message, .. }) => {
                 Invalid { path: None, message }.into()
@@ -339,6 +346,8 @@ mod tests {
             shown(missing(RequestKind::Question)).await,
             shown(busy).await,
             shown(engine::Error::Held(protocol::continuation::StopReason::Stagnant)).await,
+            shown(engine::Error::Started("msg_1".parse().unwrap())).await,
+            shown(engine::Error::Withdrawn("msg_1".parse().unwrap())).await,
             shown(engine::Error::Invalid("no sense".into())).await,
             shown(engine::Error::Overloaded("too much".into())).await,
             shown(engine::Error::Closing).await,

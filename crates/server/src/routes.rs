@@ -20,6 +20,7 @@ mod prompt;
 mod provider;
 mod pty;
 mod question;
+mod queue;
 mod session;
 mod sync;
 mod trust;
@@ -39,6 +40,7 @@ pub(crate) fn table() -> Vec<Route> {
         session::routes(),
         message::routes(),
         prompt::routes(),
+        queue::routes(),
         errand::routes(),
         unbuilt::routes(),
         permission::routes(),

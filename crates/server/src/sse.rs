@@ -1,7 +1,7 @@
 //! Event streams: `GET /event` for one directory, `GET /global/event` for all.
 //!
 //! A stream begins with `server.connected`, replays what the client missed, reports sessions that are not idle
-//! and pending requests, sends the text of open parts and then follows the bus. It ends in one of two ways. On
+//! and pending requests, sends the text of open parts and `server.ready`, and then follows the bus. It ends in one of two ways. On
 //! shutdown it ends cleanly. A client that did not keep up is cut off with an error instead, because OpenCode's
 //! client takes a clean end as final and reconnects (with its cursor) only after an error.
 
@@ -19,7 +19,11 @@ use engine::{
 };
 use futures::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use protocol::{EventBody, Extra, wire_error::BadRequestKind};
+use protocol::{
+    EventBody, Extra,
+    event::{Connected, Ready},
+    wire_error::BadRequestKind,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
@@ -122,21 +126,31 @@ struct Feed {
     /// Encodes a frame.
     form: fn(&Frame) -> Bytes,
     ready: VecDeque<Bytes>,
+    /// True once the client was told that live events follow.
+    is_caught_up: bool,
     heartbeat: Interval,
 }
 
 impl Feed {
     fn new(sessions: Sessions, stream: Stream, form: fn(&Frame) -> Bytes) -> Self {
-        let hello = form(&sessions.frame(None, EventBody::ServerConnected(Extra::new())));
+        let connected = Connected::new(Some(stream.cursor()));
+        let hello = form(&sessions.frame(None, EventBody::ServerConnected(connected)));
         let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { sessions, stream, form, ready: VecDeque::from([hello]), heartbeat }
+        Self { sessions, stream, form, ready: VecDeque::from([hello]), is_caught_up: false, heartbeat }
     }
 
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, CutOff> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
                 return Ok(Some((chunk, self)));
+            }
+            if !self.is_caught_up
+                && let Some(cursor) = self.stream.caught_up()
+            {
+                self.is_caught_up = true;
+                let ready = self.sessions.frame(None, EventBody::ServerReady(Ready::new(cursor)));
+                return Ok(Some(((self.form)(&ready), self)));
             }
             // Both futures can be dropped at any await without losing anything.
             let item = tokio::select! {

@@ -82,7 +82,7 @@ pub(crate) fn is_page(call: &Parts) -> bool {
 
 /// Adds the page's build to the responses by which an open page notices a newer one.
 pub(crate) async fn tell_build(call: Request, next: Next) -> Response {
-    let tells = matches!(call.uri().path(), "/global/health" | "/global/event");
+    let tells = matches!(call.uri().path(), "/global/health" | "/global/event" | "/event");
     let mut response = next.run(call).await;
     if tells {
         response.headers_mut().insert(BUILD, HeaderValue::from_static(web::BUILD));

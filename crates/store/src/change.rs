@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use engine::ports::{Commit, Error, Failure, Logged, Notice};
 use protocol::{
-    Event, EventBody, EventId, Message, MessageId, Millis, Part, PartId, Session, SessionId,
-    request::Approval,
+    EndReason, Event, EventBody, EventId, Message, MessageId, Millis, Part, PartId, Session, SessionId,
+    queue::Waiting, request::Approval,
 };
 use serde::Serialize;
 
@@ -69,6 +69,9 @@ pub(super) enum Change {
     PromptQueued(MessageId, String),
     PromptStarted(MessageId),
     PromptEnded(MessageId),
+    PromptWithdrawn(MessageId),
+    /// The new order of waiting prompts, with their encoded delivery.
+    Queue(Vec<(MessageId, String)>),
 }
 
 /// An approval's columns.
@@ -233,6 +236,14 @@ impl Change {
             EventBody::QuestionRejected(it) => Self::Answered(it.request_id.to_string()),
             EventBody::PromptQueued(it) => Self::PromptQueued(it.message_id.clone(), encode(&it.delivery)?),
             EventBody::PromptStarted(it) => Self::PromptStarted(it.message_id.clone()),
+            EventBody::PromptEnded(it) if it.reason == EndReason::Withdrawn => {
+                Self::PromptWithdrawn(it.message_id.clone())
+            }
+            EventBody::QueueUpdated(it) => {
+                let encoded =
+                    |waiting: &Waiting| Ok((waiting.message_id.clone(), encode(&waiting.delivery)?));
+                Self::Queue(it.queue.iter().map(encoded).collect::<Result<_, Error>>()?)
+            }
             EventBody::PromptEnded(it) => Self::PromptEnded(it.message_id.clone()),
             _ => Self::None,
         })

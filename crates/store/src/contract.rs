@@ -216,6 +216,7 @@ macro_rules! contract {
                 an_approval_outlives_its_session,
                 approvals_are_stored_once_and_within_limits,
                 prompts_are_queued_started_and_ended,
+                waiting_prompts_are_rearranged_and_withdrawn,
                 unfinished_sessions_are_busy_or_have_prompts,
                 the_same_events_again_change_nothing,
                 checkpoints_touch_open_parts_only,

@@ -26,6 +26,10 @@ pub(super) enum Command {
     Diff,
     /// Dismiss the oldest open request.
     Skip,
+    /// List the messages that wait.
+    Queue,
+    /// Withdraw a message of that list: its number.
+    Withdraw(String),
     Help,
     /// Pair with a code.
     Pair(String),
@@ -57,6 +61,8 @@ pub(super) fn parse(text: &str) -> Option<Command> {
         "last" => Command::Last,
         "diff" => Command::Diff,
         "skip" => Command::Skip,
+        "queue" => Command::Queue,
+        "withdraw" => Command::Withdraw(rest),
         // Telegram sends this when a user opens the chat for the first time.
         "help" | "start" => Command::Help,
         "pair" => Command::Pair(rest),

@@ -66,6 +66,8 @@ impl Worker {
             Command::Last => self.last().await,
             Command::Diff => self.diff().await,
             Command::Skip => self.skip(pending, roles).await,
+            Command::Queue => self.list_queue().await,
+            Command::Withdraw(which) => self.withdraw(&which).await,
         }
     }
 

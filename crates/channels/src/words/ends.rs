@@ -25,6 +25,7 @@ fn note(outcome: &Outcome, timeout: Duration) -> Option<String> {
         }
         Ending::Complete | Ending::Ended(EndReason::Completed) => format!("📋 {}", left(outcome.left?)),
         Ending::Ended(EndReason::Aborted) => "Stopped.".to_owned(),
+        Ending::Ended(EndReason::Withdrawn) => "Withdrawn before it began.".to_owned(),
         Ending::Ended(EndReason::Blocked) => "Stopped, because what it needs was refused.".to_owned(),
         Ending::Ended(EndReason::Budget) => "Stopped, because the budget is used up.".to_owned(),
         Ending::Ended(EndReason::Interrupted) => {

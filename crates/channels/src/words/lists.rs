@@ -110,6 +110,15 @@ pub(crate) fn sessions(sessions: &[Session], current: Option<&SessionId>, now: M
     format!("{}\n\n/use and a number continues one of them.", lines.collect::<Vec<_>>().join("\n"))
 }
 
+/// The text of `/queue`, numbered as `/withdraw` expects.
+pub(crate) fn queue(texts: &[&str]) -> String {
+    if texts.is_empty() {
+        return "Nothing waits.".to_owned();
+    }
+    let lines = (1..).zip(texts).map(|(number, text)| format!("{number}. {}", excerpt(text, 120)));
+    format!("{}\n\n/withdraw and a number removes one of them.", lines.collect::<Vec<_>>().join("\n"))
+}
+
 /// Models whose names contain a word; `None` if there are none.
 pub(crate) fn matching_models(models: &[ModelRef], word: &str) -> Option<String> {
     let names = models.iter().map(|it| format!("{}/{}", it.provider_id, it.model_id));

@@ -169,8 +169,8 @@ pub fn refusal(reason: EndReason) -> Option<StopReason> {
         EndReason::Blocked => Some(StopReason::Refused),
         EndReason::Budget => Some(StopReason::Budget),
         // A completed turn is decided by the other functions. An interrupted one cannot continue: its server is
-        // shutting down.
-        EndReason::Completed | EndReason::Interrupted => None,
+        // shutting down. Only prompts end as withdrawn.
+        EndReason::Completed | EndReason::Interrupted | EndReason::Withdrawn => None,
     }
 }
 

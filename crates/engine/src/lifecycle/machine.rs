@@ -156,6 +156,29 @@ impl<P: Clone + PartialEq, C: Clone + Ord> Lifecycle<P, C> {
         self.waiting.len()
     }
 
+    /// The prompts that wait, in the order in which runs take them up, with their delivery.
+    pub fn queue(&self) -> impl Iterator<Item = (&P, Delivery)> {
+        self.waiting.iter().map(|(prompt, delivery)| (prompt, *delivery))
+    }
+
+    /// Takes a prompt out of the queue; false if it does not wait. The caller records its end.
+    pub fn withdraw(&mut self, prompt: &P) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|(waiting, _)| waiting != prompt);
+        self.waiting.len() < before
+    }
+
+    /// Changes the delivery and the position of a waiting prompt; false if it does not wait. A position behind the
+    /// last prompt means the end of the queue.
+    pub fn rearrange(&mut self, prompt: &P, delivery: Option<Delivery>, position: Option<usize>) -> bool {
+        let Some(from) = self.waiting.iter().position(|(waiting, _)| waiting == prompt) else { return false };
+        if let Some((prompt, old)) = self.waiting.remove(from) {
+            let to = position.unwrap_or(from).min(self.waiting.len());
+            self.waiting.insert(to, (prompt, delivery.unwrap_or(old)));
+        }
+        true
+    }
+
     /// Tells if a report of this run belongs into the transcript: the run is active and its runner has not ended.
     pub fn admits(&self, run: Run) -> bool {
         self.active.as_ref().is_some_and(|active| active.speaks(run))

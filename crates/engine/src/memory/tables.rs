@@ -8,19 +8,21 @@
 //!   are deleted by commits of their own.
 //! - A part may arrive before its message; listings show it once the message is there.
 //! - A request or prompt that is announced twice keeps its first place.
+//! - A new order of the queue permutes the open prompts that it names among their places; the others stay.
 //! - Approvals are stored by directory and outlive the session in which they were given.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
 };
 
 use bytes::Bytes;
 use protocol::{
-    ApprovalId, EventBody, Message, MessageId, MessageWithParts, Part, PartId, Rest, Session, SessionId,
-    SessionStatus, Todo,
+    ApprovalId, EndReason, EventBody, Message, MessageId, MessageWithParts, Part, PartId, Rest, Session,
+    SessionId, SessionStatus, Todo,
     project::ProjectNote,
     prompt::Delivery,
+    queue::Waiting,
     request::{Approval, Request},
 };
 
@@ -53,6 +55,8 @@ pub(super) struct Row {
     /// Each with the position at which it was asked.
     requests: Vec<(u64, Request)>,
     prompts: Vec<OpenPrompt>,
+    /// Prompts that a client withdrew.
+    withdrawn: BTreeSet<MessageId>,
 }
 
 /// An event in the log.
@@ -246,6 +250,10 @@ impl Tables {
         found.into_iter().map(|(_, directory, request)| (directory, request.clone())).collect()
     }
 
+    pub(super) fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> bool {
+        self.sessions.get(session).is_some_and(|row| row.withdrawn.contains(prompt))
+    }
+
     pub(super) fn status(&self, session: &SessionId) -> Option<SessionStatus> {
         self.sessions.get(session)?.status.clone()
     }
@@ -313,6 +321,7 @@ impl Row {
             status: None,
             requests: Vec::new(),
             prompts: Vec::new(),
+            withdrawn: BTreeSet::new(),
         }
     }
 
@@ -343,7 +352,13 @@ impl Row {
             EventBody::QuestionRejected(it) => self.answered(it.request_id.as_str()),
             EventBody::PromptQueued(it) => self.prompt(&it.message_id).delivery = it.delivery,
             EventBody::PromptStarted(it) => self.prompt(&it.message_id).started = true,
-            EventBody::PromptEnded(it) => self.prompts.retain(|prompt| prompt.message != it.message_id),
+            EventBody::PromptEnded(it) => {
+                self.prompts.retain(|prompt| prompt.message != it.message_id);
+                if it.reason == EndReason::Withdrawn {
+                    self.withdrawn.insert(it.message_id.clone());
+                }
+            }
+            EventBody::QueueUpdated(it) => self.rearrange(&it.queue),
             _ => {}
         }
     }
@@ -357,6 +372,21 @@ impl Row {
 
     fn answered(&mut self, id: &str) {
         self.requests.retain(|(_, request)| request.id() != id);
+    }
+
+    /// Puts the open prompts among `queue` into its order.
+    fn rearrange(&mut self, queue: &[Waiting]) {
+        let is_named = |prompt: &OpenPrompt| queue.iter().any(|named| named.message_id == prompt.message);
+        let named: Vec<OpenPrompt> = self.prompts.iter().filter(|prompt| is_named(prompt)).cloned().collect();
+        let mut ordered = queue.iter().filter_map(|wanted| {
+            let known = named.iter().find(|prompt| prompt.message == wanted.message_id)?;
+            Some(OpenPrompt { delivery: wanted.delivery, ..known.clone() })
+        });
+        for place in self.prompts.iter_mut().filter(|prompt| is_named(prompt)) {
+            if let Some(next) = ordered.next() {
+                *place = next;
+            }
+        }
     }
 
     /// The open prompt of a message; added if it is not known yet.

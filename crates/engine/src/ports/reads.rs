@@ -75,8 +75,12 @@ pub trait Reads: Send + Sync {
     /// are kept for a directory; older ones are dropped.
     fn approvals(&self, directory: Option<&str>) -> Answer<'_, Vec<Approval>>;
 
-    /// Prompts of a session that were accepted and have not ended, in order of acceptance.
+    /// Prompts of a session that were accepted and have not ended: in order of acceptance, unless a client has rearranged
+    /// those that wait.
     fn prompts(&self, session: &SessionId) -> Answer<'_, Vec<OpenPrompt>>;
+
+    /// Returns true if a client withdrew this prompt while it waited.
+    fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> Answer<'_, bool>;
 
     /// Sessions that are not idle or have prompts that have not ended.
     fn unfinished(&self) -> Answer<'_, Vec<SessionId>>;

@@ -242,6 +242,12 @@ impl Actor {
             Command::Edit(edit, reply) => {
                 let _ = reply.send(self.edit(edit).await);
             }
+            Command::Requeue(change, reply) => {
+                let _ = reply.send(self.requeue(*change).await);
+            }
+            Command::Withdraw(prompt, reply) => {
+                let _ = reply.send(self.withdraw_prompt(prompt).await);
+            }
             Command::Revert(message, part, reply) => {
                 let _ = reply.send(self.revert(message, part).await);
             }

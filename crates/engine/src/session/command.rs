@@ -6,6 +6,7 @@ use protocol::{
     continuation::ContinuationAction,
     message::Origin,
     prompt::{PromptInput, SessionPatch},
+    queue::{QueuePatch, QueuedPrompt},
 };
 use tokio::sync::oneshot;
 
@@ -36,6 +37,10 @@ pub(crate) enum Command {
     Continuation(ContinuationAction, oneshot::Sender<Result<Session, Error>>),
     /// Change a message or part.
     Edit(Edit, oneshot::Sender<Result<(), Error>>),
+    /// Change a waiting prompt; answers its new state.
+    Requeue(Box<Requeue>, oneshot::Sender<Result<QueuedPrompt, Error>>),
+    /// End a waiting prompt without running it; answers its content.
+    Withdraw(MessageId, oneshot::Sender<Result<QueuedPrompt, Error>>),
     /// Revert the conversation and its file changes from a message or part on.
     Revert(MessageId, Option<PartId>, oneshot::Sender<Result<Session, Error>>),
     /// Undo the session's revert.
@@ -82,4 +87,12 @@ pub(crate) enum Edit {
     RemoveMessage(MessageId),
     ReplacePart(Box<Part>),
     RemovePart(MessageId, PartId),
+}
+
+/// A change of a waiting prompt, with parts that are ready to be stored.
+pub(crate) struct Requeue {
+    pub(crate) prompt: MessageId,
+    pub(crate) patch: QueuePatch,
+    /// Errors about parts that could not be completed, for the user.
+    pub(crate) warnings: Vec<MessageError>,
 }

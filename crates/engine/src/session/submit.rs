@@ -32,6 +32,11 @@ impl Actor {
         {
             return self.repeat(known).await;
         }
+        if let Some(id) = &prompt.input.message_id
+            && self.shared().reads.is_withdrawn(&self.session.id, id).await?
+        {
+            return Err(Error::Withdrawn(id.clone()));
+        }
         if matches!(prompt.origin, Some(Origin::Shell { .. })) && self.life.is_busy() {
             return Err(Error::Busy(self.session.id.clone()));
         }
@@ -179,13 +184,7 @@ pub(crate) fn stored(
     mint: &Mint,
 ) -> MessageWithParts {
     let id = input.message_id.unwrap_or_else(|| mint.id());
-    let part = |part: PartInput| Part {
-        id: part.id.unwrap_or_else(|| mint.id()),
-        session_id: session.clone(),
-        message_id: id.clone(),
-        body: stored_body(part.body),
-    };
-    let parts = input.parts.into_iter().map(part).collect();
+    let parts = stored_parts(input.parts, session, &id, mint);
     let user = UserMessage {
         id: id.clone(),
         session_id: session.clone(),
@@ -199,6 +198,22 @@ pub(crate) fn stored(
         extra: Extra::new(),
     };
     MessageWithParts::new(Message::User(Box::new(user)), parts)
+}
+
+/// The parts of a prompt as they are stored.
+pub(super) fn stored_parts(
+    parts: Vec<PartInput>,
+    session: &SessionId,
+    message: &MessageId,
+    mint: &Mint,
+) -> Vec<Part> {
+    let part = |part: PartInput| Part {
+        id: part.id.unwrap_or_else(|| mint.id()),
+        session_id: session.clone(),
+        message_id: message.clone(),
+        body: stored_body(part.body),
+    };
+    parts.into_iter().map(part).collect()
 }
 
 fn stored_body(body: PartInputBody) -> PartBody {

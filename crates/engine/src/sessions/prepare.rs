@@ -49,7 +49,7 @@ impl Sessions {
     }
 
     /// Lets the runner complete files and agent references. Returns errors about parts that it could not complete.
-    async fn complete(
+    pub(super) async fn complete(
         &self,
         session: &Session,
         resolved: &Resolved,

@@ -99,6 +99,16 @@ fn resync(mint: &Mint, oldest: u64) -> Arc<Frame> {
 }
 
 impl Stream {
+    /// Position in the log after which the stream begins, before the first frame is read.
+    pub fn cursor(&self) -> u64 {
+        self.after
+    }
+
+    /// Position in the log up to which the replay and the current state go, once they have been read.
+    pub fn caught_up(&self) -> Option<u64> {
+        (self.after >= self.upto && self.then.is_empty()).then_some(self.upto)
+    }
+
     pub async fn next(&mut self) -> Result<StreamItem, Error> {
         if self.after < self.upto {
             let frames = self.replay().await?;

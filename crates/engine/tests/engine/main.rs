@@ -21,6 +21,7 @@ mod hooks;
 mod orphans;
 mod outages;
 mod prompts;
+mod queue;
 mod recovery;
 mod requests;
 mod retention;

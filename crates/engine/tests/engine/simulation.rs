@@ -27,13 +27,14 @@ use engine::{
 };
 use futures::FutureExt;
 use protocol::{
-    AgentEvent, Event, EventBody, Extra, Message, MessageError, MessageId, Session, SessionId, SessionStatus,
-    Todo, TurnEnd,
+    AgentEvent, EndReason, Event, EventBody, Extra, Message, MessageError, MessageId, Session, SessionId,
+    SessionStatus, Todo, TurnEnd,
     agent_event::Ask,
     continuation::{ContinuationAction, Source},
     message::Finish,
     part::TextPart,
     prompt::{Delivery, PartInput, PartInputBody, PromptInput, Sender},
+    queue::QueuePatch,
     request::PermissionReply,
 };
 use serde_json::json;
@@ -174,7 +175,7 @@ async fn play(seed: u64) -> Result<Vec<Source>, String> {
     let mut accepted: BTreeSet<MessageId> = BTreeSet::new();
     for _ in 0..ACTIONS {
         let session = &sessions[usize::try_from(dice.roll(3)).unwrap()];
-        match dice.roll(13) {
+        match dice.roll(16) {
             0..=5 => {
                 let delivery = if dice.roll(2) == 0 { Delivery::Steer } else { Delivery::Queue };
                 let prompt = PromptInput { delivery: Some(delivery), ..prompt(&mut dice) };
@@ -199,6 +200,19 @@ async fn play(seed: u64) -> Result<Vec<Source>, String> {
                     _ => Fault::LoseAcknowledgement,
                 };
                 world.memory.faults().next(usize::try_from(1 + dice.roll(6)).unwrap(), fault);
+            }
+            13 => {
+                if let Some(prompt) = waiting(&world, &session.id, &mut dice).await {
+                    let _ = world.sessions.withdraw(&session.id, prompt).await;
+                }
+            }
+            14 => {
+                if let Some(prompt) = waiting(&world, &session.id, &mut dice).await {
+                    let parts = (dice.roll(2) == 0).then(|| self::prompt(&mut dice).parts);
+                    let delivery = (dice.roll(2) == 0).then_some(Delivery::Steer);
+                    let patch = QueuePatch { parts, delivery, position: Some(0), ..QueuePatch::default() };
+                    let _ = world.sessions.requeue(&session.id, prompt, patch).await;
+                }
             }
             12 => {
                 let _ = world.sessions.continuation(&session.id, ContinuationAction::Stop).await;
@@ -241,6 +255,13 @@ async fn play(seed: u64) -> Result<Vec<Source>, String> {
     judge(&history(&world).await, &accepted)
 }
 
+/// One of the prompts that wait.
+async fn waiting(world: &World, session: &SessionId, dice: &mut Dice) -> Option<MessageId> {
+    let queue = world.sessions.queue(session).await.unwrap();
+    let chosen = usize::try_from(dice.roll(u64::try_from(queue.len()).unwrap().max(1))).unwrap();
+    queue.into_iter().nth(chosen).map(|prompt| prompt.message_id)
+}
+
 /// A prompt of the user, or one of a plugin, which may want to continue the session.
 fn prompt(dice: &mut Dice) -> PromptInput {
     let sender = if dice.roll(4) == 0 { Sender::Plugin } else { Sender::Client };
@@ -280,6 +301,7 @@ struct Track {
     open_messages: BTreeSet<MessageId>,
     open_parts: BTreeSet<protocol::PartId>,
     requests: BTreeSet<String>,
+    withdrawn: BTreeSet<MessageId>,
     /// Continuations by episode and number, with their source.
     rounds: BTreeMap<(MessageId, u32), Source>,
 }
@@ -352,7 +374,16 @@ impl Track {
                     return Err(format!("round {} is one too many", it.n));
                 }
             }
-            EventBody::SessionError(_) | EventBody::PromptStarted(_) => self.in_turn()?,
+            EventBody::PromptEnded(it) if it.reason == EndReason::Withdrawn => {
+                self.in_turn()?;
+                self.withdrawn.insert(it.message_id.clone());
+            }
+            EventBody::PromptStarted(it) if self.withdrawn.contains(&it.message_id) => {
+                return Err("a withdrawn prompt was started".into());
+            }
+            EventBody::SessionError(_) | EventBody::PromptStarted(_) | EventBody::QueueUpdated(_) => {
+                self.in_turn()?;
+            }
             _ => {}
         }
         Ok(())

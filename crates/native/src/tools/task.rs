@@ -174,7 +174,9 @@ fn early(end: &ChildEnd) -> String {
 pub(crate) fn report(end: &ChildEnd) -> Result<String, Failure> {
     match end.reason {
         EndReason::Completed => Ok(wrap(&end.session, "completed", "task_result", &end.text)),
-        EndReason::Aborted | EndReason::Interrupted => Err(Failure::Error("Task cancelled".to_owned())),
+        EndReason::Aborted | EndReason::Interrupted | EndReason::Withdrawn => {
+            Err(Failure::Error("Task cancelled".to_owned()))
+        }
         _ => Err(Failure::Error(wrap(&end.session, "error", "task_error", &early(end)))),
     }
 }

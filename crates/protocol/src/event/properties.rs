@@ -9,6 +9,7 @@ use crate::{
     continuation::{Source, StopReason},
     project::FileDiff,
     prompt::Delivery,
+    queue::Waiting,
     request::{Answers, Approval, PermissionReply},
 };
 
@@ -150,6 +151,13 @@ properties! {
         message_id: MessageId,
         reason: EndReason,
     }
+    /// Properties with the waiting prompts of a session.
+    QueueChanged {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// All waiting prompts, in the order in which turns take them up.
+        queue: Vec<Waiting>,
+    }
     /// Properties of a turn that continues automatically.
     ContinuationStarted {
         #[serde(rename = "sessionID")]
@@ -229,6 +237,18 @@ properties! {
         file: String,
         /// `add`, `change` or `unlink`.
         event: String,
+    }
+    /// Properties of a new stream.
+    Connected {
+        /// Position in the log after which the stream begins: the client's own cursor if the log still reaches back to
+        /// it, else the newest position (Baton's addition).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cursor: Option<u64>,
+    }
+    /// Properties of a stream that has caught up.
+    Ready {
+        /// Position in the log up to which the client has received everything. It can resume here.
+        cursor: u64,
     }
     /// Properties of a resync: the client's cursor is too old.
     Resync {

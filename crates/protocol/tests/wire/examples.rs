@@ -6,10 +6,10 @@ use protocol::{
     continuation::{Source, StopReason},
     error::ApiError,
     event::{
-        CommandDone, ContinuationCountdown, ContinuationStarted, ContinuationStopped, FileChanged,
+        CommandDone, Connected, ContinuationCountdown, ContinuationStarted, ContinuationStopped, FileChanged,
         FileWatched, MessageGone, MessageInfo, PartDelta, PartGone, PartInfo, PermissionAnswered,
-        PromptEnded, PromptQueued, PromptStarted, QuestionAnswered, QuestionDismissed, Resync, SessionDiffed,
-        SessionFailed, SessionInfo, SessionOnly, StatusChanged, TodosReplaced,
+        PromptEnded, PromptQueued, PromptStarted, QuestionAnswered, QuestionDismissed, QueueChanged, Ready,
+        Resync, SessionDiffed, SessionFailed, SessionInfo, SessionOnly, StatusChanged, TodosReplaced,
     },
     message::{AssistantTime, Finish, MessagePath, ModelRef, UserTime},
     number::Number,
@@ -19,6 +19,7 @@ use protocol::{
     },
     project::{FileDiff, Project, ProjectTime},
     prompt::Delivery,
+    queue::Waiting,
     request::{PermissionReply, PermissionRequest, Question, QuestionOption, QuestionRequest, ToolRef},
     session::{SessionModel, SessionTime, Tokens},
 };
@@ -270,6 +271,11 @@ fn sessions() -> Vec<EventBody> {
             reason: EndReason::Aborted,
             extra: Extra::new(),
         }),
+        EventBody::QueueUpdated(QueueChanged {
+            session_id: id("ses_1"),
+            queue: vec![Waiting::new(id("msg_1"), Delivery::Queue)],
+            extra: Extra::new(),
+        }),
     ]
 }
 
@@ -393,7 +399,8 @@ fn environment() -> Vec<EventBody> {
         EventBody::WorkspaceStatus(object(json!({ "workspaceID": "wrk_1", "status": "connected" }))),
         EventBody::ServerInstanceDisposed(object(json!({ "directory": "/project" }))),
         EventBody::GlobalDisposed(Extra::new()),
-        EventBody::ServerConnected(Extra::new()),
+        EventBody::ServerConnected(Connected::new(Some(41))),
+        EventBody::ServerReady(Ready::new(42)),
         EventBody::ServerHeartbeat(Extra::new()),
         EventBody::ServerResync(Resync { oldest: 42, extra: Extra::new() }),
         EventBody::ModelsDevRefreshed(Extra::new()),

@@ -134,7 +134,7 @@ fn tag(fault: Fault) -> &'static str {
     match fault {
         Fault::NotFound => "NotFoundError",
         Fault::PermissionGone | Fault::QuestionGone | Fault::PtyGone | Fault::PtyForbidden => fault.name(),
-        Fault::Busy => "ConflictError",
+        Fault::Busy | Fault::Conflict => "ConflictError",
         Fault::Broken => "UnknownError",
         Fault::Overloaded | Fault::Closing | Fault::Full | Fault::NotBuilt => "ServiceUnavailableError",
         _ => "InvalidRequestError",
@@ -153,7 +153,7 @@ fn newer_schema(fault: Fault) -> Value {
     let field = match fault {
         Fault::NotFound => "sessionID",
         Fault::PermissionGone | Fault::QuestionGone => "requestID",
-        Fault::Busy => "resource",
+        Fault::Busy | Fault::Conflict => "resource",
         Fault::Broken => "ref",
         Fault::Overloaded | Fault::Closing | Fault::Full | Fault::NotBuilt => "service",
         _ => "kind",

@@ -22,11 +22,11 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/session/{sessionID}/init", "session.init", init)
             .summary("Write an AGENTS.md for the project")
-            .faults(&[Fault::NotFound])
+            .faults(&[Fault::NotFound, Fault::Conflict])
             .stores(),
         Route::post("/session/{sessionID}/command", "session.command", command)
             .summary("Run a slash command and wait for the answer")
-            .faults(&[Fault::NotFound])
+            .faults(&[Fault::NotFound, Fault::Conflict])
             .stores(),
         Route::post("/session/{sessionID}/shell", "session.shell", shell)
             .summary("Run a shell command of the user and wait for its end; fails while the session is busy")

@@ -21,15 +21,15 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/session/{sessionID}/message", "session.prompt", prompt)
             .summary("Submit a prompt and wait for the answer")
-            .faults(&[Fault::NotFound, Fault::Busy])
+            .faults(&[Fault::NotFound, Fault::Busy, Fault::Conflict])
             .stores(),
         Route::post("/session/{sessionID}/prompt_async", "session.prompt_async", submit)
             .summary("Submit a prompt; events carry the answer")
-            .faults(&[Fault::NotFound, Fault::Busy])
+            .faults(&[Fault::NotFound, Fault::Busy, Fault::Conflict])
             .stores(),
         Route::post("/session/{sessionID}/summarize", "session.summarize", summarize)
             .summary("Summarise the conversation after the running turn")
-            .faults(&[Fault::NotFound])
+            .faults(&[Fault::NotFound, Fault::Conflict])
             .stores(),
     ]
 }

@@ -98,7 +98,8 @@ async fn a_stream_sends_connected_and_then_events_of_its_directory() {
     let mut stream = response.into_body().into_data_stream();
     let hello = text(&mut stream).await;
     assert!(hello.starts_with("data: {\"id\":\"evt_"), "{hello}");
-    assert!(hello.ends_with("\"type\":\"server.connected\",\"properties\":{}}\n\n"), "{hello}");
+    assert!(hello.ends_with("\"type\":\"server.connected\",\"properties\":{\"cursor\":0}}\n\n"), "{hello}");
+    assert!(text(&mut stream).await.contains("\"type\":\"server.ready\",\"properties\":{\"cursor\":0}"));
     let created = text(&mut stream).await;
     assert!(created.starts_with("id: 2\ndata: {\"id\":\"evt_"), "{created}");
     assert!(created.contains("session.created") && created.contains(session.id.as_str()), "{created}");
@@ -109,6 +110,7 @@ async fn a_global_stream_names_the_directory_of_each_event() {
     let world = World::new();
     let mut stream = world.stream("/global/event", &[]).await;
     assert!(text(&mut stream).await.starts_with("data: {\"payload\":{\"id\":\"evt_"));
+    assert!(text(&mut stream).await.contains("server.ready"));
     world.create("/elsewhere").await;
     let created = text(&mut stream).await;
     assert!(
@@ -138,6 +140,41 @@ async fn a_cursor_replays_later_events() {
     assert!(text(&mut future).await.contains("server.resync"));
 }
 
+/// Frames up to `server.ready`.
+async fn opening(stream: &mut BodyDataStream) -> String {
+    let mut seen = String::new();
+    while !seen.contains("server.ready") {
+        seen.push_str(&text(stream).await);
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_stream_says_where_it_begins_and_when_it_has_caught_up() {
+    let world = World::new();
+    for _ in 0..3 {
+        world.create(&world.directory).await;
+    }
+    for (path, connected) in
+        [("/event", 3), ("/event?after=1", 1), ("/event?after=99", 3), ("/global/event?after=0", 0)]
+    {
+        let mut stream = world.stream(path, &[]).await;
+        let seen = opening(&mut stream).await;
+        let hello = format!("\"server.connected\",\"properties\":{{\"cursor\":{connected}}}");
+        assert!(seen.contains(&hello), "{path}: {seen}");
+        assert!(seen.contains("\"server.ready\",\"properties\":{\"cursor\":3}"), "{path}: {seen}");
+        assert_eq!(
+            seen.matches("id: ").count(),
+            if connected == 3 { 0 } else { 3 - connected },
+            "{path}: {seen}"
+        );
+        // Nothing was missed between the replay and the live events.
+        let place = Place { directory: world.directory.as_str().into(), project: "global".into() };
+        world.sessions.publish(Some(&place), EventBody::LspUpdated(Extra::new()));
+        assert!(text(&mut stream).await.contains("lsp.updated"), "{path}");
+    }
+}
+
 #[tokio::test]
 async fn an_invalid_cursor_is_refused() {
     let world = World::new();
@@ -156,6 +193,7 @@ async fn a_heartbeat_comes_every_ten_seconds() {
     let world = World::new();
     let mut stream = world.stream("/event", &[]).await;
     text(&mut stream).await;
+    assert!(text(&mut stream).await.contains("server.ready"));
     let started = Instant::now();
     for beat in 1..=3 {
         assert!(text(&mut stream).await.contains("\"type\":\"server.heartbeat\",\"properties\":{}"));
@@ -170,7 +208,7 @@ async fn a_shutdown_ends_streams_cleanly_after_the_last_event() {
     world.create(&world.directory).await;
     world.sessions.shutdown().await;
     let chunks: Vec<Bytes> = stream.try_collect().await.unwrap();
-    assert_eq!(chunks.len(), 2);
+    assert_eq!(chunks.len(), 3, "connected, ready and the new session");
 }
 
 fn flood(sessions: &Sessions, frames: usize) {

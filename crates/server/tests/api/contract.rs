@@ -14,6 +14,8 @@ const ADDITIONS: &[&str] = &[
     "/metrics",
     "/session/{sessionID}/turn",
     "/session/{sessionID}/continuation",
+    "/session/{sessionID}/queue",
+    "/session/{sessionID}/queue/{messageID}",
     "/trust",
     "/channel",
     "/config/diagnostics",

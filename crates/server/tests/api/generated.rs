@@ -29,11 +29,15 @@ async fn furnish(world: &World, path: &str) -> Known {
     world.submit(&other, "question").await;
     let question = world.until("/question", |list| *list != json!([])).await;
     let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let (session, message) = match path.contains("/queue/") {
+        true => waiting(world).await,
+        false => (session, text(&answer["info"]["id"])),
+    };
     Known {
         session,
         asking,
         posing: other,
-        message: text(&answer["info"]["id"]),
+        message,
         part: answer["parts"][1].clone(),
         permission: text(&permission[0]["id"]),
         question: text(&question[0]["id"]),
@@ -41,6 +45,15 @@ async fn furnish(world: &World, path: &str) -> Known {
         worktree: if path.contains("/worktree") { worktree(world).await } else { String::new() },
         directory: world.directory(),
     }
+}
+
+/// A prompt that waits, and its session.
+async fn waiting(world: &World) -> (String, String) {
+    let session = world.session().await;
+    world.submit(&session, "wait").await;
+    world.submit(&session, "hello").await;
+    let queue = world.get(&format!("/session/{session}/queue")).await;
+    (session, queue[0]["messageID"].as_str().unwrap().to_owned())
 }
 
 async fn worktree(world: &World) -> String {

@@ -18,6 +18,7 @@ mod messages;
 mod newer;
 mod places;
 mod prompts;
+mod queue;
 mod requests;
 mod schema;
 mod script;

@@ -172,3 +172,14 @@ pub(crate) fn started(session: &str, message: &str) -> Encoded {
 pub(crate) fn ended(session: &str, message: &str) -> Encoded {
     event("prompt.ended", json!({ "sessionID": session, "messageID": message, "reason": "completed" }))
 }
+
+pub(crate) fn withdrawn(session: &str, message: &str) -> Encoded {
+    event("prompt.ended", json!({ "sessionID": session, "messageID": message, "reason": "withdrawn" }))
+}
+
+/// A new order of the queue: messages with their delivery.
+pub(crate) fn rearranged(session: &str, queue: &[(&str, &str)]) -> Encoded {
+    let waiting = |(message, delivery): &(&str, &str)| json!({ "messageID": message, "delivery": delivery });
+    let queue: Vec<Value> = queue.iter().map(waiting).collect();
+    event("session.queue.updated", json!({ "sessionID": session, "queue": queue }))
+}

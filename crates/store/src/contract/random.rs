@@ -34,7 +34,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let event = [0..17_usize, 0..4, 0..4, 0..4, 0..4];
+    let event = [0..19_usize, 0..4, 0..4, 0..4, 0..4];
     let commit = (0..3_usize, any::<bool>(), prop_oneof![9 => Just(0_u64), 1 => 1..3_u64], vec(event, 0..6))
         .prop_map(|(session, create, off, events)| Step::Commit { session, create, off, events });
     let checkpoint = vec([0..3_usize, 0..4, 0..3, 0..4], 0..4).prop_map(Step::Checkpoint);
@@ -81,6 +81,13 @@ fn event_of(session: &str, [kind, a, b, c, d]: [usize; 5]) -> Encoded {
         13 => rejected(session, question_id),
         14 => queued(session, message, if b.is_multiple_of(2) { "steer" } else { "queue" }),
         15 => started(session, message),
+        16 => withdrawn(session, message),
+        17 => {
+            let mut order = MESSAGES.map(|message| (message, if c == 0 { "steer" } else { "queue" }));
+            order.rotate_left(b);
+            order.swap(0, d);
+            rearranged(session, &order[a..])
+        }
         _ => ended(session, message),
     }
 }
@@ -144,6 +151,7 @@ async fn answers(subject: &Subject) -> Vec<String> {
         for message in MESSAGES.map(id) {
             ask!(reads.message(&session, &message));
             ask!(reads.last_answer(&session, Some(&message)));
+            ask!(reads.is_withdrawn(&session, &message));
             for part in PARTS.map(id) {
                 ask!(reads.part(&session, &message, &part));
             }

@@ -286,6 +286,33 @@ pub(crate) async fn prompts_are_queued_started_and_ended(subject: &Subject) {
     assert_eq!(list().await, []);
 }
 
+pub(crate) async fn waiting_prompts_are_rearranged_and_withdrawn(subject: &Subject) {
+    let list = async || {
+        let prompts = subject.reads.prompts(&id("ses_a")).await.unwrap();
+        prompts.into_iter().map(|prompt| (prompt.message.to_string(), prompt.delivery)).collect::<Vec<_>>()
+    };
+    let all = ["msg_1", "msg_2", "msg_3", "msg_4"].map(|message| queued("ses_a", message, "queue"));
+    subject.say("ses_a", all.into()).await;
+    let order = [("msg_4", "steer"), ("msg_7", "queue"), ("msg_2", "queue")];
+    subject.say("ses_a", vec![started("ses_a", "msg_1"), rearranged("ses_a", &order)]).await;
+    let expected = [
+        ("msg_1", Delivery::Queue),
+        ("msg_4", Delivery::Steer),
+        ("msg_3", Delivery::Queue),
+        ("msg_2", Delivery::Queue),
+    ];
+    let expected = expected.map(|(message, delivery)| (message.to_owned(), delivery));
+    assert_eq!(list().await, expected, "only known prompts move, and only among their own places");
+    let is_withdrawn = async |message| subject.reads.is_withdrawn(&id("ses_a"), &id(message)).await.unwrap();
+    subject.say("ses_a", vec![withdrawn("ses_a", "msg_3"), ended("ses_a", "msg_1")]).await;
+    assert_eq!(list().await.len(), 2);
+    assert_eq!([is_withdrawn("msg_3").await, is_withdrawn("msg_1").await], [true, false]);
+    let elsewhere = subject.reads.is_withdrawn(&id("ses_b"), &id("msg_3")).await.unwrap();
+    assert!(!elsewhere, "of another session");
+    subject.say("ses_a", vec![deleted("ses_a")]).await;
+    assert!(!is_withdrawn("msg_3").await, "it is forgotten with its session");
+}
+
 pub(crate) async fn unfinished_sessions_are_busy_or_have_prompts(subject: &Subject) {
     subject.say("ses_c", vec![busy("ses_c"), queued("ses_c", "msg_1", "steer")]).await;
     subject.say("ses_b", vec![queued("ses_b", "msg_1", "steer")]).await;

@@ -110,6 +110,11 @@ pub(super) const TABLES: &[Table] = &[
         ],
     },
     Table {
+        name: "withdrawn",
+        from: "SELECT rowid, session, message FROM withdrawn WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
+        columns: &[("session", Text), ("message", Text)],
+    },
+    Table {
         name: "note",
         from: "SELECT rowid, project, body FROM note WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
         columns: &[("project", Text), ("body", Text)],

@@ -22,7 +22,6 @@ pub(super) struct Batch<'a> {
     pub(super) messages_removed: BTreeSet<Two<'a>>,
     pub(super) parts_removed: BTreeSet<Three<'a>>,
     pub(super) requests_removed: BTreeSet<Two<'a>>,
-    pub(super) prompts_removed: BTreeSet<Two<'a>>,
     pub(super) sessions: BTreeMap<&'a str, &'a SessionRow>,
     pub(super) messages: BTreeMap<Two<'a>, MessageRow<'a>>,
     pub(super) parts: BTreeMap<Three<'a>, (bool, &'a str)>,
@@ -31,7 +30,8 @@ pub(super) struct Batch<'a> {
     pub(super) statuses: BTreeMap<&'a str, Option<&'a str>>,
     pub(super) requests: BTreeMap<Two<'a>, RequestRow<'a>>,
     pub(super) approvals: Vec<&'a ApprovalRow>,
-    pub(super) prompts: BTreeMap<Two<'a>, PromptRow<'a>>,
+    /// Changes of the queue, in order.
+    pub(super) prompts: Vec<PromptChange<'a>>,
     pub(super) events: Vec<EventRow<'a>>,
 }
 
@@ -66,13 +66,24 @@ pub(super) struct RequestRow<'a> {
     pub(super) body: &'a str,
 }
 
+/// A change of a session's queue.
 #[derive(Debug)]
-pub(super) struct PromptRow<'a> {
-    /// Number of the event that queued or started the prompt.
-    pub(super) accepted: u64,
-    /// `None` leaves the stored delivery unchanged.
-    pub(super) delivery: Option<&'a str>,
-    pub(super) started: bool,
+pub(super) struct PromptChange<'a> {
+    pub(super) session: &'a str,
+    /// Number of the event.
+    pub(super) number: u64,
+    pub(super) kind: PromptKind<'a>,
+}
+
+#[derive(Debug)]
+pub(super) enum PromptKind<'a> {
+    /// The message and its delivery.
+    Queued(&'a str, &'a str),
+    Started(&'a str),
+    Ended(&'a str),
+    Withdrawn(&'a str),
+    /// The new order of waiting prompts, with their deliveries.
+    Rearranged(&'a [(MessageId, String)]),
 }
 
 /// An event and its place in the log.
@@ -155,7 +166,7 @@ impl<'a> Batch<'a> {
         self.messages.retain(|key, _| key.0 != session);
         self.parts.retain(|key, _| key.0 != session);
         self.requests.retain(|key, _| key.0 != session);
-        self.prompts.retain(|key, _| key.0 != session);
+        self.prompts.retain(|change| change.session != session);
         for event in &mut self.events {
             if matches!(event.key, Key::Session(known, _) if known == session) {
                 event.key = Key::Deleted;
@@ -201,13 +212,18 @@ impl<'a> Batch<'a> {
                 self.approvals.extend(saved);
             }
             Change::PromptQueued(message, delivery) => {
-                self.prompt(session, message, number).delivery = Some(delivery);
+                self.prompt(session, number, PromptKind::Queued(message.as_str(), delivery));
             }
-            Change::PromptStarted(message) => self.prompt(session, message, number).started = true,
+            Change::PromptStarted(message) => {
+                self.prompt(session, number, PromptKind::Started(message.as_str()));
+            }
             Change::PromptEnded(message) => {
-                self.prompts.remove(&(session, message.as_str()));
-                self.prompts_removed.insert((session, message.as_str()));
+                self.prompt(session, number, PromptKind::Ended(message.as_str()));
             }
+            Change::PromptWithdrawn(message) => {
+                self.prompt(session, number, PromptKind::Withdrawn(message.as_str()));
+            }
+            Change::Queue(order) => self.prompt(session, number, PromptKind::Rearranged(order)),
         }
     }
 
@@ -216,9 +232,8 @@ impl<'a> Batch<'a> {
         self.requests_removed.insert((session, request));
     }
 
-    fn prompt(&mut self, session: &'a str, message: &'a MessageId, number: u64) -> &mut PromptRow<'a> {
-        let fresh = PromptRow { accepted: number, delivery: None, started: false };
-        self.prompts.entry((session, message.as_str())).or_insert(fresh)
+    fn prompt(&mut self, session: &'a str, number: u64, kind: PromptKind<'a>) {
+        self.prompts.push(PromptChange { session, number, kind });
     }
 }
 

@@ -1,5 +1,7 @@
 //! The statements that write a group, sent to the server in one flight: all are sent before the first answer is read.
 
+use std::borrow::Cow;
+
 use engine::limits::MAX_APPROVALS;
 use futures::future::join_all;
 use protocol::{Millis, prompt::Delivery};
@@ -9,7 +11,7 @@ use tokio_postgres::{
 };
 
 use super::{
-    batch::{Batch, Key},
+    batch::{Batch, Key, PromptChange, PromptKind},
     connect::{LOCK_LOG, NODE, Token},
     failure::Fault,
     query::{limit, number},
@@ -319,41 +321,46 @@ fn requests<'a>(batch: &'a Batch<'a>, add: Add<'_, 'a>) {
     });
 }
 
+/// The order of these changes matters, so the database carries them out one by one. A run of changes is one statement; a
+/// new order of the queue is one of its own.
 fn prompts<'a>(batch: &'a Batch<'a>, add: Add<'_, 'a>) {
-    add(!batch.prompts_removed.is_empty(), &|| {
-        Statement::new(
-            "DELETE FROM prompt USING unnest($1, $2) AS wish (session, message)
-             WHERE prompt.session = wish.session AND prompt.message = wish.message",
-        )
-        .texts(batch.prompts_removed.iter().map(|key| key.0))
-        .texts(batch.prompts_removed.iter().map(|key| key.1))
-    });
-    // A prompt that is started without having been queued gets the default delivery; one that is queued again keeps
-    // its place and its start. So the two kinds of rows need a statement each.
-    let queued = || batch.prompts.iter().filter_map(|(key, row)| Some((key, row.accepted, row.delivery?)));
-    add(queued().next().is_some(), &|| {
-        Statement::new(
-            "INSERT INTO prompt (session, message, accepted, delivery, started)
-             SELECT session, message, accepted, delivery, false
-             FROM unnest($1, $2, $3, $4) AS wish (session, message, accepted, delivery)
-             ON CONFLICT (session, message) DO UPDATE SET delivery = excluded.delivery",
-        )
-        .texts(queued().map(|(key, ..)| key.0))
-        .texts(queued().map(|(key, ..)| key.1))
-        .numbers(queued().map(|(_, accepted, _)| number(accepted)))
-        .texts(queued().map(|(.., delivery)| delivery))
-    });
-    let started = || batch.prompts.iter().filter(|(_, row)| row.started);
-    add(started().next().is_some(), &|| {
-        Statement::new(
-            "INSERT INTO prompt (session, message, accepted, delivery, started)
-             SELECT session, message, accepted, $4, true
-             FROM unnest($1, $2, $3) AS wish (session, message, accepted)
-             ON CONFLICT (session, message) DO UPDATE SET started = true",
-        )
-        .texts(started().map(|(key, _)| key.0))
-        .texts(started().map(|(key, _)| key.1))
-        .numbers(started().map(|(_, row)| number(row.accepted)))
-        .with(serde_json::to_string(&Delivery::default()).unwrap_or_default(), Type::TEXT)
-    });
+    let same = |left: &PromptChange<'_>, right: &PromptChange<'_>| {
+        !matches!(left.kind, PromptKind::Rearranged(_)) && !matches!(right.kind, PromptKind::Rearranged(_))
+    };
+    for run in batch.prompts.chunk_by(same) {
+        if let [PromptChange { session, kind: PromptKind::Rearranged(order), .. }] = run {
+            add(true, &|| {
+                Statement::new("SELECT baton.rearrange($1, $2, $3)")
+                    .with(*session, Type::TEXT)
+                    .texts(order.iter().map(|(message, _)| message.as_str()))
+                    .texts(order.iter().map(|(_, delivery)| delivery.as_str()))
+            });
+            continue;
+        }
+        let rows = || run.iter().map(|change| (change, prompt(&change.kind)));
+        add(true, &|| {
+            Statement::new("SELECT baton.queue($1, $2, $3, $4, $5)")
+                .texts(rows().map(|(_, (kind, ..))| kind))
+                .texts(rows().map(|(change, _)| change.session))
+                .texts(rows().map(|(_, (_, message, _))| message))
+                .numbers(rows().map(|(change, _)| number(change.number)))
+                .texts(rows().map(|(_, (.., delivery))| delivery))
+        });
+    }
+}
+
+/// The kind of a change, its message and its delivery. A prompt that is started without having been queued gets the
+/// default delivery.
+fn prompt<'a>(kind: &PromptKind<'a>) -> (&'static str, &'a str, Cow<'a, str>) {
+    match kind {
+        PromptKind::Queued(message, delivery) => ("queued", message, Cow::Borrowed(*delivery)),
+        PromptKind::Started(message) => {
+            let delivery = serde_json::to_string(&Delivery::default()).unwrap_or_default();
+            ("started", message, Cow::Owned(delivery))
+        }
+        PromptKind::Ended(message) => ("ended", message, Cow::Borrowed("")),
+        PromptKind::Withdrawn(message) => ("withdrawn", message, Cow::Borrowed("")),
+        // Has a statement of its own.
+        PromptKind::Rearranged(_) => ("", "", Cow::Borrowed("")),
+    }
 }

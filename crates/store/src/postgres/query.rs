@@ -178,6 +178,13 @@ pub(super) async fn prompts(client: &Client, session: &SessionId) -> Found<Vec<O
     rows.iter().map(open).collect()
 }
 
+pub(super) async fn is_withdrawn(client: &Client, session: &SessionId, prompt: &MessageId) -> Found<bool> {
+    let sql = "SELECT FROM withdrawn WHERE session = $1 AND message = $2";
+    let values: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&session.as_str(), Type::TEXT), (&prompt.as_str(), Type::TEXT)];
+    Ok(client.query_typed_opt(sql, &values).await?.is_some())
+}
+
 pub(super) async fn unfinished(client: &Client) -> Found<Vec<SessionId>> {
     let sql = "SELECT session FROM status UNION SELECT session FROM prompt ORDER BY session";
     let rows = client.query_typed(sql, &[]).await?;

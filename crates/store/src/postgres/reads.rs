@@ -125,6 +125,11 @@ impl Reads for Postgres {
         read!(self, query::prompts, &session)
     }
 
+    fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> Answer<'_, bool> {
+        let (session, prompt) = (session.clone(), prompt.clone());
+        read!(self, query::is_withdrawn, &session, &prompt)
+    }
+
     fn unfinished(&self) -> Answer<'_, Vec<SessionId>> {
         read!(self, query::unfinished)
     }

@@ -127,6 +127,13 @@ CREATE TABLE baton.prompt (
     PRIMARY KEY (session, message)
 );
 
+-- Prompts that a client withdrew while they waited. A late repetition of such a prompt must not bring it back.
+CREATE TABLE baton.withdrawn (
+    session text COLLATE "C" NOT NULL,
+    message text COLLATE "C" NOT NULL,
+    PRIMARY KEY (session, message)
+);
+
 CREATE TABLE baton.note (project text COLLATE "C" PRIMARY KEY, body text NOT NULL);
 
 CREATE TABLE baton.approval (
@@ -195,6 +202,7 @@ END $$;
 CREATE FUNCTION baton.forget_sessions(ids text[]) RETURNS void LANGUAGE sql AS $$
     UPDATE baton.log SET session = NULL WHERE session = ANY (ids);
     DELETE FROM baton.event WHERE session = ANY (ids);
+    DELETE FROM baton.withdrawn WHERE session = ANY (ids);
     DELETE FROM baton.prompt WHERE session = ANY (ids);
     DELETE FROM baton.request WHERE session = ANY (ids);
     DELETE FROM baton.status WHERE session = ANY (ids);
@@ -203,6 +211,45 @@ CREATE FUNCTION baton.forget_sessions(ids text[]) RETURNS void LANGUAGE sql AS $
     DELETE FROM baton.message WHERE session = ANY (ids);
     DELETE FROM baton.session WHERE id = ANY (ids);
 $$;
+
+-- Gives the places that open prompts have now out again, in a new order and with new deliveries. Unknown prompts are
+-- skipped.
+CREATE FUNCTION baton.rearrange(its_session text, messages text[], deliveries text[])
+RETURNS void LANGUAGE sql AS $$
+    WITH known AS (
+        SELECT prompt.message, wish.delivery, prompt.accepted, row_number() OVER (ORDER BY wish.nth) AS rank
+        FROM unnest(messages, deliveries) WITH ORDINALITY AS wish (message, delivery, nth)
+        JOIN baton.prompt ON prompt.session = its_session AND prompt.message = wish.message
+    ), place AS (SELECT accepted, row_number() OVER (ORDER BY accepted) AS rank FROM known)
+    UPDATE baton.prompt SET accepted = place.accepted, delivery = known.delivery
+    FROM known JOIN place USING (rank) WHERE prompt.session = its_session AND prompt.message = known.message;
+$$;
+
+-- Carries out changes of the queue one after the other, because their order matters.
+CREATE FUNCTION baton.queue(kinds text[], sessions text[], messages text[], numbers bigint[], deliveries text[])
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    wish record;
+BEGIN
+    FOR wish IN SELECT * FROM unnest(kinds, sessions, messages, numbers, deliveries)
+        AS change (kind, session, message, number, delivery)
+    LOOP
+        IF wish.kind = 'queued' THEN
+            INSERT INTO baton.prompt (session, message, accepted, delivery, started)
+                VALUES (wish.session, wish.message, wish.number, wish.delivery, false)
+                ON CONFLICT (session, message) DO UPDATE SET delivery = excluded.delivery;
+        ELSIF wish.kind = 'started' THEN
+            INSERT INTO baton.prompt (session, message, accepted, delivery, started)
+                VALUES (wish.session, wish.message, wish.number, wish.delivery, true)
+                ON CONFLICT (session, message) DO UPDATE SET started = true;
+        ELSE
+            DELETE FROM baton.prompt WHERE session = wish.session AND message = wish.message;
+        END IF;
+        IF wish.kind = 'withdrawn' THEN
+            INSERT INTO baton.withdrawn VALUES (wish.session, wish.message) ON CONFLICT DO NOTHING;
+        END IF;
+    END LOOP;
+END $$;
 
 -- Gives events the next positions and returns the position before the first. The caller holds the log lock and has
 -- taken it in an earlier statement, so this one sees every commit before it.

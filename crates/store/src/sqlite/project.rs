@@ -143,6 +143,29 @@ fn approve(connection: &Connection, row: &ApprovalRow) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Permutes open prompts: the places that those in `order` have now are given out again in its order.
+fn rearrange(connection: &Connection, session: &str, order: &[(MessageId, String)]) -> rusqlite::Result<()> {
+    let mut places = Vec::with_capacity(order.len());
+    let mut known = Vec::with_capacity(order.len());
+    let mut place =
+        connection.prepare_cached("SELECT accepted FROM prompt WHERE session = ?1 AND message = ?2")?;
+    for (message, delivery) in order {
+        let found = place.query_row([session, message.as_str()], |row| row.get::<_, i64>(0)).optional()?;
+        if let Some(accepted) = found {
+            places.push(accepted);
+            known.push((message, delivery));
+        }
+    }
+    places.sort_unstable();
+    let mut put = connection.prepare_cached(
+        "UPDATE prompt SET accepted = ?3, delivery = ?4 WHERE session = ?1 AND message = ?2",
+    )?;
+    for ((message, delivery), accepted) in known.into_iter().zip(places) {
+        put.execute(params![session, message.as_str(), accepted, delivery])?;
+    }
+    Ok(())
+}
+
 /// Checks that the commit continues its session. Returns true if the session exists.
 fn accept(connection: &Connection, commit: &Prepared) -> Result<bool, Refusal> {
     let session = &commit.session;
@@ -193,6 +216,7 @@ fn delete_session(connection: &Connection, id: &SessionId) -> rusqlite::Result<(
         "DELETE FROM status WHERE session = ?1",
         "DELETE FROM request WHERE session = ?1",
         "DELETE FROM prompt WHERE session = ?1",
+        "DELETE FROM withdrawn WHERE session = ?1",
         "DELETE FROM log WHERE session = ?1",
     ] {
         connection.prepare_cached(sql)?.execute([id.as_str()])?;
@@ -270,6 +294,17 @@ fn apply(
         Change::PromptEnded(message) => {
             run("DELETE FROM prompt WHERE session = ?1 AND message = ?2", params![session, message.as_str()])
         }
+        Change::PromptWithdrawn(message) => {
+            run(
+                "DELETE FROM prompt WHERE session = ?1 AND message = ?2",
+                params![session, message.as_str()],
+            )?;
+            run(
+                "INSERT INTO withdrawn (session, message) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+                params![session, message.as_str()],
+            )
+        }
+        Change::Queue(order) => rearrange(connection, session, order),
     }?;
     Ok(())
 }

@@ -255,6 +255,12 @@ pub(super) fn prompts(connection: &Connection, session: &SessionId) -> Result<Ve
         .collect()
 }
 
+pub(super) fn is_withdrawn(connection: &Connection, session: &SessionId, prompt: &MessageId) -> Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM withdrawn WHERE session = ?1 AND message = ?2")?
+        .exists([session.as_str(), prompt.as_str()])
+}
+
 pub(super) fn unfinished(connection: &Connection) -> Result<Vec<SessionId>> {
     connection
         .prepare_cached("SELECT session FROM status UNION SELECT session FROM prompt ORDER BY session")?

@@ -117,6 +117,11 @@ impl Reads for Sqlite {
         self.read(move |connection| query::prompts(connection, &session))
     }
 
+    fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> Answer<'_, bool> {
+        let (session, prompt) = (session.clone(), prompt.clone());
+        self.read(move |connection| query::is_withdrawn(connection, &session, &prompt))
+    }
+
     fn unfinished(&self) -> Answer<'_, Vec<SessionId>> {
         self.read(query::unfinished)
     }

@@ -17,7 +17,7 @@ pub(super) const MOVED: u32 = u32::from_be_bytes(*b"BatM");
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// The statements that turn version n into version n + 1. Released entries are never changed.
-const MIGRATIONS: &[&str] = &[V1, V2, V3, V4];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5];
 
 /// Bodies are JSON as encoded for the wire; the other columns are for searching. `title` is in lower case. The
 /// program deletes the rows of a session together with it, including its events except the deletion itself, which
@@ -133,6 +133,15 @@ const V4: &str = "
     ) STRICT;
     CREATE INDEX notice_order ON notice (receiver, session, number);
     CREATE TABLE outbox (read_upto INTEGER NOT NULL) STRICT;
+";
+
+/// Prompts that a client withdrew while they waited. A late repetition of such a prompt must not bring it back.
+const V5: &str = "
+    CREATE TABLE withdrawn (
+        session TEXT NOT NULL,
+        message TEXT NOT NULL,
+        PRIMARY KEY (session, message)
+    ) STRICT;
 ";
 
 /// The schema version of an open database.

@@ -145,3 +145,25 @@ async fn a_new_session_is_created_once_although_its_first_prompt_is_tried_again(
     let prompt = world.server.prompt(0).await;
     assert_eq!((prompt.text(), prompt.session.as_str()), ("do this", "ses_1"));
 }
+
+#[tokio::test]
+async fn a_waiting_message_is_listed_and_withdrawn() {
+    let mut world = World::new().await;
+    let first = world.prompt("one").await;
+    world.server.busy(&first.session);
+    world.say("/queue").await;
+    world.heard("Nothing waits.").await;
+    world.say("two").await;
+    world.heard("Queued.").await;
+    world.say("three").await;
+    world.heard("Queued: 2 messages.").await;
+    world.say("/queue").await;
+    world.heard("1. two\n2. three").await;
+    world.say("/withdraw 1").await;
+    world.heard("Withdrawn: “two”").await;
+    world.say("/withdraw 7").await;
+    world.heard("There is no such message.").await;
+    world.server.answer(&first, "first answer");
+    let second = world.server.prompt(1).await;
+    assert_eq!(second.text(), "three", "the withdrawn one is never sent");
+}

@@ -1,8 +1,9 @@
 //! Breadth-first search over every reachable state of a session with a few prompts, children and continuations.
 //!
 //! Each state is visited once, so this is not a sample: within these sizes, no interleaving of prompts, reports,
-//! joins, retries, children, continuations, ends (also late and repeated ones), aborts and shutdowns breaks a rule
-//! of [`Monitor`], and from every state the session becomes idle when its runner and children end.
+//! joins, changes of the queue, retries, children, continuations, ends (also late and repeated ones), aborts and
+//! shutdowns breaks a rule of [`Monitor`], and from every state the session becomes idle when its runner and children
+//! end.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -20,13 +21,17 @@ pub(super) struct Sizes {
     prompts: u8,
     children: u8,
     continuations: u8,
+    /// True if clients change the queue.
+    changes: bool,
 }
 
-/// A small mix of everything, enough to reveal every planted bug.
-pub(super) const USUAL: Sizes = Sizes { prompts: 3, children: 2, continuations: 1 };
+/// A small mix of everything except changes of the queue.
+pub(super) const USUAL: Sizes = Sizes { prompts: 3, children: 2, continuations: 1, changes: false };
+/// Changes of the queue, with little else.
+pub(super) const CHANGES: Sizes = Sizes { prompts: 3, children: 0, continuations: 1, changes: true };
 /// More of one thing and less of the others: all of it together would take too long.
-const MANY_PROMPTS: Sizes = Sizes { prompts: 4, children: 1, continuations: 0 };
-const MANY_CONTINUATIONS: Sizes = Sizes { prompts: 2, children: 1, continuations: 4 };
+const MANY_PROMPTS: Sizes = Sizes { prompts: 4, children: 1, continuations: 0, changes: false };
+const MANY_CONTINUATIONS: Sizes = Sizes { prompts: 2, children: 1, continuations: 4, changes: false };
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct World {
@@ -51,9 +56,41 @@ impl World {
             Action::Step(input) => self.feed(input, bug)?,
             Action::Report(run) => self.report(*run, bug)?,
             Action::Join(run) => self.monitor.joined(*run, &self.life.join(*run))?,
+            Action::Withdraw(prompt) => self.withdraw(*prompt, bug)?,
+            Action::Rearrange(prompt, delivery, position) => {
+                self.rearrange(*prompt, *delivery, *position)?;
+            }
         }
+        let queue: Vec<u8> = self.life.queue().map(|(prompt, _)| *prompt).collect();
+        self.monitor.queued(&queue)?;
         if self.life.is_busy() != self.monitor.is_busy() {
             return Err("the machine and the published status disagree".into());
+        }
+        Ok(())
+    }
+
+    fn withdraw(&mut self, prompt: u8, bug: Option<Bug>) -> Verdict {
+        let mut is_accepted = self.life.withdraw(&prompt);
+        if let Some(bug) = bug {
+            bug.spoil_withdrawal(&mut is_accepted);
+        }
+        self.monitor.withdrawn(prompt, is_accepted)
+    }
+
+    /// The prompt is where the client put it, and the others keep their order.
+    fn rearrange(&mut self, prompt: u8, delivery: Delivery, position: usize) -> Verdict {
+        let others = |life: &Lifecycle<u8, u8>| -> Vec<(u8, Delivery)> {
+            life.queue().filter(|(it, _)| **it != prompt).map(|(it, delivery)| (*it, delivery)).collect()
+        };
+        let before = others(&self.life);
+        let is_accepted = self.life.rearrange(&prompt, Some(delivery), Some(position));
+        if is_accepted != self.monitor.waits(prompt) {
+            return Err(format!("prompt {prompt} was rearranged: {is_accepted}"));
+        }
+        let found = self.life.queue().position(|(it, now)| *it == prompt && now == delivery);
+        let expected = is_accepted.then(|| position.min(before.len()));
+        if found != expected || others(&self.life) != before {
+            return Err(format!("prompt {prompt} is at {found:?} instead of {expected:?}"));
         }
         Ok(())
     }
@@ -103,8 +140,12 @@ impl World {
             }
         }
         inputs.extend((0..sizes.children).map(|child| Input::ChildEnded { child }));
+        let changes = (0..sizes.prompts).filter(|_| sizes.changes).flat_map(|prompt| {
+            let moved = |delivery| Action::Rearrange(prompt, delivery, 0);
+            [Action::Withdraw(prompt), moved(Delivery::Steer), moved(Delivery::Queue)]
+        });
         let spoken = (1..=sizes.runs()).flat_map(|run| [Action::Report(run), Action::Join(run)]);
-        inputs.into_iter().map(Action::Step).chain(spoken).collect()
+        inputs.into_iter().map(Action::Step).chain(spoken).chain(changes).collect()
     }
 
     /// Lets the runner and the children end repeatedly: the session must become idle.
@@ -146,7 +187,8 @@ pub(super) fn explore(sizes: Sizes, bug: Option<Bug>) -> Result<usize, String> {
 
 #[test]
 fn every_reachable_state_keeps_the_rules() {
-    for (sizes, expected) in [(USUAL, 10_000), (MANY_PROMPTS, 4_000), (MANY_CONTINUATIONS, 2_000)] {
+    let sizes = [(USUAL, 10_000), (CHANGES, 1_000), (MANY_PROMPTS, 4_000), (MANY_CONTINUATIONS, 2_000)];
+    for (sizes, expected) in sizes {
         let states = explore(sizes, None).unwrap();
         assert!(states > expected, "the search ended after {states} states: it did not explore {sizes:?}");
         println!("{states} states, {sizes:?}");

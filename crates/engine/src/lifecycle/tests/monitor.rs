@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::EndReason;
+use protocol::{EndReason, prompt::Delivery};
 
 use crate::lifecycle::{Effect, Input, Run, Stop};
 
@@ -17,6 +17,10 @@ pub(super) enum Action {
     Report(Run),
     /// Takes the prompts that join this run.
     Join(Run),
+    /// A client withdraws a prompt.
+    Withdraw(u8),
+    /// A client changes the delivery of a prompt and moves it to this position.
+    Rearrange(u8, Delivery, usize),
 }
 
 impl From<TestInput> for Action {
@@ -99,6 +103,33 @@ impl Monitor {
         }
         prompts.iter().try_for_each(|prompt| self.advance(*prompt, Prompt::Started))?;
         self.rest()
+    }
+
+    /// Checks a withdrawal: possible if and only if the prompt waits.
+    pub(super) fn withdrawn(&mut self, prompt: u8, is_accepted: bool) -> Verdict {
+        let waits = self.waits(prompt);
+        match (is_accepted, waits) {
+            (true, true) => self.advance(prompt, Prompt::Ended)?,
+            (false, false) => {}
+            _ => return Err(format!("prompt {prompt}: waits {waits}, withdrawn {is_accepted}")),
+        }
+        self.rest()
+    }
+
+    /// Checks the queue: it holds exactly the prompts that wait.
+    pub(super) fn queued(&self, queue: &[u8]) -> Verdict {
+        let waiting = self.prompts.iter().filter(|(_, state)| **state == Prompt::Waiting);
+        let mut sorted = queue.to_vec();
+        sorted.sort_unstable();
+        if waiting.map(|(prompt, _)| *prompt).eq(sorted) {
+            Ok(())
+        } else {
+            Err(format!("{queue:?} wait according to the machine: a prompt is lost or doubled"))
+        }
+    }
+
+    pub(super) fn waits(&self, prompt: u8) -> bool {
+        self.prompts.get(&prompt) == Some(&Prompt::Waiting)
     }
 
     fn hear(&mut self, input: &TestInput) {

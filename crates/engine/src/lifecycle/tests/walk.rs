@@ -31,6 +31,9 @@ fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         4 => (1u64..12).prop_map(Action::Report),
         2 => (1u64..12).prop_map(Action::Join),
+        2 => (0u8..24).prop_map(Action::Withdraw),
+        3 => (0u8..24, prop_oneof![Just(Delivery::Steer), Just(Delivery::Queue)], 0usize..6)
+            .prop_map(|(prompt, delivery, position)| Action::Rearrange(prompt, delivery, position)),
         15 => input().prop_map(Action::Step),
     ]
 }

@@ -19,8 +19,8 @@ use engine::{
 };
 use futures::stream;
 use protocol::{
-    Event, EventBody, Extra, PartBody, PartId,
-    event::PartDelta,
+    Event, EventBody, PartBody, PartId,
+    event::{Connected, PartDelta},
     v2::{self, AnyEvent, Location, Moment, OlderEvent},
 };
 use serde::Serialize;
@@ -67,7 +67,7 @@ impl Feed {
     fn new(sessions: Sessions, stream: Stream) -> Self {
         let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let hello = sessions.frame(None, EventBody::ServerConnected(Extra::new()));
+        let hello = sessions.frame(None, EventBody::ServerConnected(Connected::new(None)));
         let ready = older(&hello).iter().map(write).collect();
         Self { sessions, stream, open: Open::default(), ready, heartbeat }
     }
