@@ -19,6 +19,11 @@ pub(super) const LOCK_LOG: &str = "SELECT pg_advisory_xact_lock(1113683054, 2)";
 /// Takes the node's lock for a session.
 const LOCK_NODE: &str = "SELECT pg_try_advisory_lock(1113683054, 1)";
 
+/// Ends the session with a process id, if it is the one that holds the node's lock.
+const END_OLD: &str =
+    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE pid = $1 AND locktype = 'advisory'
+    AND classid = 1113683054 AND objid = 1 AND granted";
+
 /// The oldest supported Postgres, as `server_version_num`.
 const OLDEST: i32 = 140_000;
 
@@ -221,7 +226,7 @@ impl Target {
         let begun = Instant::now();
         while !try_lock(&client).await? {
             // The old session may live on if the network has failed. It is ours, so it may be ended.
-            client.query_typed("SELECT pg_terminate_backend($1)", &[(&old.backend, Type::INT4)]).await?;
+            client.query_typed(END_OLD, &[(&old.backend, Type::INT4)]).await?;
             if begun.elapsed() >= LOCK {
                 return Err(Fault::Taken(holder(&client).await));
             }

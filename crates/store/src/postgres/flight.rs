@@ -219,6 +219,12 @@ fn tables<'a>(batch: &'a Batch<'a>, statements: &mut Vec<Statement<'a>>) {
         .flags(batch.parts.values().map(|row| row.0))
         .texts(batch.parts.values().map(|row| row.1))
     });
+    states(batch, &mut add);
+    requests(batch, &mut add);
+    prompts(batch, &mut add);
+}
+
+fn states<'a>(batch: &'a Batch<'a>, add: Add<'_, 'a>) {
     add(!batch.todos.is_empty(), &|| {
         Statement::new(
             "INSERT INTO todo (session, body) SELECT * FROM unnest($1, $2)
@@ -240,8 +246,6 @@ fn tables<'a>(batch: &'a Batch<'a>, statements: &mut Vec<Statement<'a>>) {
         .texts(busy().map(|(session, _)| session))
         .texts(busy().map(|(_, status)| status))
     });
-    requests(batch, &mut add);
-    prompts(batch, &mut add);
 }
 
 fn sessions<'a>(batch: &'a Batch<'a>) -> Statement<'a> {
