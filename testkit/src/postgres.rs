@@ -18,9 +18,9 @@ const START: Duration = Duration::from_secs(60);
 /// Makes a missing Postgres an error instead of a skipped test.
 const VARIABLE: &str = "BATON_POSTGRES";
 
-/// Runs Postgres until standard input is closed, which also happens when the test is killed.
-const KEEPER: &str =
-    r#""$@" & server=$!; cat > /dev/null; kill -QUIT "$server" 2> /dev/null; wait "$server""#;
+/// Runs Postgres until it ends or standard input is closed, which also happens when the test is killed.
+const KEEPER: &str = r#"exec 3<&0; "$@" & server=$!
+(cat <&3 > /dev/null; kill -QUIT "$server" 2> /dev/null) & wait "$server""#;
 
 /// A running cluster. Dropping it stops it.
 #[derive(Debug)]
@@ -67,25 +67,22 @@ impl Cluster {
     /// Starts the server of an existing cluster, for instance after [`Cluster::kill`], and waits until it answers.
     pub fn run(&mut self) -> Result<()> {
         let begun = Instant::now();
-        loop {
-            self.keeper = Some(self.spawn()?);
-            while begun.elapsed() < START {
+        while begun.elapsed() < START {
+            let mut keeper = self.spawn()?;
+            // It ends at once while the last sessions of a killed server still run.
+            while keeper.try_wait()?.is_none() && begun.elapsed() < START {
                 let ready = self.command("pg_isready").args(["-q", "-h"]).arg(self.socket()).status()?;
                 if ready.success() {
+                    self.keeper = Some(keeper);
                     return Ok(());
-                }
-                // It ends if the last sessions of a killed server have not ended yet.
-                if !self.data().join("postmaster.pid").exists() && begun.elapsed() > Duration::from_secs(2) {
-                    break;
                 }
                 pause();
             }
-            if begun.elapsed() >= START {
-                let log = fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
-                bail!("Postgres did not start: {log}");
-            }
-            self.stop();
+            drop(keeper.stdin.take());
+            keeper.wait()?;
         }
+        let log = fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+        bail!("Postgres did not start: {log}")
     }
 
     fn spawn(&self) -> Result<Child> {

@@ -7,7 +7,9 @@ use protocol::{
     Todo,
     config::Health,
     continuation::{ContinuationAction, ContinuationInput},
-    prompt::{CommandInput, ForkInput, PromptInput, SessionInput},
+    family::Family,
+    found::FoundMessage,
+    prompt::{CommandInput, ForkInput, PromptInput, SeenInput, SessionInput},
     queue::{QueuePatch, QueuedPrompt},
     request::{
         Answers, PermissionReply, PermissionReplyInput, PermissionRequest, QuestionReplyInput,
@@ -92,6 +94,24 @@ impl Client {
     pub async fn continuation(&self, id: &SessionId, action: ContinuationAction) -> Result<Session, Error> {
         let input = ContinuationInput { action, extra: Rest::NONE };
         self.post(&["session", id.as_str(), "continuation"], &input).await
+    }
+
+    /// Marks a session as seen up to an event of the stream; a lower cursor marks it as unread.
+    pub async fn mark_seen(&self, id: &SessionId, cursor: u64) -> Result<(), Error> {
+        let input = SeenInput { cursor, extra: Rest::NONE };
+        let request = self.request(Method::PUT, &["session", id.as_str(), "seen"]);
+        done(request.json(&input).timeout(CALL_TIMEOUT)).await
+    }
+
+    /// The whole family of a session: its root and all sessions below, with statuses and totals.
+    pub async fn family(&self, id: &SessionId) -> Result<Family, Error> {
+        self.get(&["session", id.as_str(), "family"]).await
+    }
+
+    /// Texts of all sessions in which every word of the query begins a word, newest first.
+    pub async fn find_messages(&self, query: &str, limit: usize) -> Result<Vec<FoundMessage>, Error> {
+        let query = [("query", query.to_owned()), ("limit", limit.to_string())];
+        answer(self.request_with(Method::GET, &["find", "message"], &query).timeout(CALL_TIMEOUT)).await
     }
 
     /// Statuses of all sessions that are not idle.

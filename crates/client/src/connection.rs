@@ -3,7 +3,11 @@
 use std::{fmt::Write, sync::Arc, time::Duration};
 
 use protocol::wire_error::WireError;
-use reqwest::{Method, RequestBuilder, Response, Url, header, redirect};
+use reqwest::{
+    Method, RequestBuilder, Response, Url,
+    header::{self, HeaderValue},
+    redirect,
+};
 use serde::de::DeserializeOwned;
 
 use crate::{Error, Password};
@@ -22,6 +26,9 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 /// Header with the percent-encoded directory of a request.
 const DIRECTORY: &str = "x-opencode-directory";
 
+/// Header with the name of the client.
+const NAME: &str = "x-baton-client";
+
 /// Maximum length of an unexpected answer in an error, in characters.
 const EXCERPT: usize = 200;
 
@@ -32,6 +39,7 @@ pub struct Client {
     base: Arc<Url>,
     directory: Option<Arc<str>>,
     login: Option<Arc<(String, Password)>>,
+    name: Option<HeaderValue>,
 }
 
 impl Client {
@@ -50,7 +58,7 @@ impl Client {
             .redirect(redirect::Policy::none())
             .no_proxy()
             .build()?;
-        Ok(Self { http, base: Arc::new(base), directory: None, login: None })
+        Ok(Self { http, base: Arc::new(base), directory: None, login: None, name: None })
     }
 
     /// The same server in this directory. Without one the server uses its own.
@@ -64,6 +72,14 @@ impl Client {
     #[must_use]
     pub fn with_login(mut self, user: impl Into<String>, password: Password) -> Self {
         self.login = Some(Arc::new((user.into(), password)));
+        self
+    }
+
+    /// The same server with a name for this client, such as `telegram`, which other clients see beside its answers to
+    /// requests. A name that a header cannot hold is ignored.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = HeaderValue::from_str(name).ok();
         self
     }
 
@@ -89,6 +105,9 @@ impl Client {
         let mut request = self.http.request(method, url);
         if let Some(directory) = &self.directory {
             request = request.header(DIRECTORY, &**directory);
+        }
+        if let Some(name) = &self.name {
+            request = request.header(NAME, name);
         }
         if let Some(login) = &self.login {
             request = request.basic_auth(&login.0, Some(login.1.reveal()));

@@ -9,7 +9,10 @@ mod going;
 mod open;
 mod queue;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
 
 use protocol::{Event, EventBody, Part, PartId, SessionId};
 
@@ -21,16 +24,22 @@ pub use queue::{Lagged, MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, Subscription};
 
 use crate::ports::{Logged, Observer};
 
-/// Restricts a subscription to one directory.
+/// Restricts a subscription.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     /// Subscribers with `None` see every event. Events without a directory go only to them.
     pub directory: Option<Arc<str>>,
+    /// Sessions whose deltas the subscriber wants; `None` for all. It receives all other events in any case.
+    pub deltas: Option<Arc<HashSet<SessionId>>>,
 }
 
 impl Scope {
     fn admits(&self, frame: &Frame) -> bool {
-        self.directory.is_none() || self.directory == frame.directory
+        let is_wanted = match (&self.deltas, &frame.delta_of) {
+            (Some(wanted), Some(session)) => wanted.contains(session),
+            _ => true,
+        };
+        is_wanted && (self.directory.is_none() || self.directory == frame.directory)
     }
 }
 
@@ -111,12 +120,13 @@ impl Bus {
     /// Publishes an event that is not in the log. An event without a place reaches only global subscribers.
     pub fn publish(&self, place: Option<&Place>, event: &Event) {
         let Ok(json) = serde_json::to_vec(event) else { return };
-        let frame = Arc::new(Frame::live(place, json.into()));
+        let mut frame = Frame::live(place, json.into());
         let mut inner = self.lock();
         if let EventBody::PartDelta(delta) = &event.body {
             inner.open.append(&delta.part_id, &delta.delta);
+            frame.delta_of = Some(delta.session_id.clone());
         }
-        inner.deliver(&frame);
+        inner.deliver(&Arc::new(frame));
     }
 
     pub fn subscribe(&self, scope: &Scope) -> Joined {

@@ -15,4 +15,4 @@ pub mod sessions;
 pub mod transcript;
 
 pub use error::{Error, RequestKind};
-pub use sessions::{Home, Pages, Parts, Sessions, Stats, Stream, StreamItem, Submitted};
+pub use sessions::{Home, Pages, Parts, Replies, Sessions, Stats, Stream, StreamItem, Submitted};

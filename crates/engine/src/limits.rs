@@ -60,6 +60,12 @@ pub const MAX_INBOX: usize = 1_024;
 pub const MAX_CALLS: usize = 256;
 /// Maximum nesting depth of child sessions.
 pub const MAX_DEPTH: usize = 8;
+/// Maximum number of sessions in the listing of a family.
+pub const MAX_FAMILY: usize = 1_000;
+/// Maximum number of words in a search over all sessions; further ones are ignored.
+pub const MAX_WORDS: usize = 16;
+/// Maximum number of texts that one search over all sessions returns.
+pub const MAX_FOUND: usize = 100;
 /// Maximum number of stored approvals in one directory; the oldest are dropped.
 pub const MAX_APPROVALS: usize = 500;
 /// Maximum size of the text with which a hook continues a turn, in bytes.

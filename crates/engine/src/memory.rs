@@ -5,6 +5,7 @@
 pub mod faults;
 mod messages;
 mod outbox;
+mod search;
 mod tables;
 
 use std::{
@@ -25,8 +26,8 @@ use outbox::Waiting;
 use tables::Tables;
 
 use crate::ports::{
-    Answer, Appended, Commit, Cursor, Error, Failure, Listing, Log, Observer, OpenPrompt, Page, Reads,
-    Record, Span, Stored, Stretch,
+    Answer, Appended, Commit, Cursor, Error, Failure, Found, Listing, Log, Observer, OpenPrompt, Page, Reads,
+    Record, Search, Span, Stored, Stretch,
 };
 
 /// A log that loses everything when the last handle is dropped.
@@ -185,6 +186,10 @@ impl Reads for Memory {
         self.read(|tables| tables.nth_before(session, before.as_ref(), count))
     }
 
+    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> Answer<'_, Option<Cursor>> {
+        self.read(|tables| tables.nth_after(session, &after, count))
+    }
+
     fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>> {
         self.read(|tables| tables.newest_summary(session))
     }
@@ -239,6 +244,10 @@ impl Reads for Memory {
 
     fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> Answer<'_, bool> {
         self.read(|tables| tables.is_withdrawn(session, prompt))
+    }
+
+    fn find(&self, search: Search) -> Answer<'_, Vec<Found>> {
+        self.read(|tables| tables.find(&search))
     }
 
     fn unfinished(&self) -> Answer<'_, Vec<SessionId>> {

@@ -14,7 +14,8 @@ pub use hooks::{HookPoint, Hooks, NoHooks};
 pub use log::{Appended, Commit, Encoded, Error, Failure, Log, Logged, Observer};
 pub use outbox::{Notice, Outbox};
 pub use reads::{
-    Cursor, Direction, Listing, OpenPrompt, Page, PartRecord, Reads, Record, Span, Stored, Stretch,
+    Cursor, Direction, Found, Listing, OpenPrompt, Page, PartRecord, Reads, Record, Search, Span, Stored,
+    Stretch,
 };
 pub use runner::{
     ChildEnd, ChildSpec, Draft, EventFilter, Prepared, Resolved, Runner, Runners, Unresolved, Wanted,

@@ -7,6 +7,8 @@
 mod create;
 mod edit;
 mod errand;
+mod family;
+mod find;
 mod fork;
 mod history;
 mod note;
@@ -16,6 +18,7 @@ mod queue;
 mod read;
 mod registry;
 mod repair;
+mod replies;
 mod retention;
 mod shape;
 mod stream;
@@ -25,19 +28,19 @@ use std::{fmt, sync::Arc};
 
 use protocol::{
     EndReason, MessageId, MessageWithParts, PermissionId, QuestionId, Session, SessionId,
-    agent_event::Answer,
     prompt::PromptInput,
-    request::{Answers, PermissionReply, Request},
+    request::{Answers, PermissionReply},
 };
 use tokio::sync::oneshot;
 
 pub use create::Home;
 pub use pages::Pages;
 pub use registry::Stats;
+pub use replies::Replies;
 pub use stream::{Stream, StreamItem};
 
 use crate::{
-    Error, RequestKind,
+    Error,
     bus::Bus,
     limits::Limits,
     mint::Mint,
@@ -165,38 +168,29 @@ impl Sessions {
         if self.shared.registry.is_live(id) { self.ask(id, Command::Background).await } else { Ok(false) }
     }
 
+    /// Answers requests for a client; its name is shown to other clients.
+    pub fn answers_of(&self, client: Option<String>) -> Replies<'_> {
+        Replies { sessions: self, client }
+    }
+
+    /// Answers a permission for a client without a name.
     pub async fn reply_permission(
         &self,
         id: &PermissionId,
         reply: PermissionReply,
         message: Option<String>,
     ) -> Result<(), Error> {
-        let answer = match reply {
-            PermissionReply::Once => Answer::Once,
-            PermissionReply::Always => Answer::Always,
-            PermissionReply::Reject => Answer::Rejected { message },
-        };
-        self.reply(RequestKind::Permission, id.as_str(), answer).await
+        self.answers_of(None).permission(id, reply, message).await
     }
 
+    /// Answers a question for a client without a name.
     pub async fn reply_question(&self, id: &QuestionId, answers: Answers) -> Result<(), Error> {
-        self.reply(RequestKind::Question, id.as_str(), Answer::Answers(answers)).await
+        self.answers_of(None).question(id, answers).await
     }
 
-    /// Dismisses a question.
+    /// Dismisses a question for a client without a name.
     pub async fn reject_question(&self, id: &QuestionId) -> Result<(), Error> {
-        self.reply(RequestKind::Question, id.as_str(), Answer::Rejected { message: None }).await
-    }
-
-    async fn reply(&self, kind: RequestKind, id: &str, answer: Answer) -> Result<(), Error> {
-        let requests = self.shared.reads.requests().await?;
-        let session = requests
-            .iter()
-            .map(|(_, request)| request)
-            .find(|request| request.id() == id)
-            .map(Request::session_id)
-            .ok_or_else(|| Error::NoRequest { kind, id: id.to_owned() })?;
-        self.ask(session, |reply| Command::Reply { kind, id: id.to_owned(), answer, reply }).await?
+        self.answers_of(None).dismiss(id).await
     }
 
     /// Deletes a session and its children, after stopping their turns.

@@ -102,6 +102,8 @@ events! {
     SessionError("session.error", SessionFailed, durable);
     /// A compaction finished.
     SessionCompacted("session.compacted", SessionOnly, durable);
+    /// A client marked a session as seen or unread (Baton's addition).
+    SessionSeen("session.seen", SessionMarked, durable);
     /// The files that a session has changed.
     SessionDiff("session.diff", SessionDiffed, durable);
     /// A message was stored or changed.
@@ -255,6 +257,7 @@ impl EventBody {
             Self::SessionIdle(it) | Self::SessionCompacted(it) => Some(&it.session_id),
             Self::SessionError(it) => it.session_id.as_ref(),
             Self::SessionDiff(it) => Some(&it.session_id),
+            Self::SessionSeen(it) => Some(&it.session_id),
             Self::MessageUpdated(it) => Some(&it.session_id),
             Self::MessageRemoved(it) => Some(&it.session_id),
             Self::PartUpdated(it) => Some(&it.session_id),

@@ -15,6 +15,8 @@ pub mod continuation;
 pub mod diagnostic;
 pub mod error;
 pub mod event;
+pub mod family;
+pub mod found;
 pub mod id;
 pub mod login;
 pub mod mcp;

@@ -68,6 +68,16 @@ impl Part {
         }
     }
 
+    /// Returns the text that a search over all sessions looks through: what a user or a model has said, complete.
+    pub fn searchable(&self) -> Option<&str> {
+        match &self.body {
+            PartBody::Text(part) if part.synthetic != Some(true) && part.ignored != Some(true) => {
+                Some(part.text.as_str()).filter(|text| !self.is_open() && !text.is_empty())
+            }
+            _ => None,
+        }
+    }
+
     /// Replaces the text of a text or reasoning part. Does nothing to other parts.
     pub fn set_text(&mut self, text: String) {
         match &mut self.body {

@@ -269,3 +269,13 @@ pub struct TimePatch {
     #[serde(flatten)]
     pub extra: Rest,
 }
+
+/// The body of `PUT /session/{id}/seen`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SeenInput {
+    /// Position in the log: the `id:` of the newest event that the user has seen. A lower one marks the session as
+    /// unread again.
+    pub cursor: u64,
+    #[serde(flatten)]
+    pub extra: Rest,
+}

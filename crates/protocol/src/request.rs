@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ApprovalId, Extra, MessageId, PermissionId, QuestionId, Rest, SessionId};
+use crate::{ApprovalId, Extra, MessageId, Millis, PermissionId, QuestionId, Rest, SessionId};
 
 /// A permission rule. Of the rules that match, the last one wins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,6 +66,10 @@ pub struct PermissionRequest {
     /// The tool call that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolRef>,
+    /// Time at which the request is withdrawn or gets its default reply, unless a client answers it before. A request
+    /// that outlives a restart of the server has its full time again (Baton's addition).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Millis>,
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -99,6 +103,43 @@ pub enum PermissionReply {
     Always,
     /// Refuses this request.
     Reject,
+}
+
+/// The origin of an answer to a request (Baton's addition).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AnsweredBy {
+    pub kind: AnswerKind,
+    /// Name that the client gave itself in the header `x-baton-client`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(flatten)]
+    pub extra: Rest,
+}
+
+/// The ways in which a request ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AnswerKind {
+    /// A client answered.
+    Client,
+    /// An approval that the user gave elsewhere allows it.
+    Approval,
+    /// No client answered in time.
+    Timeout,
+    /// The server withdrew the request, because its turn ended or its agent no longer waits.
+    Server,
+}
+
+impl AnsweredBy {
+    /// Creates an origin other than a client.
+    pub fn new(kind: AnswerKind) -> Self {
+        Self { kind, name: None, extra: Rest::NONE }
+    }
+
+    /// Creates the origin of a client's answer.
+    pub fn client(name: Option<String>) -> Self {
+        Self { name, ..Self::new(AnswerKind::Client) }
+    }
 }
 
 /// The body of `POST /permission/{id}/reply`.
@@ -152,6 +193,10 @@ pub struct QuestionRequest {
     /// The tool call that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolRef>,
+    /// Time at which the request is withdrawn or gets its default reply, unless a client answers it before. A request
+    /// that outlives a restart of the server has its full time again (Baton's addition).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Millis>,
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -203,6 +248,14 @@ pub enum Request {
 }
 
 impl Request {
+    /// Sets the time at which the request ends without an answer.
+    pub fn set_deadline(&mut self, deadline: Millis) {
+        match self {
+            Self::Permission(request) => request.deadline = Some(deadline),
+            Self::Question(request) => request.deadline = Some(deadline),
+        }
+    }
+
     /// Returns the session that waits.
     pub fn session_id(&self) -> &SessionId {
         match self {

@@ -62,6 +62,10 @@ pub struct Session {
     /// State of automatic continuation (Baton's addition).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation: Option<Continuation>,
+    /// Position in the log up to which the user has seen the session; a later end of a turn is unread (Baton's
+    /// addition).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<u64>,
     pub time: SessionTime,
     #[serde(flatten)]
     pub extra: Extra,

@@ -2,6 +2,7 @@
 //! so that handlers only see valid values.
 
 mod body;
+mod client_name;
 mod directory;
 mod link;
 mod params;
@@ -9,6 +10,7 @@ mod query;
 mod sent;
 
 pub use body::{BODY_DEADLINE, Body, MAX_BODY, MAX_NESTING, MAX_VALUES, OptionalBody};
+pub use client_name::ClientName;
 pub use directory::Directory;
 pub use link::Link;
 pub use params::{FromPath, Params, Tail};

@@ -10,6 +10,7 @@ mod event;
 mod everywhere;
 mod experimental;
 mod file;
+mod find;
 mod global;
 mod instance;
 mod mcp;
@@ -53,6 +54,7 @@ pub(crate) fn table() -> Vec<Route> {
         mcp::routes(),
         project::routes(),
         file::routes(),
+        find::routes(),
         vcs::routes(),
         experimental::routes(),
         everywhere::routes(),

@@ -5,7 +5,11 @@
 //! shutdown it ends cleanly. A client that did not keep up is cut off with an error instead, because OpenCode's
 //! client takes a clean end as final and reconnects (with its cursor) only after an error.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     body::Body,
@@ -20,7 +24,7 @@ use engine::{
 use futures::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use protocol::{
-    EventBody, Extra,
+    EventBody, Extra, SessionId,
     event::{Connected, Ready},
     wire_error::BadRequestKind,
 };
@@ -52,13 +56,32 @@ pub(crate) const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
 ];
 
-/// Position from which a client resumes. The header `Last-Event-ID` has the same meaning; the query takes
-/// precedence.
+/// Position from which a client resumes, and the deltas that it wants. The header `Last-Event-ID` has the same meaning
+/// as `after`, which takes precedence.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct Resume {
     /// The `id:` of the last event the client received; all later durable events are sent again.
     #[serde(default, deserialize_with = "cursor_in_query")]
     pub after: Option<u64>,
+    /// Ids of the sessions whose `message.part.delta` events are sent, separated by commas, or `none`. All other events
+    /// are sent in any case. Default: all sessions (Baton's addition).
+    #[serde(default)]
+    pub deltas: Option<String>,
+}
+
+impl Resume {
+    /// The sessions whose deltas the client wants; `None` for all.
+    fn deltas(&self) -> Result<Option<Arc<HashSet<SessionId>>>, Error> {
+        let Some(wanted) = &self.deltas else { return Ok(None) };
+        if wanted == "none" {
+            return Ok(Some(Arc::default()));
+        }
+        let ids = wanted.split(',').map(|id| id.trim().parse()).collect::<Result<HashSet<SessionId>, _>>();
+        ids.map(|ids| Some(Arc::new(ids))).map_err(|error| {
+            let message = format!("deltas: {error}; list session ids, separated by commas, or write `none`");
+            Error::bad_request(BadRequestKind::Query, message)
+        })
+    }
 }
 
 /// Events of the call's directory.
@@ -68,7 +91,7 @@ pub async fn event(
     Query(resume): Query<Resume>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let scope = Scope { directory: Some(directory.path.into()) };
+    let scope = Scope { directory: Some(directory.path.into()), deltas: resume.deltas()? };
     respond(app.sessions, scope, Frame::plain, cursor(&resume, &headers)?).await
 }
 
@@ -78,7 +101,8 @@ pub async fn global_event(
     Query(resume): Query<Resume>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    respond(app.sessions, Scope::default(), Frame::global, cursor(&resume, &headers)?).await
+    let scope = Scope { directory: None, deltas: resume.deltas()? };
+    respond(app.sessions, scope, Frame::global, cursor(&resume, &headers)?).await
 }
 
 fn cursor(resume: &Resume, headers: &HeaderMap) -> Result<Option<u64>, Error> {

@@ -53,6 +53,7 @@ pub(super) enum Change {
     PartSaved(PartRow),
     PartRemoved(MessageId, PartId),
     Todos(String),
+    Seen(u64),
     Busy(String),
     Idle,
     Asked {
@@ -106,6 +107,8 @@ pub(super) struct PartRow {
     pub(super) id: PartId,
     pub(super) open: bool,
     pub(super) body: String,
+    /// The text that a search looks through.
+    pub(super) searchable: Option<String>,
 }
 
 /// A change of the outbox.
@@ -219,6 +222,7 @@ impl Change {
             EventBody::MessageRemoved(it) => Self::MessageRemoved(it.message_id.clone()),
             EventBody::PartUpdated(it) => Self::PartSaved(PartRow::new(session, &it.part)?),
             EventBody::PartRemoved(it) => Self::PartRemoved(it.message_id.clone(), it.part_id.clone()),
+            EventBody::SessionSeen(it) => Self::Seen(it.cursor),
             EventBody::TodoUpdated(it) => Self::Todos(encode(&it.todos)?),
             EventBody::SessionStatus(it) if it.status.is_idle() => Self::Idle,
             EventBody::SessionStatus(it) => Self::Busy(encode(&it.status)?),
@@ -286,6 +290,7 @@ impl PartRow {
             id: part.id.clone(),
             open: part.is_open(),
             body: encode(part)?,
+            searchable: part.searchable().map(str::to_owned),
         })
     }
 }

@@ -210,6 +210,7 @@ macro_rules! contract {
                 parts_may_come_before_their_message,
                 messages_of_two_sessions_do_not_mix,
                 the_todo_list_is_replaced,
+                only_a_mark_changes_the_mark_of_a_session,
                 notes_about_projects_are_amended,
                 idle_is_the_absence_of_a_status,
                 requests_wait_until_they_are_answered,
@@ -234,6 +235,8 @@ macro_rules! contract {
                 sessions_are_listed_by_their_last_update,
                 sessions_are_listed_by_every_filter,
                 paths_are_compared_by_whole_names,
+                texts_are_found_by_the_beginnings_of_their_words,
+                a_search_forgets_what_is_changed_or_removed,
             }
             replay {
                 a_span_is_open_below_and_closed_above,

@@ -25,7 +25,7 @@ mod readers;
 mod reads;
 mod retention;
 mod schema;
-mod text;
+pub(crate) mod text;
 mod tls;
 mod writer;
 

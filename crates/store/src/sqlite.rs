@@ -22,6 +22,7 @@ mod readers;
 mod reads;
 mod retention;
 mod schema;
+mod search;
 mod space;
 mod writer;
 

@@ -13,6 +13,14 @@ const callOf = (event) => (isTool(event) ? part(event).callID : event.properties
 const without = (object, ...names) =>
   Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name)))
 
+// Takes a property out of the events of some types.
+const leaveOut =
+  (name, ...types) =>
+  (events) =>
+    events.map((event) =>
+      types.includes(event.type) ? { ...event, properties: without(event.properties, name) } : event,
+    )
+
 // The same change to every part, in the stream and in the record.
 const eachPart = (change) => ({
   events: (events) =>
@@ -128,6 +136,30 @@ export const differences = [
     baton: "`prompt.queued`, `prompt.started` and `prompt.ended`",
     reason: "an addition that old clients ignore",
     events: (events) => events.filter((event) => !event.type.startsWith("prompt.")),
+  },
+  {
+    id: "delta-offset",
+    on: "baton",
+    opencode: "a delta has no position",
+    baton: "`message.part.delta` carries `offset`",
+    reason: "an addition that old clients ignore",
+    events: leaveOut("offset", "message.part.delta"),
+  },
+  {
+    id: "request-deadline",
+    on: "baton",
+    opencode: "a permission request or question has no deadline",
+    baton: "both carry `deadline`",
+    reason: "an addition that old clients ignore",
+    events: leaveOut("deadline", "permission.asked", "question.asked"),
+  },
+  {
+    id: "answer-origin",
+    on: "baton",
+    opencode: "an answer to a permission request or question has no origin",
+    baton: "`permission.replied`, `question.replied` and `question.rejected` carry `by`",
+    reason: "an addition that old clients ignore",
+    events: leaveOut("by", "permission.replied", "question.replied", "question.rejected"),
   },
   {
     id: "idle-reason",

@@ -212,7 +212,7 @@ impl Host {
     pub(super) async fn events(&self, directory: &str) -> Result<Events, Failure> {
         match self {
             Self::Local { sessions, .. } => {
-                let scope = Scope { directory: Some(directory.into()) };
+                let scope = Scope { directory: Some(directory.into()), ..Scope::default() };
                 let stream = sessions.subscribe(scope.clone(), None).await?;
                 let local =
                     Local { sessions: sessions.clone(), scope, stream, ready: VecDeque::new(), seen: None };

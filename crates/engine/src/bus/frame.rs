@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use protocol::SessionId;
 
 use super::Place;
 
@@ -13,6 +14,8 @@ pub struct Frame {
     pub position: Option<u64>,
     pub directory: Option<Arc<str>>,
     project: Option<Arc<str>>,
+    /// The session of a delta.
+    pub(super) delta_of: Option<SessionId>,
     json: Bytes,
     plain: OnceLock<Bytes>,
     global: OnceLock<Bytes>,
@@ -30,6 +33,7 @@ impl Frame {
             position: None,
             directory: place.map(|place| place.directory.clone()),
             project: place.map(|place| place.project.clone()),
+            delta_of: None,
             json,
             plain: OnceLock::new(),
             global: OnceLock::new(),

@@ -51,6 +51,12 @@ impl Tables {
         found.iter().rev().nth(count.checked_sub(1)?).map(|message| Cursor::of(&message.info))
     }
 
+    pub(super) fn nth_after(&self, session: &SessionId, after: &Cursor, count: usize) -> Option<Cursor> {
+        let row = self.sessions.get(session)?;
+        let found = row.select(|message| message.order() > (after.created, &after.id));
+        found.get(count.checked_sub(1)?).map(|message| Cursor::of(&message.info))
+    }
+
     pub(super) fn newest_summary(&self, session: &SessionId) -> Option<Cursor> {
         let row = self.sessions.get(session)?;
         let found = row.select(|message| match message {

@@ -8,6 +8,7 @@
 //!   are deleted by commits of their own.
 //! - A part may arrive before its message; listings show it once the message is there.
 //! - A request or prompt that is announced twice keeps its first place.
+//! - Only `session.seen` changes the mark of a session, not the session in its other events.
 //! - A new order of the queue permutes the open prompts that it names among their places; the others stay.
 //! - Approvals are stored by directory and outlive the session in which they were given.
 
@@ -37,6 +38,8 @@ pub(super) struct Tables {
     notes: BTreeMap<String, ProjectNote>,
     /// Sorted from oldest to newest.
     approvals: Vec<Approval>,
+    /// Texts that a search finds, by number.
+    pub(super) texts: BTreeMap<u64, (SessionId, MessageId, PartId)>,
     log: BTreeMap<u64, Line>,
     newest: u64,
     /// The log has no events up to and including this position.
@@ -48,8 +51,8 @@ pub(super) struct Tables {
 pub(super) struct Row {
     session: Session,
     head: u64,
-    messages: BTreeMap<MessageId, Message>,
-    parts: BTreeMap<(MessageId, PartId), Part>,
+    pub(super) messages: BTreeMap<MessageId, Message>,
+    pub(super) parts: BTreeMap<(MessageId, PartId), Part>,
     todos: Vec<Todo>,
     status: Option<SessionStatus>,
     /// Each with the position at which it was asked.
@@ -124,12 +127,18 @@ impl Tables {
         match event {
             EventBody::SessionCreated(it) | EventBody::SessionUpdated(it) => {
                 match self.sessions.entry(id.clone()) {
-                    Entry::Occupied(mut row) => row.get_mut().session = it.info.clone(),
-                    Entry::Vacant(place) => drop(place.insert(Row::new(it.info.clone()))),
+                    Entry::Occupied(mut row) => {
+                        let row = row.get_mut();
+                        row.session = Session { seen: row.session.seen, ..it.info.clone() };
+                    }
+                    Entry::Vacant(place) => {
+                        place.insert(Row::new(Session { seen: None, ..it.info.clone() }));
+                    }
                 }
             }
             EventBody::SessionDeleted(_) => {
                 self.sessions.remove(id);
+                self.texts.retain(|_, (session, ..)| session != id);
                 self.log.retain(|_, line| line.session.as_ref() != Some(id));
             }
             _ => {
@@ -138,6 +147,7 @@ impl Tables {
                 if let EventBody::PermissionReplied(it) = event {
                     it.saved.iter().for_each(|approval| self.approve(approval));
                 }
+                self.index(id, event);
             }
         }
     }
@@ -341,6 +351,7 @@ impl Row {
             EventBody::PartRemoved(it) => {
                 self.parts.remove(&(it.message_id.clone(), it.part_id.clone()));
             }
+            EventBody::SessionSeen(it) => self.session.seen = Some(it.cursor),
             EventBody::TodoUpdated(it) => self.todos.clone_from(&it.todos),
             EventBody::SessionStatus(it) => {
                 self.status = (!it.status.is_idle()).then(|| it.status.clone());

@@ -39,6 +39,9 @@ pub trait Reads: Send + Sync {
         count: usize,
     ) -> Answer<'_, Option<Cursor>>;
 
+    /// The place of the `count`th message after a place; `None` if there are fewer.
+    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> Answer<'_, Option<Cursor>>;
+
     /// The place of the newest completed summary.
     fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>>;
 
@@ -81,6 +84,9 @@ pub trait Reads: Send + Sync {
 
     /// Returns true if a client withdrew this prompt while it waited.
     fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> Answer<'_, bool>;
+
+    /// Complete texts in which every word of a search begins a word, newest first.
+    fn find(&self, search: Search) -> Answer<'_, Vec<Found>>;
 
     /// Sessions that are not idle or have prompts that have not ended.
     fn unfinished(&self) -> Answer<'_, Vec<SessionId>>;
@@ -248,4 +254,26 @@ pub struct Stored {
     pub project: Arc<str>,
     /// `{"id":…,"type":…,"properties":…}`
     pub json: Bytes,
+}
+
+/// A search for words. Upper and lower case are the same.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// In lower case, letters and digits only.
+    pub words: Vec<String>,
+    /// Only texts with a smaller number.
+    pub before: Option<u64>,
+    /// Maximum number of texts.
+    pub limit: usize,
+}
+
+/// A text that a search has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Number of the text. Texts are numbered in the order in which they were completed.
+    pub number: u64,
+    pub session: SessionId,
+    pub place: Cursor,
+    pub part: PartId,
+    pub text: String,
 }

@@ -9,8 +9,9 @@ use std::{
 use protocol::{
     EndReason, EventBody, Message, MessageId, Millis, Session, SessionId,
     agent_event::Answer,
-    event::{PartInfo, SessionInfo},
+    event::{PartInfo, SessionInfo, SessionMarked},
     prompt::{Delivery, SessionPatch},
+    request::AnsweredBy,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -227,13 +228,16 @@ impl Actor {
             }
             Command::Abort(reply) => self.stop(Stop::Abort, Some(reply)).await,
             Command::Interrupt(reply) => self.stop(Stop::Interrupt, Some(reply)).await,
-            Command::Reply { kind, id, answer, reply } => {
-                self.answer(kind, &id, answer, reply).await;
+            Command::Reply { kind, id, answer, by, reply } => {
+                self.answer(kind, &id, answer, by, reply).await;
             }
             Command::Reconsider => self.reconsider().await,
             Command::Update(patch, reply) => {
                 let _ = reply.send(self.update(*patch).await);
                 self.reconsider_countdown().await;
+            }
+            Command::Seen(cursor, reply) => {
+                let _ = reply.send(self.mark_seen(cursor).await);
             }
             Command::Continuation(action, reply) => {
                 let _ = reply.send(self.continuation(action).await);
@@ -286,13 +290,14 @@ impl Actor {
         kind: RequestKind,
         id: &str,
         answer: Answer,
+        by: AnsweredBy,
         reply: oneshot::Sender<Result<(), Error>>,
     ) {
         if self.requests.contains_key(id) {
-            let _ = reply.send(self.answer_request(kind, id, answer).await);
+            let _ = reply.send(self.answer_request(kind, id, answer, by).await);
             return;
         }
-        let answered = self.answer_orphan(kind, id, answer).await;
+        let answered = self.answer_orphan(kind, id, answer, by).await;
         let again = answered.as_ref().ok().cloned().flatten();
         let _ = reply.send(answered.map(drop));
         if let Some(prompt) = again {
@@ -350,6 +355,17 @@ impl Actor {
             return Err(error);
         }
         Ok(self.session.clone())
+    }
+
+    async fn mark_seen(&mut self, cursor: u64) -> Result<(), Error> {
+        if self.session.seen == Some(cursor) {
+            return Ok(());
+        }
+        let marked = SessionMarked::new(self.session.id.clone(), cursor);
+        self.unsaved.push(EventBody::SessionSeen(marked));
+        self.save(false).await?;
+        self.session.seen = Some(cursor);
+        Ok(())
     }
 
     async fn edit(&mut self, edit: Edit) -> Result<(), Error> {

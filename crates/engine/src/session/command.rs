@@ -7,6 +7,7 @@ use protocol::{
     message::Origin,
     prompt::{PromptInput, SessionPatch},
     queue::{QueuePatch, QueuedPrompt},
+    request::AnsweredBy,
 };
 use tokio::sync::oneshot;
 
@@ -26,6 +27,7 @@ pub(crate) enum Command {
         id: String,
         /// The user's answer.
         answer: Answer,
+        by: AnsweredBy,
         /// Resolves when the answer is stored.
         reply: oneshot::Sender<Result<(), Error>>,
     },
@@ -33,6 +35,8 @@ pub(crate) enum Command {
     Reconsider,
     /// Change the session.
     Update(Box<SessionPatch>, oneshot::Sender<Result<Session, Error>>),
+    /// Store the position up to which the user has seen the session.
+    Seen(u64, oneshot::Sender<Result<(), Error>>),
     /// Stop or resume continuations.
     Continuation(ContinuationAction, oneshot::Sender<Result<Session, Error>>),
     /// Change a message or part.

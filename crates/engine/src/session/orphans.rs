@@ -8,7 +8,7 @@ use protocol::{
     agent_event::Answer,
     event::PromptQueued,
     prompt::Delivery,
-    request::{Request, ToolRef},
+    request::{AnswerKind, AnsweredBy, Request, ToolRef},
 };
 use tokio::time::Instant;
 
@@ -59,7 +59,12 @@ impl Actor {
     pub(super) async fn withdraw_overdue_orphans(&mut self, now: Instant) {
         let overdue = |orphan: &mut Orphan| orphan.deadline <= now;
         for orphan in self.orphans.extract_if(.., overdue).collect::<Vec<_>>() {
-            self.unsaved.extend(resolution(&orphan.request, &Answer::Withdrawn, Vec::new()));
+            self.unsaved.extend(resolution(
+                &orphan.request,
+                &Answer::Withdrawn,
+                Vec::new(),
+                AnsweredBy::new(AnswerKind::Timeout),
+            ));
         }
         self.flush().await;
     }
@@ -70,6 +75,7 @@ impl Actor {
         kind: RequestKind,
         id: &str,
         answer: Answer,
+        by: AnsweredBy,
     ) -> Result<Option<MessageId>, Error> {
         let missing = || Error::NoRequest { kind, id: id.to_owned() };
         let found = self.orphans.iter().position(|orphan| orphan.request.id() == id);
@@ -77,7 +83,7 @@ impl Actor {
         let request = request.ok_or_else(missing)?;
         let known = if answer == Answer::Always { self.approved().await? } else { Vec::new() };
         let saved = self.approvals(&request, &answer, &known);
-        let replied = resolution(&request, &answer, saved).ok_or_else(missing)?;
+        let replied = resolution(&request, &answer, saved, by).ok_or_else(missing)?;
         let prompt = self.asked_by(&request).await?;
         let resolved = match &prompt {
             Some(prompt) => self.resolve_stored(prompt).await?,

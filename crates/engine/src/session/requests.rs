@@ -3,10 +3,13 @@
 use std::{collections::BTreeMap, future::poll_fn, task::Poll};
 
 use protocol::{
-    EventBody, Extra, Rest,
+    EventBody, Extra, Millis, Rest,
     agent_event::{Answer, Ask},
     event::{PermissionAnswered, QuestionAnswered, QuestionDismissed},
-    request::{Approval, PermissionReply, PermissionRequest, QuestionRequest, Request, Rule, ToolRef},
+    request::{
+        AnswerKind, AnsweredBy, Approval, PermissionReply, PermissionRequest, QuestionRequest, Request, Rule,
+        ToolRef,
+    },
 };
 use tokio::{sync::oneshot, time::Instant};
 
@@ -39,11 +42,18 @@ impl Pending {
 }
 
 impl Actor {
-    pub(super) async fn show(&mut self, request: Request, settled: Settled, reply: oneshot::Sender<Answer>) {
+    pub(super) async fn show(
+        &mut self,
+        mut request: Request,
+        settled: Settled,
+        reply: oneshot::Sender<Answer>,
+    ) {
         if self.life.is_stopping() {
             let _ = reply.send(Answer::Withdrawn);
             return;
         }
+        let time = Millis::try_from(self.shared().limits.request.as_millis()).unwrap_or(Millis::MAX);
+        request.set_deadline(self.shared().mint.now().saturating_add(time));
         self.unsaved.push(match &request {
             Request::Permission(request) => EventBody::PermissionAsked(request.clone()),
             Request::Question(request) => EventBody::QuestionAsked(request.clone()),
@@ -69,6 +79,7 @@ impl Actor {
                     metadata,
                     always,
                     tool: tool(call),
+                    deadline: None,
                     extra: Extra::new(),
                 })
             }
@@ -78,6 +89,7 @@ impl Actor {
                 root_id,
                 questions,
                 tool: tool(call),
+                deadline: None,
                 extra: Extra::new(),
             }),
         }
@@ -90,6 +102,7 @@ impl Actor {
         kind: RequestKind,
         id: &str,
         answer: Answer,
+        by: AnsweredBy,
     ) -> Result<(), Error> {
         let missing = || Error::NoRequest { kind, id: id.to_owned() };
         let request = self.requests.get(id).map(|pending| pending.request.clone()).ok_or_else(missing)?;
@@ -97,8 +110,8 @@ impl Actor {
         let saved = self.approvals(&request, &answer, &known);
         let rules: Vec<Rule> = known.into_iter().chain(saved.iter().map(Approval::rule)).collect();
         let along = self.settled_along(id, &request, &answer, &rules);
-        self.unsaved.push(resolution(&request, &answer, saved).ok_or_else(missing)?);
-        self.resolve(&along);
+        self.unsaved.push(resolution(&request, &answer, saved, by.clone()).ok_or_else(missing)?);
+        self.resolve(&along, &by);
         self.save(true).await?;
         let is_always = answer == Answer::Always;
         self.hand_out([(id.to_owned(), answer)].into_iter().chain(along));
@@ -157,9 +170,10 @@ impl Actor {
     }
 
     /// Queues the events of answers that follow from another answer.
-    fn resolve(&mut self, answers: &[(String, Answer)]) {
+    fn resolve(&mut self, answers: &[(String, Answer)], by: &AnsweredBy) {
         for (id, answer) in answers {
-            let event = self.requests.get(id).and_then(|it| resolution(&it.request, answer, Vec::new()));
+            let event = self.requests.get(id);
+            let event = event.and_then(|it| resolution(&it.request, answer, Vec::new(), by.clone()));
             self.unsaved.extend(event);
         }
     }
@@ -196,7 +210,7 @@ impl Actor {
             .filter(|(_, pending)| settled(pending))
             .map(|(id, _)| (id.clone(), Answer::Always))
             .collect();
-        self.resolve(&answers);
+        self.resolve(&answers, &AnsweredBy::new(AnswerKind::Approval));
         self.flush().await;
         if self.broken.is_none() {
             self.hand_out(answers);
@@ -236,7 +250,8 @@ impl Actor {
                 _ => Answer::Withdrawn,
             };
             let saved = self.approvals(&pending.request, &answer, &[]);
-            self.unsaved.extend(resolution(&pending.request, &answer, saved));
+            let by = AnsweredBy::new(AnswerKind::Timeout);
+            self.unsaved.extend(resolution(&pending.request, &answer, saved, by));
             self.flush().await;
             if self.broken.is_some() {
                 return;
@@ -245,32 +260,42 @@ impl Actor {
         }
     }
 
-    /// The event that tells clients that a request is no longer open.
+    /// The event that tells clients that the server withdrew a request.
     pub(super) fn withdrawal(request: &Request) -> EventBody {
-        match request {
-            Request::Permission(it) => replied(it, PermissionReply::Reject, None, Vec::new()),
-            Request::Question(it) => dismissed(it, None),
-        }
+        refusal(request, AnsweredBy::new(AnswerKind::Server))
     }
 }
 
 /// The event for a request's answer; `None` if the answer does not fit the request.
-pub(super) fn resolution(request: &Request, answer: &Answer, saved: Vec<Approval>) -> Option<EventBody> {
-    match (request, answer) {
-        (_, Answer::Rejected { .. }) => Some(Actor::withdrawal(request)),
-        (Request::Permission(it), Answer::Once) => Some(replied(it, PermissionReply::Once, None, saved)),
-        (Request::Permission(it), Answer::Always) => Some(replied(it, PermissionReply::Always, None, saved)),
-        (Request::Permission(it), Answer::Default(reply)) => Some(replied(it, *reply, Some(true), saved)),
+pub(super) fn resolution(
+    request: &Request,
+    answer: &Answer,
+    saved: Vec<Approval>,
+    by: AnsweredBy,
+) -> Option<EventBody> {
+    Some(match (request, answer) {
+        (_, Answer::Rejected { .. }) => refusal(request, by),
+        (Request::Permission(it), Answer::Once) => replied(it, PermissionReply::Once, None, saved, by),
+        (Request::Permission(it), Answer::Always) => replied(it, PermissionReply::Always, None, saved, by),
+        (Request::Permission(it), Answer::Default(reply)) => replied(it, *reply, Some(true), saved, by),
         (Request::Permission(it), Answer::Withdrawn) => {
-            Some(replied(it, PermissionReply::Reject, Some(true), saved))
+            replied(it, PermissionReply::Reject, Some(true), saved, by)
         }
-        (Request::Question(it), Answer::Withdrawn) => Some(dismissed(it, Some(true))),
+        (Request::Question(it), Answer::Withdrawn) => dismissed(it, Some(true), by),
         (Request::Question(it), Answer::Answers(answers)) => {
             let (session_id, request_id) = (it.session_id.clone(), it.id.clone());
             let answers = answers.clone();
-            Some(EventBody::QuestionReplied(QuestionAnswered::new(session_id, request_id, answers)))
+            EventBody::QuestionReplied(QuestionAnswered::new(session_id, request_id, answers, Some(by)))
         }
-        _ => None,
+        _ => return None,
+    })
+}
+
+/// The event for a request that is refused or withdrawn.
+fn refusal(request: &Request, by: AnsweredBy) -> EventBody {
+    match request {
+        Request::Permission(it) => replied(it, PermissionReply::Reject, None, Vec::new(), by),
+        Request::Question(it) => dismissed(it, None, by),
     }
 }
 
@@ -279,12 +304,14 @@ fn replied(
     reply: PermissionReply,
     unanswered: Option<bool>,
     saved: Vec<Approval>,
+    by: AnsweredBy,
 ) -> EventBody {
     let (session_id, request_id) = (request.session_id.clone(), request.id.clone());
-    EventBody::PermissionReplied(PermissionAnswered::new(session_id, request_id, reply, unanswered, saved))
+    let answered = PermissionAnswered::new(session_id, request_id, reply, unanswered, saved, Some(by));
+    EventBody::PermissionReplied(answered)
 }
 
-fn dismissed(request: &QuestionRequest, unanswered: Option<bool>) -> EventBody {
+fn dismissed(request: &QuestionRequest, unanswered: Option<bool>, by: AnsweredBy) -> EventBody {
     let (session_id, request_id) = (request.session_id.clone(), request.id.clone());
-    EventBody::QuestionRejected(QuestionDismissed::new(session_id, request_id, unanswered))
+    EventBody::QuestionRejected(QuestionDismissed::new(session_id, request_id, unanswered, Some(by)))
 }

@@ -164,6 +164,7 @@ impl Sessions {
             permission: input.permission,
             revert: None,
             continuation: None,
+            seen: None,
             time: SessionTime {
                 created: now,
                 updated: now,

@@ -21,6 +21,18 @@ impl Sessions {
         self.ask(id, |reply| Command::Update(Box::new(patch), reply)).await?
     }
 
+    /// Stores the position in the log up to which the user has seen a session. It does not count as a change of the
+    /// session: its time and its place in lists stay.
+    pub async fn mark_seen(&self, id: &SessionId, cursor: u64) -> Result<(), Error> {
+        let (_, newest) = self.shared.reads.bounds().await?;
+        if cursor > newest {
+            return Err(Error::Invalid(format!(
+                "cursor: the newest event is {newest}, so {cursor} cannot have been seen"
+            )));
+        }
+        self.ask(id, |reply| Command::Seen(cursor, reply)).await?
+    }
+
     /// Stops continuations until the user's next prompt, or allows them again.
     pub async fn continuation(&self, id: &SessionId, action: ContinuationAction) -> Result<Session, Error> {
         self.ask(id, |reply| Command::Continuation(action, reply)).await?

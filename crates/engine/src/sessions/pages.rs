@@ -114,13 +114,24 @@ impl Sessions {
         Ok(self.shared.reads.nth_before(id, before, count).await?)
     }
 
+    /// The place of the `count`th message after a place; `None` if there are fewer.
+    pub async fn nth_after(
+        &self,
+        id: &SessionId,
+        after: Cursor,
+        count: usize,
+    ) -> Result<Option<Cursor>, Error> {
+        Ok(self.shared.reads.nth_after(id, after, count).await?)
+    }
+
     /// The place of the newest completed summary of a session.
     pub async fn newest_summary(&self, id: &SessionId) -> Result<Option<Cursor>, Error> {
         self.get(id).await?;
         Ok(self.shared.reads.newest_summary(id).await?)
     }
 
-    pub(super) async fn place(&self, id: &SessionId, message: &MessageId) -> Result<Option<Cursor>, Error> {
+    /// The place of a message; `None` if there is no such message.
+    pub async fn place(&self, id: &SessionId, message: &MessageId) -> Result<Option<Cursor>, Error> {
         let found = self.shared.reads.message(id, message).await?;
         Ok(found.map(|message| Cursor::of(&message.info)))
     }

@@ -64,13 +64,15 @@ impl<'a> Emit<'a> {
         self.events.push(EventBody::PartUpdated(PartInfo::new(session_id, part, time)));
     }
 
-    pub(crate) fn delta(&mut self, part: &Part, delta: String) {
+    /// `offset` is the length of the part's text before the delta, in UTF-16 code units.
+    pub(crate) fn delta(&mut self, part: &Part, delta: String, offset: u64) {
         self.events.push(EventBody::PartDelta(PartDelta::new(
             self.session.clone(),
             part.message_id.clone(),
             part.id.clone(),
             "text".into(),
             delta,
+            Some(offset),
         )));
     }
 

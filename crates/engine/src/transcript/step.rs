@@ -51,6 +51,8 @@ pub struct OpenText {
 struct Streamed {
     part: Part,
     dirty: bool,
+    /// Length of the text that clients have received, in UTF-16 code units.
+    sent: u64,
 }
 
 impl Step {
@@ -164,7 +166,7 @@ impl Step {
         self.close_text(&key, None, emit);
         let part = emit.new_part(&self.message.id, body);
         emit.part(part.clone());
-        self.texts.insert(key, Streamed { part, dirty: false });
+        self.texts.insert(key, Streamed { part, dirty: false, sent: 0 });
     }
 
     fn append_text(&mut self, key: &str, delta: String, emit: &mut Emit<'_>) {
@@ -175,12 +177,14 @@ impl Step {
             _ => {}
         }
         text.dirty = true;
-        emit.delta(&text.part, delta);
+        let offset = text.sent;
+        text.sent += delta.chars().fold(0, |sum, it| sum + it.len_utf16() as u64);
+        emit.delta(&text.part, delta, offset);
     }
 
     /// Replaces streamed text; clients see the new text when the part ends.
     fn replace_text(&mut self, key: &str, text: String) {
-        if let Some(Streamed { part: Part { body: PartBody::Text(part), .. }, dirty }) =
+        if let Some(Streamed { part: Part { body: PartBody::Text(part), .. }, dirty, .. }) =
             self.texts.get_mut(key)
         {
             part.text = text;

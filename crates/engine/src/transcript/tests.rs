@@ -75,7 +75,11 @@ impl Replica {
                     if !known {
                         return Err(format!("a delta for {}, which is not open", it.part_id));
                     }
-                    self.text.entry(it.part_id).or_default().push_str(&it.delta);
+                    let text = self.text.entry(it.part_id).or_default();
+                    if it.offset != Some(text.encode_utf16().count() as u64) {
+                        return Err(format!("a delta at {:?} after {text:?}", it.offset));
+                    }
+                    text.push_str(&it.delta);
                 }
                 EventBody::PartRemoved(it) => {
                     self.parts.remove(&it.part_id).ok_or("an unknown part was removed")?;
@@ -122,7 +126,7 @@ impl Replica {
 fn report() -> impl Strategy<Value = AgentEvent> {
     let key = prop_oneof![Just("a".to_owned()), Just("b".to_owned())];
     let call = prop_oneof![Just("x".to_owned()), Just("y".to_owned())];
-    let words = prop_oneof![Just("one ".to_owned()), Just("two ".to_owned())];
+    let words = prop_oneof![Just("one ".to_owned()), Just("🙂é ".to_owned())];
     prop_oneof![
         2 => Just(AgentEvent::step_started()),
         3 => key.clone().prop_map(|key| AgentEvent::TextStarted { key }),

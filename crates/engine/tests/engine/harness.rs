@@ -274,7 +274,7 @@ impl World {
 
     /// A short form of the events that a client receives when it joins now.
     pub(crate) async fn told(&self, directory: &str, cursor: Option<u64>) -> String {
-        let scope = Scope { directory: Some(directory.into()) };
+        let scope = Scope { directory: Some(directory.into()), ..Scope::default() };
         let mut stream = self.sessions.subscribe(scope, cursor).await.unwrap();
         let mut told = Vec::new();
         while let Some(item) = stream.next().now_or_never() {

@@ -40,8 +40,11 @@ async fn a_late_client_gets_the_text_of_an_open_part() {
     world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
     let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
     assert_eq!(messages[1].parts[1].text(), Some("half of it"));
-    let mut late =
-        world.sessions.subscribe(Scope { directory: Some("/project".into()) }, None).await.unwrap();
+    let mut late = world
+        .sessions
+        .subscribe(Scope { directory: Some("/project".into()), ..Scope::default() }, None)
+        .await
+        .unwrap();
     let first = read(&mut late).await;
     assert!(matches!(&first[0].1.body, EventBody::SessionStatus(it) if !it.status.is_idle()), "{first:?}");
     let EventBody::PartUpdated(part) = &first[1].1.body else { panic!("{first:?}") };
@@ -103,7 +106,7 @@ async fn a_cursor_replays_exactly_what_was_missed_in_its_own_directory() {
         let cursor = if cut == 0 { 0 } else { whole[cut - 1].0.unwrap() };
         let mut rest = world
             .sessions
-            .subscribe(Scope { directory: Some("/project".into()) }, Some(cursor))
+            .subscribe(Scope { directory: Some("/project".into()), ..Scope::default() }, Some(cursor))
             .await
             .unwrap();
         let other = world.session().await; // something live ends every replay
@@ -114,8 +117,11 @@ async fn a_cursor_replays_exactly_what_was_missed_in_its_own_directory() {
         got.retain(|(_, event)| event.body.session_id() == Some(&session.id));
         let wanted = &whole[cut..];
         assert_eq!(got, wanted);
-        let mut elsewhere =
-            world.sessions.subscribe(Scope { directory: Some("/other".into()) }, Some(cursor)).await.unwrap();
+        let mut elsewhere = world
+            .sessions
+            .subscribe(Scope { directory: Some("/other".into()), ..Scope::default() }, Some(cursor))
+            .await
+            .unwrap();
         assert!(futures::FutureExt::now_or_never(elsewhere.next()).is_none());
     }
     world.drain();

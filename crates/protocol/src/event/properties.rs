@@ -10,7 +10,7 @@ use crate::{
     project::FileDiff,
     prompt::Delivery,
     queue::Waiting,
-    request::{Answers, Approval, PermissionReply},
+    request::{AnsweredBy, Answers, Approval, PermissionReply},
 };
 
 macro_rules! properties {
@@ -59,6 +59,13 @@ properties! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<MessageError>,
     }
+    /// Properties of a session that a client marked as seen.
+    SessionMarked {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        /// Position in the log up to which the user has seen the session.
+        cursor: u64,
+    }
     /// Properties with the files that a session changed.
     SessionDiffed {
         #[serde(rename = "sessionID")]
@@ -97,6 +104,10 @@ properties! {
         field: String,
         /// Text to append.
         delta: String,
+        /// Length of the part's text before this piece, in UTF-16 code units as JavaScript counts them (Baton's
+        /// addition).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        offset: Option<u64>,
     }
     /// Properties of a removed part.
     PartGone {
@@ -207,6 +218,9 @@ properties! {
         /// With the reply `always`: new approvals (Baton's addition).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         saved: Vec<Approval>,
+        /// Origin of the answer (Baton's addition).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<AnsweredBy>,
     }
     /// Properties of an answered question.
     QuestionAnswered {
@@ -215,6 +229,9 @@ properties! {
         #[serde(rename = "requestID")]
         request_id: QuestionId,
         answers: Answers,
+        /// Origin of the answer (Baton's addition).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<AnsweredBy>,
     }
     /// Properties of a dismissed question.
     QuestionDismissed {
@@ -225,6 +242,9 @@ properties! {
         /// True if the question timed out (Baton's addition).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unanswered: Option<bool>,
+        /// Origin of the answer (Baton's addition).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<AnsweredBy>,
     }
     /// Properties of an edited file.
     FileChanged {

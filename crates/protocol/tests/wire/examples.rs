@@ -9,7 +9,8 @@ use protocol::{
         CommandDone, Connected, ContinuationCountdown, ContinuationStarted, ContinuationStopped, FileChanged,
         FileWatched, MessageGone, MessageInfo, PartDelta, PartGone, PartInfo, PermissionAnswered,
         PromptEnded, PromptQueued, PromptStarted, QuestionAnswered, QuestionDismissed, QueueChanged, Ready,
-        Resync, SessionDiffed, SessionFailed, SessionInfo, SessionOnly, StatusChanged, TodosReplaced,
+        Resync, SessionDiffed, SessionFailed, SessionInfo, SessionMarked, SessionOnly, StatusChanged,
+        TodosReplaced,
     },
     message::{AssistantTime, Finish, MessagePath, ModelRef, UserTime},
     number::Number,
@@ -20,7 +21,10 @@ use protocol::{
     project::{FileDiff, Project, ProjectTime},
     prompt::Delivery,
     queue::Waiting,
-    request::{PermissionReply, PermissionRequest, Question, QuestionOption, QuestionRequest, ToolRef},
+    request::{
+        AnswerKind, AnsweredBy, PermissionReply, PermissionRequest, Question, QuestionOption,
+        QuestionRequest, ToolRef,
+    },
     session::{SessionModel, SessionTime, Tokens},
 };
 use serde_json::{Value, json};
@@ -59,6 +63,7 @@ fn session() -> Session {
         permission: None,
         revert: None,
         continuation: None,
+        seen: None,
         time: SessionTime { created: 1, updated: 2, compacting: None, archived: None, extra: Extra::new() },
         extra: Extra::new(),
     }
@@ -271,6 +276,7 @@ fn sessions() -> Vec<EventBody> {
             reason: EndReason::Aborted,
             extra: Extra::new(),
         }),
+        EventBody::SessionSeen(SessionMarked::new(id("ses_1"), 41)),
         EventBody::QueueUpdated(QueueChanged {
             session_id: id("ses_1"),
             queue: vec![Waiting::new(id("msg_1"), Delivery::Queue)],
@@ -293,6 +299,7 @@ fn messages() -> Vec<EventBody> {
         part_id: id("prt_1"),
         field: "text".into(),
         delta: "Hel".into(),
+        offset: Some(5),
         extra: Extra::new(),
     }));
     all.push(EventBody::PartRemoved(PartGone {
@@ -324,6 +331,7 @@ fn requests() -> Vec<EventBody> {
             metadata: object(json!({ "command": "touch x" })),
             always: vec!["touch *".into()],
             tool: tool.clone(),
+            deadline: Some(9),
             extra: Extra::new(),
         }),
         EventBody::PermissionReplied(PermissionAnswered {
@@ -332,6 +340,7 @@ fn requests() -> Vec<EventBody> {
             reply: PermissionReply::Once,
             unanswered: None,
             saved: Vec::new(),
+            by: Some(AnsweredBy::client(Some("web".into()))),
             extra: Extra::new(),
         }),
         EventBody::QuestionAsked(QuestionRequest {
@@ -340,18 +349,21 @@ fn requests() -> Vec<EventBody> {
             root_id: None,
             questions: vec![question],
             tool,
+            deadline: None,
             extra: Extra::new(),
         }),
         EventBody::QuestionReplied(QuestionAnswered {
             session_id: id("ses_1"),
             request_id: id("que_1"),
             answers: vec![vec!["Blue".into()]],
+            by: None,
             extra: Extra::new(),
         }),
         EventBody::QuestionRejected(QuestionDismissed {
             session_id: id("ses_1"),
             request_id: id("que_1"),
             unanswered: None,
+            by: Some(AnsweredBy::new(AnswerKind::Server)),
             extra: Extra::new(),
         }),
     ]

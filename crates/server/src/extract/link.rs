@@ -30,7 +30,10 @@ impl Link {
         // The query may contain a password, which must not appear in a response.
         let keep = |pair: &&str| {
             let name = pair.split('=').next().unwrap_or_default();
-            !name.is_empty() && name != "auth_token" && values.iter().all(|(other, _)| *other != name)
+            // The next page of a page around a message has only a cursor.
+            !name.is_empty()
+                && !["auth_token", "around"].contains(&name)
+                && values.iter().all(|(other, _)| *other != name)
         };
         let mut query: Vec<String> = self.query.split('&').filter(keep).map(str::to_owned).collect();
         query.extend(values.iter().map(|(name, value)| format!("{name}={value}")));

@@ -8,7 +8,7 @@ use super::Operation;
 use crate::{
     App, Error,
     error::Fault,
-    extract::{Body, Directory, FromPath, Link, OptionalBody, Params, Query, Sent},
+    extract::{Body, ClientName, Directory, FromPath, Link, OptionalBody, Params, Query, Sent},
     instance::Here,
     security::Caller,
 };
@@ -46,6 +46,12 @@ impl Takes for Caller {
 /// The header is between Baton and its plugin host, and not part of the interface.
 impl Takes for Sent {
     fn describe(_: &mut Operation) {}
+}
+
+impl Takes for ClientName {
+    fn describe(operation: &mut Operation) {
+        operation.takes_client_name();
+    }
 }
 
 impl Takes for HeaderMap {

@@ -75,6 +75,13 @@ impl Operation {
         }
     }
 
+    /// Adds the header in which a client names itself.
+    pub fn takes_client_name(&mut self) {
+        let text = "Name of the client, up to 64 characters, which other clients see beside its answer.";
+        let schema = json!({ "type": "string", "description": text });
+        self.parameters.push(parameter("x-baton-client", "header", schema));
+    }
+
     /// Adds the parameters of a WebSocket. Clients write its address as text, so there are no object
     /// parameters.
     pub fn takes_socket(&mut self) {

@@ -1,5 +1,8 @@
 //! Messages and their parts.
 
+mod brief;
+mod window;
+
 use std::error::Error as _;
 
 use axum::{
@@ -17,6 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+use self::{brief::Outputs, window::Window};
 use crate::{
     App, Error,
     array::Array,
@@ -25,8 +29,7 @@ use crate::{
     openapi::{Gives, Operation, Route},
 };
 
-/// Maximum number of messages per page.
-const MAX_PAGE: usize = 10_000;
+const NEWER_CURSOR: HeaderName = HeaderName::from_static("x-newer-cursor");
 const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
 pub(super) fn routes() -> Vec<Route> {
@@ -60,12 +63,20 @@ struct ListQuery {
     limit: Option<usize>,
     /// Returns only messages older than this cursor of the previous page. Requires `limit`.
     before: Option<String>,
+    /// Returns the oldest messages that are newer than this cursor. Requires `limit` (Baton's addition).
+    after: Option<String>,
+    /// Returns this message and those around it, half of them older. Requires `limit` (Baton's addition).
+    around: Option<MessageId>,
+    /// `brief` to cut long outputs of tools; `GET /session/{sessionID}/message/{messageID}` returns them whole (Baton's
+    /// addition).
+    outputs: Option<Outputs>,
 }
 
 /// A page of messages, with the cursor and URL of the older page.
 struct Listed {
     messages: Array,
     older: Option<(String, String)>,
+    newer: Option<String>,
 }
 
 async fn list(
@@ -74,39 +85,33 @@ async fn list(
     Query(query): Query<ListQuery>,
     link: Link,
 ) -> Result<Listed, Error> {
-    let limit = query.limit.filter(|limit| *limit > 0).map(|limit| limit.min(MAX_PAGE));
-    if limit.is_none() && query.before.is_some() {
-        return Err(Error::bad_request(BadRequestKind::Query, "before: requires `limit`"));
-    }
-    let before = query.before.as_deref().map(read_cursor).transpose()?;
-    // The page starts after the first message that does not fit.
-    let after = match limit {
-        Some(limit) => app.sessions.nth_before(&id, before.clone(), limit + 1).await?,
-        None => None,
-    };
-    let more = after.is_some();
-    let pages = app.sessions.pages(&id, after, before).await?;
-    let messages = Array::begin(pages, ("[", "]"), |page, elements| {
+    let window = Window::of(&app, &id, &query).await?;
+    let pages = app.sessions.pages(&id, window.after, window.before).await?;
+    let outputs = query.outputs.unwrap_or_default();
+    let messages = Array::begin(pages, ("[", "]"), move |page, elements| {
         for record in page {
-            elements.record(record);
+            elements.record(&outputs.apply(record));
         }
         Ok(())
     })
     .await?;
-    let oldest = messages.first.as_ref().filter(|_| more).zip(limit);
+    let oldest = messages.first.as_ref().filter(|_| window.has_older).zip(window.limit);
     let older = oldest.map(|(oldest, limit)| {
         let cursor = write_cursor(oldest);
         let next = link.next(&[("limit", &limit.to_string()), ("before", &cursor)]);
         (cursor, next)
     });
-    Ok(Listed { messages, older })
+    Ok(Listed { messages, older, newer: window.newer.as_ref().map(write_cursor) })
 }
 
 impl IntoResponse for Listed {
     fn into_response(self) -> Response {
         let mut response = self.messages.into_response();
+        let headers = response.headers_mut();
+        if let Some(newer) = self.newer.and_then(|cursor| HeaderValue::from_str(&cursor).ok()) {
+            headers.insert(NEWER_CURSOR, newer);
+        }
         if let Some((cursor, next)) = self.older {
-            let headers = response.headers_mut();
             // A URL with characters that a header cannot hold is omitted; the cursor suffices.
             for (name, value) in [(NEXT_CURSOR, cursor), (header::LINK, next)] {
                 if let Ok(value) = HeaderValue::from_str(&value) {
@@ -123,6 +128,10 @@ impl Gives for Listed {
         operation.gives::<Vec<MessageWithParts>>(&[
             ("X-Next-Cursor", "Cursor of the page with older messages. Absent on the last page."),
             ("Link", "URL of the page with older messages. Absent on the last page."),
+            (
+                "X-Newer-Cursor",
+                "With `after` and `around`: cursor for `after` that continues with newer messages. Absent at the end.",
+            ),
         ]);
     }
 }
@@ -142,7 +151,7 @@ fn write_cursor(cursor: &Cursor) -> String {
 fn read_cursor(text: &str) -> Result<Cursor, Error> {
     let bytes = BASE64.decode(text.trim_end_matches('=')).ok();
     let cursor = bytes.and_then(|bytes| serde_json::from_slice::<WireCursor>(&bytes).ok());
-    let refuse = || Error::bad_request(BadRequestKind::Query, "before: not a cursor of this server");
+    let refuse = || Error::bad_request(BadRequestKind::Query, "not a cursor of this server");
     cursor.map(|cursor| Cursor { created: cursor.time, id: cursor.id }).ok_or_else(refuse)
 }
 

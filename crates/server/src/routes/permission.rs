@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     App, Error,
     error::Fault,
-    extract::{Body, Directory, Params, Query},
+    extract::{Body, ClientName, Directory, Params, Query},
     openapi::{Gives, Operation, Route},
 };
 
@@ -69,9 +69,10 @@ async fn list(
 async fn reply(
     State(app): State<App>,
     Params(id): Params<PermissionId>,
+    ClientName(client): ClientName,
     Body(input): Body<PermissionReplyInput>,
 ) -> Result<Json<bool>, Error> {
-    app.sessions.reply_permission(&id, input.reply, input.message).await?;
+    app.sessions.answers_of(client).permission(&id, input.reply, input.message).await?;
     Ok(Json(true))
 }
 
@@ -84,6 +85,7 @@ struct RespondInput {
 async fn respond(
     State(app): State<App>,
     Params((session, id)): Params<(SessionId, PermissionId)>,
+    ClientName(client): ClientName,
     Body(input): Body<RespondInput>,
 ) -> Result<Json<bool>, Error> {
     app.sessions.get(&session).await?;
@@ -91,7 +93,7 @@ async fn respond(
     if !waiting.iter().any(|request| request.id == id && request.session_id == session) {
         return Err(Error::permission_gone(&id));
     }
-    app.sessions.reply_permission(&id, input.response, None).await?;
+    app.sessions.answers_of(client).permission(&id, input.response, None).await?;
     Ok(Json(true))
 }
 

@@ -9,7 +9,7 @@ use protocol::{
 use crate::{
     App, Error,
     error::Fault,
-    extract::{Body, Directory, Params, Query},
+    extract::{Body, ClientName, Directory, Params, Query},
     openapi::Route,
 };
 
@@ -42,13 +42,18 @@ async fn list(
 async fn reply(
     State(app): State<App>,
     Params(id): Params<QuestionId>,
+    ClientName(client): ClientName,
     Body(input): Body<QuestionReplyInput>,
 ) -> Result<Json<bool>, Error> {
-    app.sessions.reply_question(&id, input.answers).await?;
+    app.sessions.answers_of(client).question(&id, input.answers).await?;
     Ok(Json(true))
 }
 
-async fn reject(State(app): State<App>, Params(id): Params<QuestionId>) -> Result<Json<bool>, Error> {
-    app.sessions.reject_question(&id).await?;
+async fn reject(
+    State(app): State<App>,
+    Params(id): Params<QuestionId>,
+    ClientName(client): ClientName,
+) -> Result<Json<bool>, Error> {
+    app.sessions.answers_of(client).dismiss(&id).await?;
     Ok(Json(true))
 }

@@ -7,8 +7,9 @@ use engine::ports::Listing;
 use protocol::{
     Message, MessageId, Session, SessionId, SessionStatus, Todo,
     continuation::ContinuationInput,
+    family::Family,
     project::FileDiff,
-    prompt::{ForkInput, RevertInput, SessionInput, SessionPatch},
+    prompt::{ForkInput, RevertInput, SeenInput, SessionInput, SessionPatch},
     turn::LastTurn,
 };
 use schemars::JsonSchema;
@@ -48,6 +49,9 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/session/{sessionID}/children", "session.children", children)
             .summary("List the children of a session")
             .faults(missing),
+        Route::get("/session/{sessionID}/family", "session.family", family)
+            .summary("Get the root of a session and all sessions below it, with their statuses and totals")
+            .faults(missing),
         Route::get("/session/{sessionID}/todo", "session.todo", todos)
             .summary("Get the todo list of a session")
             .faults(missing),
@@ -59,6 +63,10 @@ pub(super) fn routes() -> Vec<Route> {
             .faults(missing),
         Route::post("/session/{sessionID}/continuation", "session.continuation", continuation)
             .summary("Stop or resume automatic continuation")
+            .faults(missing)
+            .stores(),
+        Route::put("/session/{sessionID}/seen", "session.seen", seen)
+            .summary("Mark a session as seen up to an event, or as unread")
             .faults(missing)
             .stores(),
         Route::post("/session/{sessionID}/abort", "session.abort", abort)
@@ -173,6 +181,10 @@ async fn children(
     Ok(Json(app.sessions.children(&id).await?))
 }
 
+async fn family(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Json<Family>, Error> {
+    Ok(Json(app.sessions.family(&id).await?))
+}
+
 async fn todos(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Json<Vec<Todo>>, Error> {
     Ok(Json(app.sessions.todos(&id).await?))
 }
@@ -211,6 +223,15 @@ async fn continuation(
     Body(input): Body<ContinuationInput>,
 ) -> Result<Json<Session>, Error> {
     Ok(Json(app.sessions.continuation(&id, input.action).await?))
+}
+
+async fn seen(
+    State(app): State<App>,
+    Params(id): Params<SessionId>,
+    Body(input): Body<SeenInput>,
+) -> Result<Json<bool>, Error> {
+    app.sessions.mark_seen(&id, input.cursor).await?;
+    Ok(Json(true))
 }
 
 async fn abort(State(app): State<App>, Params(id): Params<SessionId>) -> Result<Json<bool>, Error> {

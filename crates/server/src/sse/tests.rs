@@ -176,6 +176,41 @@ async fn a_stream_says_where_it_begins_and_when_it_has_caught_up() {
 }
 
 #[tokio::test]
+async fn a_client_chooses_the_sessions_whose_deltas_it_receives() {
+    let world = World::new();
+    let place = Place { directory: world.directory.as_str().into(), project: "global".into() };
+    let delta = |session: &str| {
+        let delta = serde_json::json!({
+            "sessionID": session, "messageID": "msg_1", "partID": "prt_1", "field": "text", "delta": "x",
+        });
+        EventBody::PartDelta(serde_json::from_value(delta).unwrap())
+    };
+    for (query, wanted) in
+        [("", "ab"), ("?deltas=none", ""), ("?deltas=ses_b", "b"), ("?deltas=ses_a,%20ses_b", "ab")]
+    {
+        for path in ["/event", "/global/event"] {
+            let mut stream = world.stream(&format!("{path}{query}"), &[]).await;
+            opening(&mut stream).await;
+            for session in ["ses_a", "ses_b"] {
+                world.sessions.publish(Some(&place), delta(session));
+            }
+            world.sessions.publish(Some(&place), EventBody::LspUpdated(Extra::new()));
+            let mut seen = String::new();
+            while !seen.contains("lsp.updated") {
+                seen.push_str(&text(&mut stream).await);
+            }
+            for session in ["a", "b"] {
+                let is_sent = seen.contains(&format!("ses_{session}"));
+                assert_eq!(is_sent, wanted.contains(session), "{path}{query}: {seen}");
+            }
+        }
+    }
+    for bad in ["", "x", "ses_a,", "none,ses_a"] {
+        assert_eq!(world.call(&format!("/event?deltas={bad}"), &[]).await.status(), 400, "{bad}");
+    }
+}
+
+#[tokio::test]
 async fn an_invalid_cursor_is_refused() {
     let world = World::new();
     for (path, header) in

@@ -145,7 +145,7 @@ async fn changes_can_be_applied_in_another_directory() {
 async fn a_terminal_is_controlled_by_events() {
     let world = World::new();
     let session = world.session().await;
-    let scope = Scope { directory: Some(world.directory().into()) };
+    let scope = Scope { directory: Some(world.directory().into()), ..Scope::default() };
     let mut stream = world.sessions.subscribe(scope, None).await.unwrap();
     let toast = json!({ "message": "hi", "variant": "info", "duration": 5_000 });
     let calls = [

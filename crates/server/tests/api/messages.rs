@@ -179,3 +179,73 @@ async fn a_part_can_be_replaced_and_deleted() {
     world.expect(404, "DELETE", &path, None).await;
     world.expect(404, "PATCH", &path, part).await;
 }
+
+#[tokio::test]
+async fn texts_of_all_sessions_are_found_page_by_page() {
+    for world in [World::new(), World::on_disk()] {
+        let (one, two) = (world.session().await, world.session().await);
+        for session in [&one, &two, &one] {
+            world.post(&format!("/session/{session}/message"), prompt("hello")).await;
+        }
+        // Each turn has said "hello" and "Hello to you".
+        let first = world.call("GET", "/find/message?query=HELLO&limit=4", None).await;
+        let cursor = first.headers["x-next-cursor"].to_str().unwrap().to_owned();
+        let rest =
+            world.call("GET", &format!("/find/message?query=hello&limit=4&cursor={cursor}"), None).await;
+        assert_eq!(rest.headers.get("x-next-cursor"), None);
+        let (first, rest) = (first.json(), rest.json());
+        assert_eq!((first.as_array().unwrap().len(), rest.as_array().unwrap().len()), (4, 2));
+        assert_eq!((&first[0]["snippet"], &first[0]["sessionID"]), (&json!("Hello to you"), &json!(one)));
+        assert_eq!(first[2]["sessionID"], json!(two));
+        let answers = world.get("/find/message?query=you+hel").await;
+        assert_eq!(answers.as_array().unwrap().len(), 3);
+        world.expect(200, "DELETE", &format!("/session/{two}"), None).await;
+        assert_eq!(world.get("/find/message?query=you").await.as_array().unwrap().len(), 2);
+        let reverted = first[1]["messageID"].as_str().unwrap();
+        world.post(&format!("/session/{one}/revert"), json!({ "messageID": reverted })).await;
+        assert_eq!(
+            world.get("/find/message?query=you").await.as_array().unwrap().len(),
+            1,
+            "hidden by a revert"
+        );
+        world.post(&format!("/session/{one}/unrevert"), json!({})).await;
+        assert_eq!(world.get("/find/message?query=you").await.as_array().unwrap().len(), 2);
+        world.expect(400, "GET", "/find/message?query=%22*", None).await;
+    }
+}
+
+#[tokio::test]
+async fn messages_are_read_around_a_place_and_onwards() {
+    for world in [World::new(), World::on_disk()] {
+        let session = world.session().await;
+        let path = format!("/session/{session}/message");
+        for number in 0..9 {
+            let note = json!({ "noReply": true, "messageID": format!("msg_{number}"), "parts": prompt("x")["parts"] });
+            world.post(&path, note).await;
+        }
+        let read = async |query: &str| {
+            let answer = world.call("GET", &format!("{path}?{query}"), None).await;
+            let list = answer.json();
+            let ids =
+                list.as_array().unwrap().iter().map(|it| it["info"]["id"].as_str().unwrap()[4..].to_owned());
+            let cursor = |name: &str| answer.headers.get(name).map(|it| it.to_str().unwrap().to_owned());
+            (ids.collect::<String>(), cursor("x-next-cursor"), cursor("x-newer-cursor"))
+        };
+        let (ids, older, newer) = read("around=msg_4&limit=4").await;
+        assert_eq!(ids, "2345");
+        let (ids, _, none) = read(&format!("before={}&limit=9", older.unwrap())).await;
+        assert_eq!((ids.as_str(), none), ("01", None));
+        let (ids, none, newer) = read(&format!("after={}&limit=2", newer.unwrap())).await;
+        assert_eq!((ids.as_str(), none), ("67", None));
+        let (ids, _, none) = read(&format!("after={}&limit=2", newer.unwrap())).await;
+        assert_eq!((ids.as_str(), none), ("8", None));
+        let (ids, older, newer) = read("around=msg_4&limit=1").await;
+        assert_eq!((ids.as_str(), older.is_some(), newer.is_some()), ("4", true, true));
+        let (ids, older, newer) = read("around=msg_0&limit=100").await;
+        assert_eq!((ids.len(), older, newer), (9, None, None));
+        world.expect(404, "GET", &format!("{path}?around=msg_none&limit=2"), None).await;
+        for bad in ["around=msg_4", "after=x&limit=1", "around=msg_4&after=x&limit=1"] {
+            world.expect(400, "GET", &format!("{path}?{bad}"), None).await;
+        }
+    }
+}

@@ -142,3 +142,30 @@ async fn an_abort_withdraws_pending_requests() {
     assert_eq!(world.get("/permission").await, json!([]));
     world.post(&format!("/session/{id}/message"), prompt("hello")).await;
 }
+
+#[tokio::test]
+async fn other_clients_learn_the_deadline_and_the_origin_of_an_answer() {
+    let world = World::new();
+    let session = world.session().await;
+    let mut stream = world.sessions.subscribe(engine::bus::Scope::default(), None).await.unwrap();
+    world.submit(&session, "permission").await;
+    let open = world.until("/permission", |list| *list != json!([])).await;
+    assert!(open[0]["deadline"].as_i64().unwrap() > 1_700_000_000_000, "{open}");
+    let call = axum::http::Request::post(format!("/permission/{}/reply", open[0]["id"].as_str().unwrap()))
+        .header("content-type", "application/json")
+        .header("x-baton-client", format!(" web {}", "x".repeat(100)))
+        .body(axum::body::Body::from(json!({ "reply": "once" }).to_string()))
+        .unwrap();
+    assert_eq!(world.send(call).await.status, 200);
+    let by = loop {
+        let engine::StreamItem::Frames(frames) = stream.next().await.unwrap() else {
+            panic!("the stream ended")
+        };
+        let events = frames.iter().map(|frame| serde_json::from_slice::<Value>(frame.json()).unwrap());
+        let mut replies = events.filter(|event| event["type"] == "permission.replied");
+        if let Some(reply) = replies.next() {
+            break reply["properties"]["by"].clone();
+        }
+    };
+    assert_eq!(by, json!({ "kind": "client", "name": format!("web {}", "x".repeat(60)) }));
+}

@@ -186,3 +186,44 @@ async fn a_revert_can_be_undone_and_becomes_final_with_the_next_prompt() {
     let busy = world.expect(409, "POST", &unrevert, None).await;
     assert_eq!(busy["_tag"], "SessionBusyError");
 }
+
+#[tokio::test]
+async fn a_session_is_marked_as_seen_without_a_change_of_its_time() {
+    for world in [World::new(), World::on_disk()] {
+        let session = world.session().await;
+        let path = format!("/session/{session}");
+        let before = world.get(&path).await;
+        assert_eq!(before.get("seen"), None);
+        world.expect(200, "PUT", &format!("{path}/seen"), json!({ "cursor": 1 })).await;
+        let after = world.get(&path).await;
+        assert_eq!((&after["seen"], &after["time"]), (&json!(1), &before["time"]));
+        assert_eq!(world.get("/session").await[0]["seen"], 1, "lists have the mark, too");
+        world.expect(200, "PATCH", &path, json!({ "title": "other" })).await;
+        assert_eq!(world.get(&path).await["seen"], 1);
+        world.expect(200, "PUT", &format!("{path}/seen"), json!({ "cursor": 0 })).await;
+        assert_eq!(world.get(&path).await["seen"], 0, "unread again");
+        world.expect(400, "PUT", &format!("{path}/seen"), json!({ "cursor": 1_000_000 })).await;
+        world.expect(404, "PUT", "/session/ses_none/seen", json!({ "cursor": 0 })).await;
+    }
+}
+
+#[tokio::test]
+async fn a_family_is_listed_from_its_root_with_totals() {
+    let world = World::new();
+    let root = world.session().await;
+    world.post(&format!("/session/{root}/message"), prompt("child")).await;
+    let child = world.get(&format!("/session/{root}/children")).await[0]["id"].as_str().unwrap().to_owned();
+    let grandchild = world.post("/session", json!({ "parentID": child })).await;
+    world.submit(&child, "wait").await;
+    let family = world.get(&format!("/session/{}/family", grandchild["id"].as_str().unwrap())).await;
+    assert_eq!(family, world.get(&format!("/session/{root}/family")).await, "the same for every member");
+    let members = family["sessions"].as_array().unwrap();
+    let ids: Vec<&str> = members.iter().map(|member| member["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, [root.as_str(), &child, grandchild["id"].as_str().unwrap()]);
+    assert_eq!(members[1]["status"]["type"], "busy");
+    assert_eq!(members[2]["status"]["type"], "idle");
+    let sum: u64 = members.iter().filter_map(|member| member["tokens"]["input"].as_u64()).sum();
+    assert!(sum > 0 && family["tokens"]["input"] == sum, "{family}");
+    world.post(&format!("/session/{child}/abort"), json!({})).await;
+    world.expect(404, "GET", "/session/ses_none/family", None).await;
+}

@@ -1,6 +1,6 @@
 //! Listing: orders, pages and filters.
 
-use engine::ports::{Cursor, Direction, Listing, Page, Record, Stretch};
+use engine::ports::{Cursor, Direction, Listing, Page, Record, Search, Stretch};
 use protocol::MessageWithParts;
 use serde_json::json;
 
@@ -145,7 +145,18 @@ pub(crate) async fn a_message_is_found_by_counting_back(subject: &Subject) {
     assert_eq!(back(None, 11).await, None);
     assert_eq!(back(None, 0).await, None);
     let fifth = Cursor { created: 1, id: id("msg_5") };
-    assert_eq!(back(Some(fifth), 2).await, Some((1, "msg_3".to_owned())));
+    assert_eq!(back(Some(fifth.clone()), 2).await, Some((1, "msg_3".to_owned())));
+    let on = async |count| {
+        let found = subject.reads.nth_after(&id("ses_a"), fifth.clone(), count).await.unwrap();
+        found.map(|place| (place.created, place.id.to_string()))
+    };
+    assert_eq!((on(0).await, on(100).await), (None, None));
+    let mut newer = 0;
+    while on(newer + 1).await.is_some() {
+        newer += 1;
+    }
+    assert_eq!(on(newer).await, Some((3, "msg_9".to_owned())));
+    assert_eq!(back(None, newer + 1).await, Some((fifth.created, fifth.id.to_string())));
 }
 
 pub(crate) async fn the_newest_summary_is_a_complete_one(subject: &Subject) {
@@ -321,4 +332,59 @@ pub(crate) async fn paths_are_compared_by_whole_names(subject: &Subject) {
         let listing = Listing { path: Some(path.to_owned()), ..Listing::default() };
         assert_eq!(listed(subject, listing).await, expected, "below {path:?}");
     }
+}
+
+/// The numbers and texts that a search finds.
+async fn found(subject: &Subject, words: &[&str], before: Option<u64>, limit: usize) -> Vec<(u64, String)> {
+    let search = Search { words: words.iter().map(|word| (*word).to_owned()).collect(), before, limit };
+    let found = subject.reads.find(search).await.unwrap();
+    found.into_iter().map(|found| (found.number, found.text)).collect()
+}
+
+pub(crate) async fn texts_are_found_by_the_beginnings_of_their_words(subject: &Subject) {
+    let say = |part: &str, words: &str| saved(&text("ses_a", "msg_1", part, words, Some(2)));
+    let parts =
+        [say("prt_1", "Fix the LOGIN page"), say("prt_2", "a login-form, Ünïcode"), say("prt_3", "nothing")];
+    subject.say("ses_a", [vec![user("ses_a", "msg_1", 7)], parts.into()].concat()).await;
+    let open = text("ses_b", "msg_1", "prt_1", "login is still being written", None);
+    subject.say("ses_b", vec![user("ses_b", "msg_1", 8), saved(&open)]).await;
+    let (first, second) = ((1, "Fix the LOGIN page".to_owned()), (2, "a login-form, Ünïcode".to_owned()));
+    let cases: [(&[&str], Vec<_>); 7] = [
+        (&["login"], vec![second.clone(), first.clone()]),
+        (&["log", "fix"], vec![first.clone()]),
+        (&["form"], vec![second.clone()]),
+        (&["ünï"], vec![second.clone()]),
+        (&["ogin"], vec![]),
+        (&["login", "nothing"], vec![]),
+        (&["or"], vec![]),
+    ];
+    for (words, expected) in cases {
+        assert_eq!(found(subject, words, None, 10).await, expected, "{words:?}");
+    }
+    assert_eq!(found(subject, &["login"], None, 1).await, [second]);
+    assert_eq!(found(subject, &["login"], Some(2), 1).await, [first], "the next page");
+    let one = Search { words: vec!["fix".into()], before: None, limit: 1 };
+    let one = subject.reads.find(one).await.unwrap().remove(0);
+    assert_eq!((one.place.created, one.part), (7, id("prt_1")));
+}
+
+pub(crate) async fn a_search_forgets_what_is_changed_or_removed(subject: &Subject) {
+    let say = |message: &str, part: &str, words: &str| saved(&text("ses_a", message, part, words, Some(2)));
+    let old = ["msg_1", "msg_2", "msg_3"].map(|message| user("ses_a", message, 1)).to_vec();
+    let texts = vec![
+        say("msg_1", "prt_1", "apple"),
+        say("msg_1", "prt_2", "apple"),
+        say("msg_2", "prt_1", "apple"),
+        say("msg_3", "prt_1", "apple"),
+    ];
+    subject.say("ses_a", [old, texts].concat()).await;
+    let count = async |word| found(subject, &[word], None, 10).await.len();
+    assert_eq!(count("apple").await, 4);
+    subject.say("ses_a", vec![say("msg_1", "prt_1", "pear")]).await;
+    assert_eq!((count("apple").await, count("pear").await), (3, 1));
+    subject.say("ses_a", vec![part_removed("ses_a", "msg_1", "prt_2")]).await;
+    subject.say("ses_a", vec![message_removed("ses_a", "msg_2")]).await;
+    assert_eq!((count("apple").await, count("pear").await), (1, 1));
+    subject.say("ses_a", vec![deleted("ses_a")]).await;
+    assert_eq!((count("apple").await, count("pear").await), (0, 0));
 }

@@ -183,3 +183,7 @@ pub(crate) fn rearranged(session: &str, queue: &[(&str, &str)]) -> Encoded {
     let queue: Vec<Value> = queue.iter().map(waiting).collect();
     event("session.queue.updated", json!({ "sessionID": session, "queue": queue }))
 }
+
+pub(crate) fn seen(session: &str, cursor: u64) -> Encoded {
+    event("session.seen", json!({ "sessionID": session, "cursor": cursor }))
+}

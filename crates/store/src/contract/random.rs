@@ -1,6 +1,6 @@
 //! Checks that any sequence of commits gives the same answers from every store.
 
-use engine::ports::{Cursor, Direction, Failure, Listing, Page, Stretch};
+use engine::ports::{Cursor, Direction, Failure, Listing, Page, Search, Stretch};
 use proptest::{
     collection::vec,
     prelude::*,
@@ -34,7 +34,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let event = [0..19_usize, 0..4, 0..4, 0..4, 0..4];
+    let event = [0..20_usize, 0..4, 0..4, 0..4, 0..4];
     let commit = (0..3_usize, any::<bool>(), prop_oneof![9 => Just(0_u64), 1 => 1..3_u64], vec(event, 0..6))
         .prop_map(|(session, create, off, events)| Step::Commit { session, create, off, events });
     let checkpoint = vec([0..3_usize, 0..4, 0..3, 0..4], 0..4).prop_map(Step::Checkpoint);
@@ -82,6 +82,7 @@ fn event_of(session: &str, [kind, a, b, c, d]: [usize; 5]) -> Encoded {
         14 => queued(session, message, if b.is_multiple_of(2) { "steer" } else { "queue" }),
         15 => started(session, message),
         16 => withdrawn(session, message),
+        18 => seen(session, u64::try_from(a).unwrap()),
         17 => {
             let mut order = MESSAGES.map(|message| (message, if c == 0 { "steer" } else { "queue" }));
             order.rotate_left(b);
@@ -146,7 +147,8 @@ async fn answers(subject: &Subject) -> Vec<String> {
                 |direction| Stretch { after: None, before: None, direction, limit, bytes, bulk: false };
             ask!(reads.stretch(&session, whole(Direction::Backward)));
             ask!(reads.stretch(&session, Stretch { after: place.clone(), ..whole(Direction::Forward) }));
-            ask!(reads.nth_before(&session, place, 2));
+            ask!(reads.nth_before(&session, place.clone(), 2));
+            ask!(reads.nth_after(&session, place.unwrap(), 2));
         }
         for message in MESSAGES.map(id) {
             ask!(reads.message(&session, &message));
@@ -156,6 +158,11 @@ async fn answers(subject: &Subject) -> Vec<String> {
                 ask!(reads.part(&session, &message, &part));
             }
         }
+    }
+    for words in [vec!["fix"], vec!["ünï"], vec!["100"], vec!["it", "fi"]] {
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        ask!(reads.find(Search { words: words.clone(), before: None, limit: 3 }));
+        ask!(reads.find(Search { words, before: Some(3), limit: 9 }));
     }
     ask!(reads.statuses());
     ask!(reads.requests());

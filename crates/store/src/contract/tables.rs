@@ -2,7 +2,7 @@
 
 use engine::{
     limits::MAX_APPROVALS,
-    ports::{OpenPrompt, Page},
+    ports::{Listing, OpenPrompt, Page},
 };
 use protocol::{MessageId, SessionStatus, project::ProjectNote, prompt::Delivery, request::Request};
 use serde_json::json;
@@ -284,6 +284,20 @@ pub(crate) async fn prompts_are_queued_started_and_ended(subject: &Subject) {
         .say("ses_a", vec![ended("ses_a", "msg_1"), ended("ses_a", "msg_5"), ended("ses_a", "msg_7")])
         .await;
     assert_eq!(list().await, []);
+}
+
+pub(crate) async fn only_a_mark_changes_the_mark_of_a_session(subject: &Subject) {
+    let mark = async || subject.reads.session(&id("ses_a")).await.unwrap().unwrap().0.seen;
+    subject.say("ses_a", vec![created_with("ses_a", json!({ "seen": 7 }))]).await;
+    assert_eq!(mark().await, None);
+    subject
+        .say("ses_a", vec![seen("ses_a", 5), updated("ses_a", json!({ "title": "other", "seen": 9 }))])
+        .await;
+    assert_eq!(mark().await, Some(5));
+    let listed = subject.reads.sessions(Listing::default()).await.unwrap();
+    assert_eq!(listed.first().unwrap().seen, Some(5));
+    subject.say("ses_a", vec![seen("ses_a", 2)]).await;
+    assert_eq!(mark().await, Some(2), "a lower mark makes it unread again");
 }
 
 pub(crate) async fn waiting_prompts_are_rearranged_and_withdrawn(subject: &Subject) {

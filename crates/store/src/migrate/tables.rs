@@ -7,12 +7,16 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
+use crate::postgres::text::words;
+
 /// A column and its type in Postgres.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Text,
     Number,
     Flag,
+    /// Made from a text, so it is not compared.
+    Words,
 }
 
 /// A table of the database, and the query that reads its rows from a file.
@@ -36,7 +40,7 @@ pub(super) struct Digest {
     sum: u128,
 }
 
-use Kind::{Flag, Number, Text};
+use Kind::{Flag, Number, Text, Words};
 
 /// `event` and `log` are the two halves of SQLite's log. An event without a session is stored under `~moved`. A prompt's
 /// place in its session's queue becomes its rank, which is below the number of any later event.
@@ -44,7 +48,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         name: "session",
         from: "SELECT rowid, id, head, project, directory, path, parent, title, created, updated,
-                   body ->> '$.time.archived' IS NOT NULL, body
+                   body ->> '$.time.archived' IS NOT NULL, seen, body
                FROM session WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
         columns: &[
             ("id", Text),
@@ -57,6 +61,7 @@ pub(super) const TABLES: &[Table] = &[
             ("created", Number),
             ("updated", Number),
             ("archived", Flag),
+            ("seen", Number),
             ("body", Text),
         ],
     },
@@ -78,6 +83,20 @@ pub(super) const TABLES: &[Table] = &[
         from: "SELECT rowid, session, message, id, open, body
                FROM part WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
         columns: &[("session", Text), ("message", Text), ("id", Text), ("open", Flag), ("body", Text)],
+    },
+    Table {
+        name: "said",
+        from: "SELECT number, number, said.session, said.message, said.part, part.body ->> '$.text'
+               FROM said JOIN part
+                   ON part.session = said.session AND part.message = said.message AND part.id = said.part
+               WHERE number > ?1 ORDER BY number LIMIT ?2",
+        columns: &[
+            ("number", Number),
+            ("session", Text),
+            ("message", Text),
+            ("part", Text),
+            ("words", Words),
+        ],
     },
     Table {
         name: "todo",
@@ -208,10 +227,22 @@ impl Table {
         client.execute_typed(&sql, &values).await.map(drop)
     }
 
+    /// The columns that are compared, with their numbers.
+    fn compared(&self) -> impl Iterator<Item = (usize, &'static str)> {
+        let columns = self.columns.iter().enumerate();
+        columns.filter(|(_, (_, kind))| !matches!(kind, Words)).map(|(at, (name, _))| (at, *name))
+    }
+
+    /// Adds a row of the file to a digest.
+    pub(super) fn count(&self, digest: &mut Digest, row: &Row) {
+        let value = |(at, _)| row.values.get(at).and_then(Option::as_deref).unwrap_or("\u{2}");
+        digest.add(&self.compared().map(value).collect::<Vec<&str>>());
+    }
+
     /// The digest of the table in the database.
     pub(super) async fn digest(&self, client: &Client) -> Result<Digest, tokio_postgres::Error> {
         let columns: Vec<String> =
-            self.columns.iter().map(|(name, _)| format!("coalesce({name}::text, E'\\x02')")).collect();
+            self.compared().map(|(_, name)| format!("coalesce({name}::text, E'\\x02')")).collect();
         let sql = format!(
             "SELECT count(*), coalesce(sum(('x' || encode(substr(sha256(convert_to(
                  concat_ws(E'\\x01', {}), 'UTF8')), 1, 7), 'hex'))::bit(56)::bigint), 0)::text FROM baton.{}",
@@ -225,8 +256,7 @@ impl Table {
 }
 
 impl Digest {
-    pub(super) fn add(&mut self, row: &Row) {
-        let values: Vec<&str> = row.values.iter().map(|value| value.as_deref().unwrap_or("\u{2}")).collect();
+    fn add(&mut self, values: &[&str]) {
         let hash = digest(&SHA256, values.join("\u{1}").as_bytes());
         let first = hash.as_ref().iter().take(7);
         self.sum += first.fold(0_u128, |sum, byte| sum << 8 | u128::from(*byte));
@@ -240,6 +270,7 @@ impl Kind {
             Text => "text",
             Number => "bigint",
             Flag => "boolean",
+            Words => "tsvector",
         }
     }
 }
@@ -249,6 +280,7 @@ fn text(value: ValueRef<'_>, kind: Kind) -> Option<String> {
     match (value, kind) {
         (ValueRef::Integer(number), Flag) => Some((number != 0).to_string()),
         (ValueRef::Integer(number), _) => Some(number.to_string()),
+        (ValueRef::Text(bytes), Words) => Some(words(&String::from_utf8_lossy(bytes))),
         (ValueRef::Text(bytes), _) => Some(String::from_utf8_lossy(bytes).replace('\0', "\u{fffd}")),
         (ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_), _) => None,
     }

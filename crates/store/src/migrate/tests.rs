@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
-use engine::ports::{Log as _, Outbox as _, Reads as _, Span};
+use engine::ports::{Log as _, Outbox as _, Reads as _, Search, Span};
 
 use super::*;
 use crate::{
     contract::{
         Databases, Seen, answer, busy, commit, created, deleted, idle, permission, permitted_always, queued,
-        saved, started, text, todos, user,
+        saved, seen, started, text, todos, user,
     },
     postgres::{Options, Postgres},
     sqlite::Sqlite,
@@ -21,6 +21,8 @@ async fn fill(path: &Path) -> Arc<Sqlite> {
         user("ses_a", "msg_1", 1),
         answer("ses_a", "msg_2", "msg_1", 2, None),
         saved(&open),
+        saved(&text("ses_a", "msg_1", "prt_1", "Find the LOGIN page", Some(3))),
+        seen("ses_a", 3),
         todos("ses_a", &["one"]),
         busy("ses_a"),
         permission("ses_a", "per_2", "second"),
@@ -65,6 +67,7 @@ async fn a_copied_record_answers_like_the_file_and_goes_on_after_it() {
                     $store.events(&session, 0, 100).await.unwrap(),
                     $store.bounds().await.unwrap(),
                     $store.read_upto().await.unwrap(),
+                    $store.find(Search { words: vec!["log".into()], before: None, limit: 9 }).await.unwrap(),
                 )
             )
         };
@@ -74,11 +77,11 @@ async fn a_copied_record_answers_like_the_file_and_goes_on_after_it() {
     drop(file);
 
     let copied = migrate(&path, &url).await.unwrap();
-    assert_eq!(copied, Copied { sessions: 1, messages: 2, events: 13 });
+    assert_eq!(copied, Copied { sessions: 1, messages: 2, events: 15 });
     let store = Postgres::open(&url, Options::default(), Arc::new(Seen::default())).await.unwrap();
     assert_eq!(answers!(store), expected);
-    let next = store.append(commit("ses_a", 12, vec![queued("ses_a", "msg_0", "queue")])).await.unwrap();
-    assert_eq!((next.head, next.position), (13, 16), "positions go on");
+    let next = store.append(commit("ses_a", 14, vec![queued("ses_a", "msg_0", "queue")])).await.unwrap();
+    assert_eq!((next.head, next.position), (15, 18), "positions go on");
     let prompts = store.prompts(&session).await.unwrap();
     let order: Vec<&str> = prompts.iter().map(|prompt| prompt.message.as_str()).collect();
     assert_eq!(order, ["msg_1", "msg_3", "msg_0"]);

@@ -25,6 +25,9 @@ pub(super) struct Batch<'a> {
     pub(super) sessions: BTreeMap<&'a str, &'a SessionRow>,
     pub(super) messages: BTreeMap<Two<'a>, MessageRow<'a>>,
     pub(super) parts: BTreeMap<Three<'a>, (bool, &'a str)>,
+    /// Changes of the searched texts, in order.
+    pub(super) texts: Vec<TextChange<'a>>,
+    pub(super) seen: BTreeMap<&'a str, u64>,
     pub(super) todos: BTreeMap<&'a str, &'a str>,
     /// `None` is idle.
     pub(super) statuses: BTreeMap<&'a str, Option<&'a str>>,
@@ -64,6 +67,17 @@ pub(super) struct RequestRow<'a> {
     pub(super) nth: usize,
     pub(super) kind: &'a str,
     pub(super) body: &'a str,
+}
+
+/// A change of the texts that a search looks through.
+#[derive(Debug)]
+pub(super) struct TextChange<'a> {
+    pub(super) session: &'a str,
+    pub(super) message: &'a str,
+    /// `None` removes all texts of the message.
+    pub(super) part: Option<&'a str>,
+    /// `None` removes the text.
+    pub(super) text: Option<&'a str>,
 }
 
 /// A change of a session's queue.
@@ -162,6 +176,8 @@ impl<'a> Batch<'a> {
         self.sessions_removed.insert(session);
         self.sessions.remove(session);
         self.todos.remove(session);
+        self.seen.remove(session);
+        self.texts.retain(|change| change.session != session);
         self.statuses.remove(session);
         self.messages.retain(|key, _| key.0 != session);
         self.parts.retain(|key, _| key.0 != session);
@@ -188,16 +204,22 @@ impl<'a> Batch<'a> {
                 self.messages.remove(&message);
                 self.parts.retain(|key, _| (key.0, key.1) != message);
                 self.messages_removed.insert(message);
+                self.texts.push(TextChange { session, message: id.as_str(), part: None, text: None });
             }
             Change::PartSaved(part) => {
                 let key = (session, part.message.as_str(), part.id.as_str());
                 self.parts.insert(key, (part.open, &part.body));
+                let (message, text) = (part.message.as_str(), part.searchable.as_deref());
+                self.texts.push(TextChange { session, message, part: Some(part.id.as_str()), text });
             }
             Change::PartRemoved(message, id) => {
                 let part = (session, message.as_str(), id.as_str());
                 self.parts.remove(&part);
                 self.parts_removed.insert(part);
+                let (message, id) = (message.as_str(), id.as_str());
+                self.texts.push(TextChange { session, message, part: Some(id), text: None });
             }
+            Change::Seen(cursor) => drop(self.seen.insert(session, *cursor)),
             Change::Todos(body) => drop(self.todos.insert(session, body)),
             Change::Busy(body) => drop(self.statuses.insert(session, Some(body))),
             Change::Idle => drop(self.statuses.insert(session, None)),

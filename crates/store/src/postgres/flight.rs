@@ -15,7 +15,7 @@ use super::{
     connect::{LOCK_LOG, NODE, Token},
     failure::Fault,
     query::{limit, number},
-    text::storable,
+    text::{storable, words},
 };
 
 /// A statement with its values.
@@ -225,6 +225,21 @@ fn tables<'a>(batch: &'a Batch<'a>, statements: &mut Vec<Statement<'a>>) {
 }
 
 fn states<'a>(batch: &'a Batch<'a>, add: Add<'_, 'a>) {
+    add(!batch.seen.is_empty(), &|| {
+        Statement::new(
+            "UPDATE session SET seen = wish.seen FROM unnest($1, $2) AS wish (id, seen)
+             WHERE session.id = wish.id",
+        )
+        .texts(batch.seen.keys().copied())
+        .numbers(batch.seen.values().map(|seen| number(*seen)))
+    });
+    add(!batch.texts.is_empty(), &|| {
+        Statement::new("SELECT baton.say($1, $2, $3, $4)")
+            .texts(batch.texts.iter().map(|change| change.session))
+            .texts(batch.texts.iter().map(|change| change.message))
+            .texts(batch.texts.iter().map(|change| change.part))
+            .texts(batch.texts.iter().map(|change| change.text.map(words)))
+    });
     add(!batch.todos.is_empty(), &|| {
         Statement::new(
             "INSERT INTO todo (session, body) SELECT * FROM unnest($1, $2)

@@ -1,7 +1,7 @@
 //! Reads of a session's messages. A message comes back as several rows, one for each of its parts.
 
-use engine::ports::{Cursor, Direction, Page, PartRecord, Record, Stretch};
-use protocol::{Message, MessageId, MessageWithParts, SessionId};
+use engine::ports::{self, Cursor, Direction, Page, PartRecord, Record, Search, Stretch};
+use protocol::{Message, MessageId, MessageWithParts, Part, SessionId};
 use tokio_postgres::{
     Client, Row,
     types::{ToSql, Type},
@@ -9,7 +9,8 @@ use tokio_postgres::{
 
 use super::{
     failure::Fault,
-    query::{Found, column, id, json, limit},
+    query::{Found, column, count, id, json, limit, number},
+    text,
 };
 
 /// Adds the parts to messages that `$which` selects, in the order of messages and parts.
@@ -147,6 +148,44 @@ pub(super) async fn nth_before(
         (&limit(Some(skipped)), Type::INT8),
     ];
     client.query_typed_opt(sql, &values).await?.map(|row| place(&row)).transpose()
+}
+
+pub(super) async fn nth_after(
+    client: &Client,
+    session: &SessionId,
+    after: &Cursor,
+    count: usize,
+) -> Found<Option<Cursor>> {
+    let Some(skipped) = count.checked_sub(1) else { return Ok(None) };
+    let sql = "SELECT id, created FROM message WHERE session = $1 AND (created, id) > ($2, $3)
+        ORDER BY created, id LIMIT 1 OFFSET $4";
+    let values: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&session.as_str(), Type::TEXT),
+        (&after.created, Type::INT8),
+        (&after.id.as_str(), Type::TEXT),
+        (&limit(Some(skipped)), Type::INT8),
+    ];
+    client.query_typed_opt(sql, &values).await?.map(|row| place(&row)).transpose()
+}
+
+/// Texts with all words of a search, newest first.
+pub(super) async fn find(client: &Client, search: &Search) -> Found<Vec<ports::Found>> {
+    let sql = "SELECT message.id, message.created, said.number, said.session, said.part, part.body
+        FROM said JOIN message ON message.session = said.session AND message.id = said.message
+            JOIN part ON part.session = said.session AND part.message = said.message AND part.id = said.part
+        WHERE said.words @@ $1::text::tsquery AND said.number < $2 ORDER BY said.number DESC LIMIT $3";
+    let values: [(&(dyn ToSql + Sync), Type); 3] = [
+        (&text::search(&search.words), Type::TEXT),
+        (&search.before.map_or(i64::MAX, number), Type::INT8),
+        (&limit(Some(search.limit)), Type::INT8),
+    ];
+    let found = |row: &Row| {
+        let said: Part = json(row, 5)?;
+        let text = said.searchable().unwrap_or_default().to_owned();
+        let (session, part) = (id(row, 3)?, id(row, 4)?);
+        Ok(ports::Found { number: count(row, 2)?, session, place: place(row)?, part, text })
+    };
+    client.query_typed(sql, &values).await?.iter().map(found).collect()
 }
 
 pub(super) async fn newest_summary(client: &Client, session: &SessionId) -> Found<Option<Cursor>> {

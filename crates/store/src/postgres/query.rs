@@ -56,9 +56,15 @@ fn body(row: &Row, at: usize) -> Found<Bytes> {
 }
 
 pub(super) async fn session(client: &Client, session: &SessionId) -> Found<Option<(Session, u64)>> {
-    let sql = "SELECT body, head FROM session WHERE id = $1";
+    let sql = "SELECT body, seen, head FROM session WHERE id = $1";
     let row = client.query_typed_opt(sql, &[(&session.as_str(), Type::TEXT)]).await?;
-    row.map(|row| Ok((json(&row, 0)?, count(&row, 1)?))).transpose()
+    row.map(|row| Ok((read_session(&row)?, count(&row, 2)?))).transpose()
+}
+
+/// A session from its body and its mark, which has a column of its own.
+fn read_session(row: &Row) -> Found<Session> {
+    let seen = column::<Option<i64>>(row, 1)?.and_then(|seen| u64::try_from(seen).ok());
+    Ok(Session { seen, ..json(row, 0)? })
 }
 
 /// A value of a condition, with its type.
@@ -90,7 +96,7 @@ pub(super) async fn sessions(client: &Client, listing: &Listing) -> Found<Vec<Se
         ("strpos(title, $) > 0", text(search.as_deref())),
     ];
     // Only the conditions that are set, so that Postgres can choose an index for them.
-    let mut sql = String::from("SELECT body FROM session WHERE TRUE");
+    let mut sql = String::from("SELECT body, seen FROM session WHERE TRUE");
     let mut values = Vec::new();
     for (condition, value) in conditions {
         if let Some(value) = value {
@@ -105,7 +111,7 @@ pub(super) async fn sessions(client: &Client, listing: &Listing) -> Found<Vec<Se
     let values: Vec<(&(dyn ToSql + Sync), Type)> =
         values.iter().map(|(value, kind)| (&**value as _, kind.clone())).collect();
     let rows = client.query_typed(&sql, &values).await?;
-    rows.iter().map(|row| json(row, 0)).collect()
+    rows.iter().map(read_session).collect()
 }
 
 pub(super) async fn part(

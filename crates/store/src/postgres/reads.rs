@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
-use engine::ports::{Answer, Cursor, Listing, OpenPrompt, Page, Reads, Record, Span, Stored, Stretch};
+use engine::ports::{
+    Answer, Cursor, Found, Listing, OpenPrompt, Page, Reads, Record, Search, Span, Stored, Stretch,
+};
 use protocol::{
     MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo,
     project::ProjectNote,
@@ -60,6 +62,11 @@ impl Reads for Postgres {
     ) -> Answer<'_, Option<Cursor>> {
         let session = session.clone();
         read!(self, messages::nth_before, &session, before.as_ref(), count)
+    }
+
+    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> Answer<'_, Option<Cursor>> {
+        let session = session.clone();
+        read!(self, messages::nth_after, &session, &after, count)
     }
 
     fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>> {
@@ -128,6 +135,10 @@ impl Reads for Postgres {
     fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> Answer<'_, bool> {
         let (session, prompt) = (session.clone(), prompt.clone());
         read!(self, query::is_withdrawn, &session, &prompt)
+    }
+
+    fn find(&self, search: Search) -> Answer<'_, Vec<Found>> {
+        read!(self, messages::find, &search)
     }
 
     fn unfinished(&self) -> Answer<'_, Vec<SessionId>> {

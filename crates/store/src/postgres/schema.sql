@@ -69,6 +69,8 @@ CREATE TABLE baton.session (
     created bigint NOT NULL,
     updated bigint NOT NULL,
     archived boolean NOT NULL,
+    -- The position up to which the user has seen the session.
+    seen bigint,
     body text NOT NULL
 );
 CREATE INDEX session_updated ON baton.session (updated DESC, id);
@@ -95,6 +97,17 @@ CREATE TABLE baton.part (
     PRIMARY KEY (session, message, id)
 );
 CREATE INDEX part_open ON baton.part (session, message) WHERE open;
+
+-- The words of complete texts, for searches. The program finds the words, so that all stores find the same ones.
+CREATE TABLE baton.said (
+    number bigint PRIMARY KEY,
+    session text COLLATE "C" NOT NULL,
+    message text COLLATE "C" NOT NULL,
+    part text COLLATE "C" NOT NULL,
+    words tsvector NOT NULL,
+    UNIQUE (session, message, part)
+);
+CREATE INDEX said_words ON baton.said USING gin (words);
 
 CREATE TABLE baton.todo (session text COLLATE "C" PRIMARY KEY, body text NOT NULL);
 
@@ -207,6 +220,7 @@ CREATE FUNCTION baton.forget_sessions(ids text[]) RETURNS void LANGUAGE sql AS $
     DELETE FROM baton.request WHERE session = ANY (ids);
     DELETE FROM baton.status WHERE session = ANY (ids);
     DELETE FROM baton.todo WHERE session = ANY (ids);
+    DELETE FROM baton.said WHERE session = ANY (ids);
     DELETE FROM baton.part WHERE session = ANY (ids);
     DELETE FROM baton.message WHERE session = ANY (ids);
     DELETE FROM baton.session WHERE id = ANY (ids);
@@ -224,6 +238,27 @@ RETURNS void LANGUAGE sql AS $$
     UPDATE baton.prompt SET accepted = place.accepted, delivery = known.delivery
     FROM known JOIN place USING (rank) WHERE prompt.session = its_session AND prompt.message = known.message;
 $$;
+
+-- Carries out changes of the searched texts one after the other. Without a part it removes the texts of a message,
+-- without words one text.
+CREATE FUNCTION baton.say(sessions text[], messages text[], parts text[], texts text[])
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    wish record;
+BEGIN
+    FOR wish IN SELECT * FROM unnest(sessions, messages, parts, texts) AS change (session, message, part, words)
+    LOOP
+        IF wish.words IS NULL THEN
+            DELETE FROM baton.said WHERE session = wish.session AND message = wish.message
+                AND (wish.part IS NULL OR part = wish.part);
+        ELSE
+            INSERT INTO baton.said (number, session, message, part, words)
+                SELECT coalesce(max(number), 0) + 1, wish.session, wish.message, wish.part, wish.words::tsvector
+                FROM baton.said
+                ON CONFLICT (session, message, part) DO UPDATE SET words = excluded.words;
+        END IF;
+    END LOOP;
+END $$;
 
 -- Carries out changes of the queue one after the other, because their order matters.
 CREATE FUNCTION baton.queue(kinds text[], sessions text[], messages text[], numbers bigint[], deliveries text[])

@@ -64,6 +64,22 @@ pub(super) fn nth_before(
         .optional()
 }
 
+pub(super) fn nth_after(
+    connection: &Connection,
+    session: &SessionId,
+    after: &Cursor,
+    count: usize,
+) -> Result<Option<Cursor>> {
+    let Some(skipped) = count.checked_sub(1) else { return Ok(None) };
+    connection
+        .prepare_cached(
+            "SELECT id, created FROM message WHERE session = ?1 AND (created, id) > (?2, ?3)
+             ORDER BY created, id LIMIT 1 OFFSET ?4",
+        )?
+        .query_row(params![session.as_str(), after.created, after.id.as_str(), limit(Some(skipped))], place)
+        .optional()
+}
+
 pub(super) fn newest_summary(connection: &Connection, session: &SessionId) -> Result<Option<Cursor>> {
     // Searching the text is faster than parsing the JSON, which only the few matches need.
     connection

@@ -23,7 +23,7 @@ use super::{
 /// Time to wait for another program (a backup, a shell) that has locked the file.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 
-/// Prepared statements to cache per connection; there are about forty.
+/// Prepared statements to cache per connection; there are about fifty.
 const STATEMENTS: usize = 64;
 
 /// Page cache of each reader.

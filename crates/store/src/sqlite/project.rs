@@ -7,6 +7,7 @@ use engine::{
 use protocol::{ApprovalId, MessageId, Millis, SessionId, prompt::Delivery};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::search;
 use crate::change::{ApprovalRow, Change, PartRow, Prepared, SessionRow, encode};
 
 /// The end of the log.
@@ -208,6 +209,7 @@ fn save_session(connection: &Connection, id: &SessionId, row: &SessionRow) -> ru
 }
 
 fn delete_session(connection: &Connection, id: &SessionId) -> rusqlite::Result<()> {
+    search::remove_session(connection, id.as_str())?;
     for sql in [
         "DELETE FROM session WHERE id = ?1",
         "DELETE FROM message WHERE session = ?1",
@@ -243,18 +245,30 @@ fn apply(
             params![session, id.as_str(), created, answers.as_ref().map(MessageId::as_str), open, body],
         ),
         Change::MessageRemoved(id) => {
+            search::remove_message(connection, session, id.as_str())?;
             run("DELETE FROM part WHERE session = ?1 AND message = ?2", params![session, id.as_str()])?;
             run("DELETE FROM message WHERE session = ?1 AND id = ?2", params![session, id.as_str()])
         }
-        Change::PartSaved(part) => run(
-            "INSERT INTO part (session, message, id, open, body) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT DO UPDATE SET open = ?4, body = ?5",
-            params![session, part.message.as_str(), part.id.as_str(), part.open, part.body],
-        ),
-        Change::PartRemoved(message, id) => run(
-            "DELETE FROM part WHERE session = ?1 AND message = ?2 AND id = ?3",
-            params![session, message.as_str(), id.as_str()],
-        ),
+        Change::PartSaved(part) => {
+            run(
+                "INSERT INTO part (session, message, id, open, body) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT DO UPDATE SET open = ?4, body = ?5",
+                params![session, part.message.as_str(), part.id.as_str(), part.open, part.body],
+            )?;
+            search::save(
+                connection,
+                [session, part.message.as_str(), part.id.as_str()],
+                part.searchable.as_deref(),
+            )
+        }
+        Change::PartRemoved(message, id) => {
+            search::save(connection, [session, message.as_str(), id.as_str()], None)?;
+            run(
+                "DELETE FROM part WHERE session = ?1 AND message = ?2 AND id = ?3",
+                params![session, message.as_str(), id.as_str()],
+            )
+        }
+        Change::Seen(cursor) => run("UPDATE session SET seen = ?2 WHERE id = ?1", params![session, cursor]),
         Change::Todos(body) => run(
             "INSERT INTO todo (session, body) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET body = ?2",
             params![session, body],

@@ -42,9 +42,14 @@ pub(super) fn limit(wanted: Option<usize>) -> i64 {
 
 pub(super) fn session(connection: &Connection, id: &SessionId) -> Result<Option<(Session, u64)>> {
     connection
-        .prepare_cached("SELECT body, head FROM session WHERE id = ?1")?
-        .query_row([id.as_str()], |row| Ok((json(row, 0)?, row.get(1)?)))
+        .prepare_cached("SELECT body, seen, head FROM session WHERE id = ?1")?
+        .query_row([id.as_str()], |row| Ok((read_session(row)?, row.get(2)?)))
         .optional()
+}
+
+/// A session from its body and its mark, which has a column of its own.
+fn read_session(row: &Row<'_>) -> Result<Session> {
+    Ok(Session { seen: row.get(1)?, ..json(row, 0)? })
 }
 
 pub(super) fn sessions(connection: &Connection, listing: &Listing) -> Result<Vec<Session>> {
@@ -71,7 +76,7 @@ pub(super) fn sessions(connection: &Connection, listing: &Listing) -> Result<Vec
         ("instr(title, ?) > 0", value(search.as_ref())),
     ];
     // Only the conditions that are set, so that SQLite can choose an index for them.
-    let mut sql = String::from("SELECT body FROM session WHERE TRUE");
+    let mut sql = String::from("SELECT body, seen FROM session WHERE TRUE");
     let mut values: Vec<&dyn ToSql> = Vec::new();
     for (condition, value) in conditions {
         if let Some(value) = value {
@@ -84,7 +89,7 @@ pub(super) fn sessions(connection: &Connection, listing: &Listing) -> Result<Vec
     sql.push_str(" ORDER BY updated DESC, id LIMIT ?");
     sql.push_str(&values.len().to_string());
     let mut statement = connection.prepare_cached(&sql)?;
-    statement.query_map(params_from_iter(values), |row| json(row, 0))?.collect()
+    statement.query_map(params_from_iter(values), read_session)?.collect()
 }
 
 pub(super) fn messages(

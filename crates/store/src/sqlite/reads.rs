@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
-use engine::ports::{Answer, Cursor, Listing, OpenPrompt, Page, Reads, Record, Span, Stored, Stretch};
+use engine::ports::{
+    Answer, Cursor, Found, Listing, OpenPrompt, Page, Reads, Record, Search, Span, Stored, Stretch,
+};
 use protocol::{
     MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo,
     project::ProjectNote,
@@ -11,7 +13,7 @@ use protocol::{
 };
 use rusqlite::Connection;
 
-use super::{Sqlite, messages, note, query};
+use super::{Sqlite, messages, note, query, search};
 
 impl Sqlite {
     fn read<T: Send + 'static>(
@@ -52,6 +54,11 @@ impl Reads for Sqlite {
     ) -> Answer<'_, Option<Cursor>> {
         let session = session.clone();
         self.read(move |connection| messages::nth_before(connection, &session, before.as_ref(), count))
+    }
+
+    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> Answer<'_, Option<Cursor>> {
+        let session = session.clone();
+        self.read(move |connection| messages::nth_after(connection, &session, &after, count))
     }
 
     fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>> {
@@ -120,6 +127,10 @@ impl Reads for Sqlite {
     fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> Answer<'_, bool> {
         let (session, prompt) = (session.clone(), prompt.clone());
         self.read(move |connection| query::is_withdrawn(connection, &session, &prompt))
+    }
+
+    fn find(&self, search: Search) -> Answer<'_, Vec<Found>> {
+        self.read(move |connection| search::find(connection, &search))
     }
 
     fn unfinished(&self) -> Answer<'_, Vec<SessionId>> {

@@ -17,7 +17,7 @@ pub(super) const MOVED: u32 = u32::from_be_bytes(*b"BatM");
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// The statements that turn version n into version n + 1. Released entries are never changed.
-const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7];
 
 /// Bodies are JSON as encoded for the wire; the other columns are for searching. `title` is in lower case. The
 /// program deletes the rows of a session together with it, including its events except the deletion itself, which
@@ -142,6 +142,33 @@ const V5: &str = "
         message TEXT NOT NULL,
         PRIMARY KEY (session, message)
     ) STRICT;
+";
+
+/// The position in the log up to which the user has seen a session.
+const V6: &str = "ALTER TABLE session ADD COLUMN seen INTEGER;";
+
+/// The full-text index over what users and models have said, filled from the existing parts; see [`super::search`].
+const V7: &str = "
+    CREATE TABLE said (
+        number INTEGER PRIMARY KEY,
+        session TEXT NOT NULL,
+        message TEXT NOT NULL,
+        part TEXT NOT NULL,
+        UNIQUE (session, message, part)
+    ) STRICT;
+    CREATE VIRTUAL TABLE said_words USING fts5(
+        text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 0'
+    );
+    INSERT INTO said (session, message, part)
+        SELECT part.session, part.message, part.id
+        FROM part LEFT JOIN message ON message.session = part.session AND message.id = part.message
+        WHERE part.open = 0 AND part.body ->> '$.type' = 'text' AND part.body ->> '$.text' <> ''
+            AND ifnull(part.body ->> '$.synthetic', 0) = 0 AND ifnull(part.body ->> '$.ignored', 0) = 0
+        ORDER BY message.created, part.id;
+    INSERT INTO said_words (rowid, text)
+        SELECT said.number, part.body ->> '$.text'
+        FROM said JOIN part
+            ON part.session = said.session AND part.message = said.message AND part.id = said.part;
 ";
 
 /// The schema version of an open database.

@@ -171,6 +171,7 @@ fn a_permission_is_shown_to_plugins_in_its_old_shape() {
         id: "per_0123456789abABCDEFGHIJKLMN".parse::<PermissionId>().unwrap(),
         session_id: session(),
         root_id: None,
+        deadline: None,
         permission: "bash".into(),
         patterns: vec!["ls *".into(), "pwd".into()],
         metadata: Extra::from_iter([("command".to_owned(), "ls -l && pwd".into())]),

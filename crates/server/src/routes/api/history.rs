@@ -152,7 +152,7 @@ impl Reader {
     /// Subscribes to the events of the session's directory, as a signal to read on.
     async fn bell(&self) -> Result<Stream, engine::Error> {
         let directory: Arc<str> = self.session.directory.as_str().into();
-        self.sessions.subscribe(Scope { directory: Some(directory) }, None).await
+        self.sessions.subscribe(Scope { directory: Some(directory), ..Scope::default() }, None).await
     }
 
     fn mark(&self, event: &Event, seq: u64, body: v2::Body) -> v2::Event {

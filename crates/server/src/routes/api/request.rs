@@ -11,7 +11,7 @@ use super::Done;
 use crate::{
     App, Error,
     error::Fault,
-    extract::{Body, Params},
+    extract::{Body, ClientName, Params},
     openapi::Route,
 };
 
@@ -82,12 +82,13 @@ async fn permission(
 async fn reply(
     State(app): State<App>,
     Params((session, id)): Params<(SessionId, PermissionId)>,
+    ClientName(client): ClientName,
     Body(input): Body<PermissionReplyInput>,
 ) -> Result<Done, Error> {
     if !asked_by(&app, &session).await?.iter().any(|request| request.id == id) {
         return Err(Error::permission_gone(&id));
     }
-    app.sessions.reply_permission(&id, input.reply, input.message).await?;
+    app.sessions.answers_of(client).permission(&id, input.reply, input.message).await?;
     Ok(Done)
 }
 
@@ -114,18 +115,20 @@ async fn check_posed(app: &App, session: &SessionId, id: &QuestionId) -> Result<
 async fn answer(
     State(app): State<App>,
     Params((session, id)): Params<(SessionId, QuestionId)>,
+    ClientName(client): ClientName,
     Body(input): Body<QuestionReplyInput>,
 ) -> Result<Done, Error> {
     check_posed(&app, &session, &id).await?;
-    app.sessions.reply_question(&id, input.answers).await?;
+    app.sessions.answers_of(client).question(&id, input.answers).await?;
     Ok(Done)
 }
 
 async fn dismiss(
     State(app): State<App>,
     Params((session, id)): Params<(SessionId, QuestionId)>,
+    ClientName(client): ClientName,
 ) -> Result<Done, Error> {
     check_posed(&app, &session, &id).await?;
-    app.sessions.reject_question(&id).await?;
+    app.sessions.answers_of(client).dismiss(&id).await?;
     Ok(Done)
 }

@@ -97,6 +97,12 @@ impl Call {
                     let value = query_value(dice, schemas, known, name, &parameter["schema"]);
                     query.push(format!("{name}={value}"));
                 }
+                "header" if name == "x-baton-client" => {
+                    headers.push((
+                        "x-baton-client",
+                        pick(dice, &["web", " ", "\u{e9}", "x y"]).as_bytes().to_vec(),
+                    ));
+                }
                 "header" if dice.roll(8) == 0 => {
                     headers.push(("x-opencode-directory", place(dice, known).into()));
                 }

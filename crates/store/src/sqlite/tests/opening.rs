@@ -2,11 +2,11 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use engine::ports::Reads;
+use engine::ports::{Reads, Search};
 use rusqlite::{Connection, config::DbConfig};
 
 use super::*;
-use crate::contract::{busy, commit, created, id, permitted_always, saved, text};
+use crate::contract::{busy, commit, created, id, permitted_always, saved, text, user};
 
 /// A closed database with some data.
 async fn filled() -> Place {
@@ -144,14 +144,21 @@ async fn a_database_of_the_first_version_is_brought_up_to_date() {
     let place = filled().await;
     let old = Connection::open(place.path()).unwrap();
     old.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())).unwrap();
-    old.execute_batch("DROP TABLE outbox; DROP TABLE notice; DROP TABLE approval; DROP TABLE note").unwrap();
+    old.execute_batch(
+        "DROP TABLE said_words; DROP TABLE said; ALTER TABLE session DROP COLUMN seen; DROP TABLE withdrawn;
+         DROP TABLE outbox; DROP TABLE notice; DROP TABLE approval; DROP TABLE note",
+    )
+    .unwrap();
     old.pragma_update(None, "user_version", 1).unwrap();
     drop(old);
     let store = place.open();
     assert_eq!(store.bounds().await.unwrap(), (1, 102), "nothing is lost");
     assert!(store.approvals(None).await.unwrap().is_empty());
+    store.append(commit("ses_a", 102, vec![user("ses_a", "msg_1", 1)])).await.unwrap();
+    let search = Search { words: vec!["words".into()], before: None, limit: 1_000 };
+    assert_eq!(store.find(search).await.unwrap().len(), 100, "old texts are found, too");
     let reply = permitted_always("ses_a", "per_1", &[("psv_1", "/project", "make *")]);
-    store.append(commit("ses_a", 102, vec![reply])).await.unwrap();
+    store.append(commit("ses_a", 103, vec![reply])).await.unwrap();
     store.close().await.unwrap();
     let again = place.open();
     assert_eq!(again.approvals(Some("/project")).await.unwrap().len(), 1);
