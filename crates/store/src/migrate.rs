@@ -101,7 +101,9 @@ impl Copy<'_> {
             let rows = table.read(self.file, after, ROWS).map_err(self.unreadable())?;
             let Some(last) = rows.last() else { break };
             after = last.rowid;
-            rows.iter().for_each(|row| table.count(&mut expected, row));
+            for row in &rows {
+                table.count(&mut expected, row);
+            }
             table.write(self.client, &rows).await.map_err(self.failed(table.name))?;
         }
         let found = table.digest(self.client).await.map_err(self.failed(table.name))?;

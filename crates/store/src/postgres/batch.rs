@@ -40,6 +40,7 @@ pub(super) struct Batch<'a> {
 
 /// The numbers of a session's events.
 #[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "the column of the session has this name")]
 pub(super) struct Head {
     /// Number of events that the session must have before the group.
     pub(super) expected: u64,

@@ -253,6 +253,7 @@ impl Target {
 }
 
 /// The error of a database that cannot be opened.
+#[expect(clippy::needless_pass_by_value, reason = "passed to `map_err`")]
 pub(super) fn refused(server: &Server, fault: Fault) -> OpenError {
     let (server, detail) = (server.clone(), fault.to_string());
     match fault.code() {

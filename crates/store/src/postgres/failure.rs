@@ -103,8 +103,7 @@ fn classify(fault: &Fault) -> Failure {
         Some("53100" | "53200" | "53400") => Failure::Full,
         // Damaged data or indexes, and constraints that our own rows violate.
         Some(code) if code.starts_with("XX00") || code.starts_with("23") => Failure::Corrupt,
-        Some(_) => Failure::Unavailable,
         None if matches!(fault, Fault::Odd(_)) => Failure::Corrupt,
-        None => Failure::Unavailable,
+        _ => Failure::Unavailable,
     }
 }
