@@ -12,27 +12,27 @@ use crate::{
 };
 
 /// The future of a call to a chat service.
-pub type Answer<'a, T> = BoxFuture<'a, Result<T, Fault>>;
+pub type AdapterFuture<'a, T> = BoxFuture<'a, Result<T, AdapterError>>;
 
 /// One chat service. An adapter knows its wire format and its limits, and nothing of sessions.
 ///
 /// The caller makes the calls for one place one after the other. An adapter neither queues nor retries: its
-/// [`Fault`] tells the caller whether a retry can help.
+/// [`AdapterError`] tells the caller whether a retry can help.
 pub trait Adapter: Send + Sync {
     /// The channel's name, as in [`Place::channel`].
     fn channel(&self) -> &'static str;
 
-    fn abilities(&self) -> Abilities;
+    fn features(&self) -> Features;
 
     /// Minimum time between two edits of a message in this place, if it differs from place to place.
     fn edit_pace(&self, _place: &Place) -> Option<Duration> {
-        self.abilities().edit
+        self.features().edit
     }
 
     /// Receives updates until dropped, and stores each in the inbox before acknowledging it. Reconnects when a
     /// connection breaks. Returns only on a fault that no retry can fix, such as a wrong token. An adapter that
     /// only receives by webhook registers it if necessary, and then waits forever.
-    fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, Fault>;
+    fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, AdapterError>;
 
     /// True if the service delivers updates by webhook, which needs a listener.
     fn is_called(&self) -> bool {
@@ -46,45 +46,54 @@ pub trait Adapter: Send + Sync {
     }
 
     /// Sends a post and returns the service's id of the message.
-    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> Answer<'a, Sent>;
+    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> AdapterFuture<'a, Sent>;
 
     /// Replaces the content of a sent message, and removes its buttons if the new post has none. It is not a fault
     /// if the content stays the same.
-    fn edit<'a>(&'a self, _place: &'a Place, _sent: &'a Sent, _post: &'a Post) -> Answer<'a, ()> {
-        Box::pin(std::future::ready(Err(Fault::Refused("this service cannot edit messages".to_owned()))))
+    fn edit<'a>(&'a self, _place: &'a Place, _sent: &'a Sent, _post: &'a Post) -> AdapterFuture<'a, ()> {
+        Box::pin(std::future::ready(Err(AdapterError::Refused(
+            "this service cannot edit messages".to_owned(),
+        ))))
     }
 
     /// Deletes a sent message.
-    fn remove<'a>(&'a self, _place: &'a Place, _sent: &'a Sent) -> Answer<'a, ()> {
-        Box::pin(std::future::ready(Err(Fault::Refused("this service cannot delete messages".to_owned()))))
+    fn remove<'a>(&'a self, _place: &'a Place, _sent: &'a Sent) -> AdapterFuture<'a, ()> {
+        Box::pin(std::future::ready(Err(AdapterError::Refused(
+            "this service cannot delete messages".to_owned(),
+        ))))
     }
 
-    /// Shows a "typing" indicator for the duration [`Abilities::typing`]. `message` is the user's last message
+    /// Shows a "typing" indicator for the duration [`Features::typing`]. `message` is the user's last message
     /// here, which some services require; `words` describes the activity, for services that display it.
-    fn typing<'a>(&'a self, place: &'a Place, message: Option<&'a str>, words: &'a str) -> Answer<'a, ()>;
+    fn typing<'a>(
+        &'a self,
+        place: &'a Place,
+        message: Option<&'a str>,
+        words: &'a str,
+    ) -> AdapterFuture<'a, ()>;
 
     /// Removes the typing indicator, for services where it does not expire by itself.
-    fn stop_typing<'a>(&'a self, _place: &'a Place) -> Answer<'a, ()> {
+    fn stop_typing<'a>(&'a self, _place: &'a Place) -> AdapterFuture<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
     /// Confirms a button tap to the service, with a short text for the user if there is one.
-    fn confirm_tap<'a>(&'a self, _receipt: &'a str, _words: Option<&'a str>) -> Answer<'a, ()> {
+    fn confirm_tap<'a>(&'a self, _receipt: &'a str, _words: Option<&'a str>) -> AdapterFuture<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
     /// Downloads a file of at most `limit` bytes.
-    fn download<'a>(&'a self, file: &'a Attachment, limit: u64) -> Answer<'a, Bytes>;
+    fn download<'a>(&'a self, file: &'a Attachment, limit: u64) -> AdapterFuture<'a, Bytes>;
 
     /// Splits a text into pieces that fit into one message each.
     fn split(&self, text: &str) -> Vec<String> {
-        split::pieces(text, self.abilities().text)
+        split::pieces(text, self.features().text)
     }
 }
 
 /// Features and limits of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Abilities {
+pub struct Features {
     /// Interval at which the typing indicator must be repeated; `None` if the service has none.
     pub typing: Option<Duration>,
     /// Minimum time between two edits of a message; `None` if messages cannot be edited.
@@ -108,7 +117,7 @@ pub struct Sent(pub String);
 /// A failed call to a chat service. Each variant states whether the service may have carried out the call: only
 /// calls that were certainly not carried out are retried.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum AdapterError {
     /// Not carried out: rate limit. Retry after the given time.
     #[error("the service asks to wait {} s", after.as_secs_f32().ceil())]
     Busy { after: Duration },

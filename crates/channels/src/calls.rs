@@ -1,4 +1,4 @@
-//! HTTP calls to chat services: the client, reading an answer, and mapping failures to [`Fault`].
+//! HTTP calls to chat services: the client, reading an answer, and mapping failures to [`AdapterError`].
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, header::RETRY_AFTER};
 use reqwest::{Response, Url, redirect};
 
-use crate::Fault;
+use crate::AdapterError;
 
 /// Timeout of a call, except long polling.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -20,8 +20,8 @@ pub const MAX_ANSWER: u64 = 8 << 20;
 const SOME_TIME: Duration = Duration::from_secs(5);
 
 /// Builds an HTTP client for the service at this address.
-pub fn client(address: &str) -> Result<reqwest::Client, Fault> {
-    let refused = |reason: String| Fault::Refused(format!("invalid API address: {reason}"));
+pub fn client(address: &str) -> Result<reqwest::Client, AdapterError> {
+    let refused = |reason: String| AdapterError::Refused(format!("invalid API address: {reason}"));
     let url = Url::parse(address).map_err(|error| refused(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(refused("it must begin with http:// or https://".to_owned()));
@@ -37,20 +37,20 @@ pub fn client(address: &str) -> Result<reqwest::Client, Fault> {
 }
 
 /// Maps a call without an answer to a fault. Leaves out the address, which may contain a token.
-pub fn fault(error: reqwest::Error) -> Fault {
+pub fn fault(error: reqwest::Error) -> AdapterError {
     let is_undone = error.is_connect() || error.is_builder();
     let reason = net::chain(&error.without_url());
-    if is_undone { Fault::Unreachable(reason) } else { Fault::Uncertain(reason) }
+    if is_undone { AdapterError::Unreachable(reason) } else { AdapterError::Uncertain(reason) }
 }
 
 /// Classifies an unsuccessful answer by its status alone. An adapter may classify it more exactly.
-pub fn refusal(status: StatusCode, headers: &HeaderMap, reason: String) -> Fault {
+pub fn refusal(status: StatusCode, headers: &HeaderMap, reason: String) -> AdapterError {
     match status {
-        StatusCode::TOO_MANY_REQUESTS => Fault::Busy { after: retry_after(headers) },
-        StatusCode::SERVICE_UNAVAILABLE => Fault::Unreachable(reason),
+        StatusCode::TOO_MANY_REQUESTS => AdapterError::Busy { after: retry_after(headers) },
+        StatusCode::SERVICE_UNAVAILABLE => AdapterError::Unreachable(reason),
         // A proxy or the service failed after it may have carried out the call.
-        status if status.is_server_error() => Fault::Uncertain(reason),
-        _ => Fault::Refused(reason),
+        status if status.is_server_error() => AdapterError::Uncertain(reason),
+        _ => AdapterError::Refused(reason),
     }
 }
 
@@ -61,8 +61,8 @@ pub fn retry_after(headers: &HeaderMap) -> Duration {
 }
 
 /// Reads the body of an answer of at most `limit` bytes.
-pub async fn body(mut response: Response, limit: u64) -> Result<Bytes, Fault> {
-    let too_long = || Fault::Refused(format!("the answer is longer than {limit} bytes"));
+pub async fn body(mut response: Response, limit: u64) -> Result<Bytes, AdapterError> {
+    let too_long = || AdapterError::Refused(format!("the answer is longer than {limit} bytes"));
     if response.content_length().is_some_and(|length| length > limit) {
         return Err(too_long());
     }

@@ -57,12 +57,12 @@ struct Inner {
 /// The work queue of one courier.
 #[derive(Default)]
 struct Mailbox {
-    orders: Mutex<Orders>,
+    orders: Mutex<PendingWork>,
     wake: Notify,
 }
 
 #[derive(Default)]
-struct Orders {
+struct PendingWork {
     /// The ledger may have posts to send.
     has_posts: bool,
     showing: Option<Showing>,
@@ -70,7 +70,7 @@ struct Orders {
     receipts: VecDeque<(String, Option<String>)>,
 }
 
-impl Orders {
+impl PendingWork {
     fn is_empty(&self) -> bool {
         !self.has_posts && self.showing.is_none() && self.replacing.is_empty() && self.receipts.is_empty()
     }
@@ -126,7 +126,7 @@ impl Couriers {
     }
 
     /// Queues an order for a place and starts its courier if none is running.
-    fn order(&self, place: &Place, order: impl FnOnce(&mut Orders)) {
+    fn order(&self, place: &Place, order: impl FnOnce(&mut PendingWork)) {
         let Some(adapter) = self.0.adapters.get(place.channel.as_str()) else {
             tracing::warn!(%place, "cannot send to this place: the channel is not configured");
             return;

@@ -15,12 +15,12 @@ use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::sleep};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
-    Adapter, Fault, Health, Inbox, Place, Settings,
+    Adapter, AdapterError, Health, Inbox, Place, Settings,
     courier::Couriers,
     health,
     ledger::{self, Clock, Ledger},
     router::{Context, Router},
-    settings::{Allowed, Person},
+    settings::{Allowed, UserAccess},
     slack::Slack,
     telegram::Telegram,
     webhook,
@@ -55,7 +55,7 @@ pub enum Error {
     Settings { channel: &'static str, reason: String },
     /// A channel failed while running.
     #[error("{channel}: {fault}")]
-    Channel { channel: &'static str, fault: Fault },
+    Channel { channel: &'static str, fault: AdapterError },
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
 }
@@ -141,7 +141,7 @@ impl Gateway {
         let (inbox, news) = Inbox::new(Arc::clone(&ledger));
         let couriers = Couriers::new(inbox.clone(), &adapters);
         let allow = allowed(settings);
-        let has_guests = allow.values().any(|people| !people.is_empty());
+        let has_guests = allow.values().any(|users| !users.is_empty());
         let router = Router::new(Context {
             feed: Feed::new(client.clone(), Scope::Directory),
             client,
@@ -178,7 +178,7 @@ impl Gateway {
 
     /// A pairing code for the first user; `None` if a user already has access.
     pub async fn first_code(&self) -> Result<Option<String>, Error> {
-        if self.has_guests || !self.ledger.people().await?.is_empty() {
+        if self.has_guests || !self.ledger.users().await?.is_empty() {
             return Ok(None);
         }
         Ok(Some(self.ledger.new_code(true).await?))
@@ -258,15 +258,15 @@ impl Gateway {
 }
 
 /// Users named in the settings, by channel.
-fn allowed(settings: &Settings) -> BTreeMap<String, Vec<Person>> {
+fn allowed(settings: &Settings) -> BTreeMap<String, Vec<UserAccess>> {
     let Settings { telegram, slack, whatsapp, .. } = settings;
     let lists = [
         ("telegram", telegram.as_ref().map(|it| &it.allow)),
         ("slack", slack.as_ref().map(|it| &it.allow)),
         ("whatsapp", whatsapp.as_ref().map(|it| &it.allow)),
     ];
-    let people = |list: &Vec<Allowed>| list.iter().map(Allowed::person).collect();
-    lists.into_iter().filter_map(|(channel, list)| Some((channel.to_owned(), people(list?)))).collect()
+    let users = |list: &Vec<Allowed>| list.iter().map(Allowed::access).collect();
+    lists.into_iter().filter_map(|(channel, list)| Some((channel.to_owned(), users(list?)))).collect()
 }
 
 fn adapters(settings: &Settings) -> Result<Vec<Arc<dyn Adapter>>, Error> {
@@ -274,7 +274,7 @@ fn adapters(settings: &Settings) -> Result<Vec<Arc<dyn Adapter>>, Error> {
     let unusable = |channel| {
         move |fault| match fault {
             // No service was called yet.
-            Fault::Refused(reason) => Error::Settings { channel, reason },
+            AdapterError::Refused(reason) => Error::Settings { channel, reason },
             fault => Error::Channel { channel, fault },
         }
     };

@@ -39,19 +39,19 @@ pub struct Inbox {
     ledger: Arc<Ledger>,
     /// Places with new work.
     news: mpsc::Sender<Place>,
-    left: Arc<Left>,
+    left: Arc<Unstored>,
     health: Health,
 }
 
 /// Updates that could not be stored, for instance because the disk was full. They were not acknowledged, so the
 /// service delivers them again; but some services give up soon.
 #[derive(Debug, Default)]
-struct Left {
+struct Unstored {
     updates: Mutex<Vec<Update>>,
     bell: Notify,
 }
 
-impl Left {
+impl Unstored {
     fn lock(&self) -> MutexGuard<'_, Vec<Update>> {
         self.updates.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -217,14 +217,14 @@ mod tests {
         pending.into_iter().map(|pending| pending.update.id).collect()
     }
 
-    struct World {
+    struct Harness {
         ledger: Arc<Ledger>,
         inbox: Inbox,
         news: mpsc::Receiver<Place>,
         _directory: tempfile::TempDir,
     }
 
-    impl World {
+    impl Harness {
         fn new() -> Self {
             let directory = tempfile::tempdir().unwrap();
             let ledger = Ledger::open(&directory.path().join("channels.db"), Arc::new(|| 0)).unwrap();
@@ -236,7 +236,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_update_that_cannot_be_stored_is_not_acknowledged_and_stored_later() {
-        let World { ledger, inbox, mut news, _directory } = World::new();
+        let Harness { ledger, inbox, mut news, _directory } = Harness::new();
         let making_up = tokio_util::task::AbortOnDropHandle::new(tokio::spawn({
             let inbox = inbox.clone();
             async move { inbox.make_up().await }
@@ -259,7 +259,7 @@ mod tests {
 
     #[tokio::test]
     async fn earlier_updates_are_stored_first_and_a_hopeless_one_blocks_no_other() {
-        let World { ledger, inbox, news: _news, _directory } = World::new();
+        let Harness { ledger, inbox, news: _news, _directory } = Harness::new();
         ledger.refuse("INSERT", "updates", "NEW.name IN ('a', 'never')").await;
         inbox.accept(update("a")).await.unwrap_err();
         ledger.relent().await;

@@ -8,7 +8,6 @@
 mod asks;
 mod channels;
 mod moves;
-mod people;
 mod places;
 mod posts;
 mod schema;
@@ -17,6 +16,7 @@ mod shown;
 mod tests;
 mod thread;
 mod updates;
+mod users;
 
 use std::{
     fmt,
@@ -30,10 +30,10 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 pub use asks::{Ask, Asked};
-pub use people::{CODE_LIFE, Paired, Roles};
 pub use places::PlaceState;
 pub use posts::{Held, Outgoing, PostId};
 pub use updates::{PendingUpdate, Run, State, UpdateId};
+pub use users::{CODE_LIFE, Paired, Roles};
 
 /// The current time.
 pub type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;

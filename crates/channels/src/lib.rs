@@ -25,7 +25,7 @@ pub mod webhook;
 pub mod whatsapp;
 mod words;
 
-pub use adapter::{Abilities, Adapter, Fault, Sent};
+pub use adapter::{Adapter, AdapterError, Features, Sent};
 pub use health::Health;
 pub use inbox::{Accepted, Inbox};
 pub use place::Place;

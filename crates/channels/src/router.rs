@@ -4,13 +4,13 @@
 //! its own session, running turn, queue and requests. A worker can be dropped at any time, because it can read all of
 //! its state again from the ledger.
 
+mod access;
 mod answers;
 mod asks;
 mod board;
 mod choices;
 mod command;
 mod commands;
-mod people;
 mod prompt;
 mod queue;
 mod requests;
@@ -32,7 +32,7 @@ use client::{Client, Feed};
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{people::Strangers, requests::Note, worker::Worker};
+use self::{access::UnknownUsers, requests::Note, worker::Worker};
 use crate::{Adapter, Place, courier::Couriers, ledger::Ledger, settings};
 
 /// Shared dependencies of all workers.
@@ -46,7 +46,7 @@ pub struct Context {
     pub adapters: BTreeMap<String, Arc<dyn Adapter>>,
     pub settings: settings::Router,
     /// Users named in the settings, by channel.
-    pub allow: BTreeMap<String, Vec<settings::Person>>,
+    pub allow: BTreeMap<String, Vec<settings::UserAccess>>,
     /// Directory for files that do not fit into a prompt.
     pub files: PathBuf,
 }
@@ -64,7 +64,7 @@ pub struct Router(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     context: Context,
-    strangers: Strangers,
+    strangers: UnknownUsers,
     /// One sender per running worker, which wakes it.
     workers: Mutex<HashMap<Place, mpsc::Sender<()>>>,
     /// Notes that workers have not read yet. Each request adds at most two, so the lists stay short.
@@ -78,7 +78,7 @@ impl Router {
     pub fn new(context: Context) -> Self {
         Self(Arc::new(Inner {
             context,
-            strangers: Strangers::default(),
+            strangers: UnknownUsers::default(),
             workers: Mutex::default(),
             notes: Mutex::default(),
             tasks: TaskTracker::new(),

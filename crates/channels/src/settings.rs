@@ -32,7 +32,7 @@ pub struct Settings {
 
 /// A wrong setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
+pub struct InvalidSetting {
     /// JSON pointer to the setting, such as `/telegram/allow/0`.
     pub pointer: String,
     /// The error with advice. It repeats no value that may be a secret.
@@ -41,7 +41,7 @@ pub struct Mistake {
 
 impl Settings {
     /// Reads the value of `channels`.
-    pub fn parse(channels: &Value) -> Result<Self, Mistake> {
+    pub fn parse(channels: &Value) -> Result<Self, InvalidSetting> {
         serde_path_to_error::deserialize(channels).map_err(|error| {
             let steps = error.path().iter().filter_map(|segment| match segment {
                 Segment::Map { key } => Some(format!("/{}", key.replace('~', "~0").replace('/', "~1"))),
@@ -49,7 +49,7 @@ impl Settings {
                 Segment::Enum { .. } | Segment::Unknown => None,
             });
             let pointer = steps.collect();
-            Mistake { pointer, message: without_values(&error.into_inner().to_string()) }
+            InvalidSetting { pointer, message: without_values(&error.into_inner().to_string()) }
         })
     }
 }
@@ -149,13 +149,13 @@ pub enum Allowed {
     /// An id: the user may do everything.
     Fully(String),
     /// An id with explicit rights.
-    Partly(Person),
+    Partly(UserAccess),
 }
 
 /// A user and their rights.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Person {
+pub struct UserAccess {
     /// The user's id at the service.
     pub id: String,
     /// True if the user may prompt the agent and answer its questions.
@@ -246,10 +246,10 @@ impl Progress {
 }
 
 impl Allowed {
-    pub fn person(&self) -> Person {
+    pub fn access(&self) -> UserAccess {
         match self {
-            Self::Fully(id) => Person { id: id.clone(), prompt: true, approve: true },
-            Self::Partly(person) => person.clone(),
+            Self::Fully(id) => UserAccess { id: id.clone(), prompt: true, approve: true },
+            Self::Partly(access) => access.clone(),
         }
     }
 }
@@ -339,8 +339,8 @@ mod tests {
     fn a_user_has_all_rights_or_explicit_ones() {
         let telegram: Telegram =
             serde_json::from_value(json!({"token": "t", "allow": ["1", {"id": "2"}]})).unwrap();
-        let people: Vec<Person> = telegram.allow.iter().map(Allowed::person).collect();
-        assert!(people[0].approve && people[1].prompt && !people[1].approve);
+        let users: Vec<UserAccess> = telegram.allow.iter().map(Allowed::access).collect();
+        assert!(users[0].approve && users[1].prompt && !users[1].approve);
     }
 
     #[test]

@@ -25,15 +25,15 @@ use tokio::sync::OnceCell;
 
 use errors::ApiError;
 use signature::Signature;
-use socket::Patience;
+use socket::Backoff;
 use status::Statuses;
 use updates::Identity;
 use web::Web;
 use wire::Delivery;
 
 use crate::{
-    Abilities, Adapter, Attachment, Fault, Inbox, Place, Post, Sent,
-    adapter::Answer,
+    Adapter, AdapterError, Attachment, Features, Inbox, Place, Post, Sent,
+    adapter::AdapterFuture,
     settings::{self, Secret},
     webhook::{Call, Reply},
 };
@@ -47,7 +47,7 @@ const EDIT_PACE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub struct Slack {
     web: Web,
-    way: Way,
+    source: UpdateSource,
     /// Requested once, when it is first needed.
     me: OnceCell<Identity>,
     statuses: Statuses,
@@ -55,7 +55,7 @@ pub struct Slack {
 
 /// The way in which updates arrive.
 #[derive(Debug)]
-enum Way {
+enum UpdateSource {
     /// Baton connects to Slack with this token.
     Socket(Secret),
     /// Slack calls the webhook and signs the calls.
@@ -77,18 +77,18 @@ struct Owner {
 
 impl Slack {
     /// Creates the adapter. Makes no call yet.
-    pub fn new(settings: &settings::Slack) -> Result<Self, Fault> {
+    pub fn new(settings: &settings::Slack) -> Result<Self, AdapterError> {
         present(settings)?;
-        let way = match (&settings.app_token, &settings.signing_secret) {
-            (Some(token), _) => Way::Socket(token.clone()),
-            (None, Some(secret)) => Way::Calls(Signature::new(secret)),
+        let source = match (&settings.app_token, &settings.signing_secret) {
+            (Some(token), _) => UpdateSource::Socket(token.clone()),
+            (None, Some(secret)) => UpdateSource::Calls(Signature::new(secret)),
             (None, None) => {
                 let reason =
                     "slack needs an appToken (for Socket Mode) or a signingSecret (for the Events API)";
-                return Err(Fault::Refused(reason.to_owned()));
+                return Err(AdapterError::Refused(reason.to_owned()));
             }
         };
-        Ok(Self { web: Web::new(settings)?, way, me: OnceCell::new(), statuses: Statuses::default() })
+        Ok(Self { web: Web::new(settings)?, source, me: OnceCell::new(), statuses: Statuses::default() })
     }
 
     /// The app's own user.
@@ -109,24 +109,24 @@ impl Slack {
         inbox.accept(update).await.map_err(|error| error.to_string())
     }
 
-    async fn listen(&self, inbox: &Inbox) -> Fault {
-        let mut patience = Patience::default();
+    async fn listen(&self, inbox: &Inbox) -> AdapterError {
+        let mut backoff = Backoff::default();
         while let Err(error) = self.identity().await {
             inbox.lost(CHANNEL, error.fault.to_string());
-            if let Err(fault) = patience.wait("auth.test", error).await {
+            if let Err(fault) = backoff.wait("auth.test", error).await {
                 return fault;
             }
         }
-        match &self.way {
-            Way::Socket(token) => socket::listen(self, token, inbox).await,
-            Way::Calls(_) => {
+        match &self.source {
+            UpdateSource::Socket(token) => socket::listen(self, token, inbox).await,
+            UpdateSource::Calls(_) => {
                 inbox.connected(CHANNEL);
                 std::future::pending().await
             }
         }
     }
 
-    async fn say(&self, place: &Place, post: &Post) -> Result<Sent, Fault> {
+    async fn say(&self, place: &Place, post: &Post) -> Result<Sent, AdapterError> {
         if let Some(file) = &post.file {
             return self.share(place, post, file).await;
         }
@@ -146,7 +146,7 @@ impl Slack {
         Ok(Sent(posted.ts))
     }
 
-    async fn change(&self, place: &Place, sent: &Sent, post: &Post) -> Result<(), Fault> {
+    async fn change(&self, place: &Place, sent: &Sent, post: &Post) -> Result<(), AdapterError> {
         let (text, blocks) = (blocks::text(post), json!(blocks::blocks(post)).to_string());
         // Without this field Slack keeps the old blocks with their buttons.
         let fields =
@@ -155,7 +155,7 @@ impl Slack {
         Ok(())
     }
 
-    async fn take_back(&self, place: &Place, sent: &Sent) -> Result<(), Fault> {
+    async fn take_back(&self, place: &Place, sent: &Sent) -> Result<(), AdapterError> {
         let gone = if sent.0.starts_with('F') {
             self.web.call::<Value>("files.delete", &[("file", &sent.0)]).await
         } else {
@@ -171,14 +171,14 @@ impl Slack {
 }
 
 /// Refuses an empty secret, for instance from an unset variable: with an empty key any caller could sign calls.
-fn present(settings: &settings::Slack) -> Result<(), Fault> {
+fn present(settings: &settings::Slack) -> Result<(), AdapterError> {
     let values = [
         ("botToken", Some(&settings.bot_token)),
         ("appToken", settings.app_token.as_ref()),
         ("signingSecret", settings.signing_secret.as_ref()),
     ];
     match values.iter().find(|(_, value)| value.is_some_and(|value| value.reveal().trim().is_empty())) {
-        Some((name, _)) => Err(Fault::Refused(format!(
+        Some((name, _)) => Err(AdapterError::Refused(format!(
             "`{name}` is empty; if it comes from {{env:NAME}}, check that NAME is set"
         ))),
         None => Ok(()),
@@ -190,8 +190,8 @@ impl Adapter for Slack {
         CHANNEL
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities {
+    fn features(&self) -> Features {
+        Features {
             typing: Some(status::REFRESH),
             edit: Some(EDIT_PACE),
             buttons: blocks::BUTTONS,
@@ -202,44 +202,49 @@ impl Adapter for Slack {
         }
     }
 
-    fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, Fault> {
+    fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, AdapterError> {
         Box::pin(self.listen(inbox))
     }
 
     fn is_called(&self) -> bool {
-        matches!(self.way, Way::Calls(_))
+        matches!(self.source, UpdateSource::Calls(_))
     }
 
     fn webhook<'a>(&'a self, call: Call, inbox: &'a Inbox) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
-            match &self.way {
-                Way::Calls(signature) => self.called(signature, &call, inbox).await,
-                Way::Socket(_) => Reply::absent(),
+            match &self.source {
+                UpdateSource::Calls(signature) => self.called(signature, &call, inbox).await,
+                UpdateSource::Socket(_) => Reply::absent(),
             }
         })
     }
 
-    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> Answer<'a, Sent> {
+    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> AdapterFuture<'a, Sent> {
         Box::pin(self.say(place, post))
     }
 
-    fn edit<'a>(&'a self, place: &'a Place, sent: &'a Sent, post: &'a Post) -> Answer<'a, ()> {
+    fn edit<'a>(&'a self, place: &'a Place, sent: &'a Sent, post: &'a Post) -> AdapterFuture<'a, ()> {
         Box::pin(self.change(place, sent, post))
     }
 
-    fn remove<'a>(&'a self, place: &'a Place, sent: &'a Sent) -> Answer<'a, ()> {
+    fn remove<'a>(&'a self, place: &'a Place, sent: &'a Sent) -> AdapterFuture<'a, ()> {
         Box::pin(self.take_back(place, sent))
     }
 
-    fn typing<'a>(&'a self, place: &'a Place, message: Option<&'a str>, words: &'a str) -> Answer<'a, ()> {
+    fn typing<'a>(
+        &'a self,
+        place: &'a Place,
+        message: Option<&'a str>,
+        words: &'a str,
+    ) -> AdapterFuture<'a, ()> {
         Box::pin(self.statuses.show(&self.web, place, message, words))
     }
 
-    fn stop_typing<'a>(&'a self, place: &'a Place) -> Answer<'a, ()> {
+    fn stop_typing<'a>(&'a self, place: &'a Place) -> AdapterFuture<'a, ()> {
         Box::pin(self.statuses.clear(&self.web, place))
     }
 
-    fn download<'a>(&'a self, file: &'a Attachment, limit: u64) -> Answer<'a, Bytes> {
+    fn download<'a>(&'a self, file: &'a Attachment, limit: u64) -> AdapterFuture<'a, Bytes> {
         Box::pin(self.web.get(&file.reference, limit))
     }
 

@@ -24,12 +24,12 @@ use self::{
     api::{Api, ApiError, Body},
     poll::Pace,
     read::Bot,
-    say::Dress,
+    say::TextFormat,
     webhook::Hook,
 };
 use crate::{
-    Abilities, Adapter, Attachment, Fault, Inbox, Place, Post, Sent,
-    adapter::Answer,
+    Adapter, AdapterError, Attachment, Features, Inbox, Place, Post, Sent,
+    adapter::AdapterFuture,
     settings,
     webhook::{Call, Reply},
     words,
@@ -67,7 +67,7 @@ impl fmt::Debug for Telegram {
 
 impl Telegram {
     /// Creates a bot. Fails if its settings are invalid.
-    pub fn new(settings: &settings::Telegram) -> Result<Self, Fault> {
+    pub fn new(settings: &settings::Telegram) -> Result<Self, AdapterError> {
         let hook = settings.webhook.as_ref().map(Hook::new).transpose()?;
         Ok(Self { api: Api::new(settings)?, bot: OnceCell::new(), hook, pace: Pace::default() })
     }
@@ -98,7 +98,7 @@ impl Telegram {
         Ok(bot)
     }
 
-    async fn listen(&self, inbox: &Inbox) -> Fault {
+    async fn listen(&self, inbox: &Inbox) -> AdapterError {
         let mut tries = 0;
         let bot = loop {
             match self.introduce().await {
@@ -122,8 +122,8 @@ impl Telegram {
 
     /// Calls a method with Telegram's HTML, and again with plain text if Telegram cannot parse or show the HTML. A
     /// call refused for one of these reasons was certainly not carried out.
-    async fn say(&self, method: &str, words: impl Fn(Dress) -> Body) -> Result<Value, ApiError> {
-        let error = match self.api.submit(method, words(Dress::Html)).await {
+    async fn say(&self, method: &str, words: impl Fn(TextFormat) -> Body) -> Result<Value, ApiError> {
+        let error = match self.api.submit(method, words(TextFormat::Html)).await {
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
@@ -133,19 +133,19 @@ impl Telegram {
         if !is_unreadable {
             return Err(error);
         }
-        tracing::warn!(fault = %Fault::from(error), "Telegram rejected a text in HTML; sending it as plain text");
-        self.api.submit(method, words(Dress::Plain)).await
+        tracing::warn!(fault = %AdapterError::from(error), "Telegram rejected a text in HTML; sending it as plain text");
+        self.api.submit(method, words(TextFormat::Plain)).await
     }
 }
 
 fn best_effort(result: Result<Value, ApiError>, method: &str) {
     if let Err(error) = result {
-        tracing::debug!(method, fault = %Fault::from(error), "a call to Telegram failed; continuing without it");
+        tracing::debug!(method, fault = %AdapterError::from(error), "a call to Telegram failed; continuing without it");
     }
 }
 
 /// Treats a refusal as success if there was nothing to do.
-fn forgive(result: Result<Value, ApiError>, reasons: &[&str]) -> Result<(), Fault> {
+fn forgive(result: Result<Value, ApiError>, reasons: &[&str]) -> Result<(), AdapterError> {
     match result {
         Err(error) if !reasons.iter().any(|reason| error.is(400, reason)) => Err(error.into()),
         _ => Ok(()),
@@ -153,10 +153,10 @@ fn forgive(result: Result<Value, ApiError>, reasons: &[&str]) -> Result<(), Faul
 }
 
 /// The id of the sent message.
-fn sent(message: &Value) -> Result<Sent, Fault> {
+fn sent(message: &Value) -> Result<Sent, AdapterError> {
     let id = message.get("message_id").and_then(Value::as_i64);
     id.map(|id| Sent(id.to_string()))
-        .ok_or_else(|| Fault::Uncertain("Telegram's answer has no message id".to_owned()))
+        .ok_or_else(|| AdapterError::Uncertain("Telegram's answer has no message id".to_owned()))
 }
 
 impl Adapter for Telegram {
@@ -164,8 +164,8 @@ impl Adapter for Telegram {
         CHANNEL
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities {
+    fn features(&self) -> Features {
+        Features {
             typing: Some(TYPING),
             edit: Some(EDITS_IN_GROUPS),
             buttons: BUTTONS,
@@ -181,7 +181,7 @@ impl Adapter for Telegram {
         Some(if place.chat.starts_with('-') { EDITS_IN_GROUPS } else { EDITS })
     }
 
-    fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, Fault> {
+    fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, AdapterError> {
         Box::pin(self.listen(inbox))
     }
 
@@ -193,14 +193,14 @@ impl Adapter for Telegram {
         Box::pin(self.called(call, inbox))
     }
 
-    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> Answer<'a, Sent> {
+    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> AdapterFuture<'a, Sent> {
         Box::pin(async move {
             let method = if post.file.is_some() { "sendDocument" } else { "sendMessage" };
             sent(&self.say(method, |dress| say::message(place, post, dress)).await?)
         })
     }
 
-    fn edit<'a>(&'a self, place: &'a Place, sent: &'a Sent, post: &'a Post) -> Answer<'a, ()> {
+    fn edit<'a>(&'a self, place: &'a Place, sent: &'a Sent, post: &'a Post) -> AdapterFuture<'a, ()> {
         Box::pin(async move {
             let method = if post.file.is_some() { "editMessageCaption" } else { "editMessageText" };
             let result = self.say(method, |dress| say::edit(place, sent, post, dress)).await;
@@ -208,18 +208,23 @@ impl Adapter for Telegram {
         })
     }
 
-    fn remove<'a>(&'a self, place: &'a Place, sent: &'a Sent) -> Answer<'a, ()> {
+    fn remove<'a>(&'a self, place: &'a Place, sent: &'a Sent) -> AdapterFuture<'a, ()> {
         Box::pin(async move {
             let result = self.api.call("deleteMessage", &say::removal(place, sent)).await;
             forgive(result, &["message to delete not found"])
         })
     }
 
-    fn typing<'a>(&'a self, place: &'a Place, _message: Option<&'a str>, _words: &'a str) -> Answer<'a, ()> {
+    fn typing<'a>(
+        &'a self,
+        place: &'a Place,
+        _message: Option<&'a str>,
+        _words: &'a str,
+    ) -> AdapterFuture<'a, ()> {
         Box::pin(async move { forgive(self.api.call("sendChatAction", &say::typing(place)).await, &[]) })
     }
 
-    fn confirm_tap<'a>(&'a self, receipt: &'a str, words: Option<&'a str>) -> Answer<'a, ()> {
+    fn confirm_tap<'a>(&'a self, receipt: &'a str, words: Option<&'a str>) -> AdapterFuture<'a, ()> {
         Box::pin(async move {
             let result = self.api.call("answerCallbackQuery", &say::receipt(receipt, words)).await;
             // An old callback query cannot be confirmed any more, and needs no confirmation.
@@ -227,15 +232,18 @@ impl Adapter for Telegram {
         })
     }
 
-    fn download<'a>(&'a self, file: &'a Attachment, limit: u64) -> Answer<'a, Bytes> {
+    fn download<'a>(&'a self, file: &'a Attachment, limit: u64) -> AdapterFuture<'a, Bytes> {
         Box::pin(async move {
             let limit = limit.min(MAX_DOWNLOAD);
             if let Some(size) = file.size.filter(|size| *size > limit) {
-                return Err(Fault::Refused(format!("its {size} bytes are more than the limit of {limit}")));
+                return Err(AdapterError::Refused(format!(
+                    "its {size} bytes are more than the limit of {limit}"
+                )));
             }
             let found: wire::File = self.api.call("getFile", &json!({"file_id": file.reference})).await?;
-            let path =
-                found.file_path.ok_or_else(|| Fault::Refused("Telegram no longer has it".to_owned()))?;
+            let path = found
+                .file_path
+                .ok_or_else(|| AdapterError::Refused("Telegram no longer has it".to_owned()))?;
             self.api.fetch(&path, limit).await
         })
     }

@@ -19,8 +19,8 @@ use ring::hmac;
 use serde_json::json;
 
 use crate::{
-    Abilities, Adapter, Attachment, Fault, Inbox, Place, Post, Sent,
-    adapter::Answer,
+    Adapter, AdapterError, Attachment, Features, Inbox, Place, Post, Sent,
+    adapter::AdapterFuture,
     settings,
     split::{Limit, Unit},
     webhook::{Call, Reply},
@@ -56,7 +56,7 @@ pub struct WhatsApp {
 
 impl WhatsApp {
     /// Creates the adapter for a number.
-    pub fn new(settings: &settings::WhatsApp) -> Result<Self, Fault> {
+    pub fn new(settings: &settings::WhatsApp) -> Result<Self, AdapterError> {
         present(settings)?;
         let secret = hmac::Key::new(hmac::HMAC_SHA256, settings.app_secret.reveal().as_bytes());
         let verification = hmac::sign(&secret, settings.verify_token.reveal().as_bytes());
@@ -65,7 +65,7 @@ impl WhatsApp {
     }
 
     /// Checks the token, then waits forever. Returns only if the token is wrong.
-    async fn wait(&self, inbox: &Inbox) -> Fault {
+    async fn wait(&self, inbox: &Inbox) -> AdapterError {
         let mut pause = FIRST_PAUSE;
         loop {
             match self.graph.check(&self.number).await {
@@ -73,7 +73,7 @@ impl WhatsApp {
                     inbox.connected(CHANNEL);
                     return std::future::pending().await;
                 }
-                Err(fault @ Fault::Refused(_)) => return fault,
+                Err(fault @ AdapterError::Refused(_)) => return fault,
                 Err(fault) => {
                     tracing::warn!(%fault, pause_s = pause.as_secs(), "cannot check the token at WhatsApp; retrying");
                     inbox.lost(CHANNEL, fault.to_string());
@@ -84,7 +84,7 @@ impl WhatsApp {
         }
     }
 
-    async fn say(&self, place: &Place, post: &Post) -> Result<Sent, Fault> {
+    async fn say(&self, place: &Place, post: &Post) -> Result<Sent, AdapterError> {
         let media = match &post.file {
             Some(file) => Some(self.graph.upload(&self.number, file).await?),
             None => None,
@@ -97,7 +97,7 @@ impl WhatsApp {
     }
 
     /// Marks the message as read as well, which WhatsApp requires.
-    async fn show_typing(&self, message: &str) -> Result<(), Fault> {
+    async fn show_typing(&self, message: &str) -> Result<(), AdapterError> {
         let body = json!({
             "messaging_product": "whatsapp",
             "status": "read",
@@ -109,7 +109,7 @@ impl WhatsApp {
 }
 
 /// Refuses an empty secret, for instance from an unset variable: with an empty key any caller could sign calls.
-fn present(settings: &settings::WhatsApp) -> Result<(), Fault> {
+fn present(settings: &settings::WhatsApp) -> Result<(), AdapterError> {
     let values = [
         ("token", settings.token.reveal()),
         ("phoneNumberID", &settings.phone_number_id),
@@ -117,7 +117,7 @@ fn present(settings: &settings::WhatsApp) -> Result<(), Fault> {
         ("verifyToken", settings.verify_token.reveal()),
     ];
     match values.iter().find(|(_, value)| value.trim().is_empty()) {
-        Some((name, _)) => Err(Fault::Refused(format!(
+        Some((name, _)) => Err(AdapterError::Refused(format!(
             "`{name}` is empty; if it comes from {{env:NAME}}, check that NAME is set"
         ))),
         None => Ok(()),
@@ -129,8 +129,8 @@ impl Adapter for WhatsApp {
         CHANNEL
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities {
+    fn features(&self) -> Features {
+        Features {
             typing: Some(TYPING),
             edit: None,
             buttons: posts::MAX_ROWS,
@@ -142,7 +142,7 @@ impl Adapter for WhatsApp {
     }
 
     /// The user registers the webhook by hand, because that needs more rights than a gateway should have.
-    fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, Fault> {
+    fn receive<'a>(&'a self, inbox: &'a Inbox) -> BoxFuture<'a, AdapterError> {
         self.wait(inbox).boxed()
     }
 
@@ -154,11 +154,16 @@ impl Adapter for WhatsApp {
         async move { self.answer(&call, inbox).await }.boxed()
     }
 
-    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> Answer<'a, Sent> {
+    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> AdapterFuture<'a, Sent> {
         self.say(place, post).boxed()
     }
 
-    fn typing<'a>(&'a self, _place: &'a Place, message: Option<&'a str>, _words: &'a str) -> Answer<'a, ()> {
+    fn typing<'a>(
+        &'a self,
+        _place: &'a Place,
+        message: Option<&'a str>,
+        _words: &'a str,
+    ) -> AdapterFuture<'a, ()> {
         async move {
             match message {
                 Some(message) => self.show_typing(message).await,
@@ -168,7 +173,7 @@ impl Adapter for WhatsApp {
         .boxed()
     }
 
-    fn download<'a>(&'a self, file: &'a Attachment, limit: u64) -> Answer<'a, Bytes> {
+    fn download<'a>(&'a self, file: &'a Attachment, limit: u64) -> AdapterFuture<'a, Bytes> {
         self.graph.download(&file.reference, limit).boxed()
     }
 }

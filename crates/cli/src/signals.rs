@@ -14,9 +14,9 @@ pub(crate) struct Signals {
 
 /// Origin of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum SignalOrigin {
     /// The user, at the keyboard (SIGINT).
-    Person,
+    User,
     /// The system or the parent process (SIGTERM, SIGHUP).
     System,
 }
@@ -34,11 +34,11 @@ impl Signals {
     }
 
     /// Waits for the next signal.
-    pub(crate) async fn next(&mut self) -> Asked {
+    pub(crate) async fn next(&mut self) -> SignalOrigin {
         tokio::select! {
-            () = received(&mut self.interrupt) => Asked::Person,
-            () = received(&mut self.terminate) => Asked::System,
-            () = received(&mut self.hang_up) => Asked::System,
+            () = received(&mut self.interrupt) => SignalOrigin::User,
+            () = received(&mut self.terminate) => SignalOrigin::System,
+            () = received(&mut self.hang_up) => SignalOrigin::System,
         }
     }
 }

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use ::plugins::webhooks::{Patience, Ports, Watch, Webhooks};
+use ::plugins::webhooks::{Ports, Timeouts, Watch, Webhooks};
 use engine::{
     Parts, Sessions,
     bus::Bus,
@@ -153,7 +153,7 @@ pub(crate) async fn engine(
     if purpose == Purpose::Run {
         recover(&sessions).await?;
     }
-    let webhooks = Mutex::new(Some(Webhooks::start(receivers, &watch, ports, Patience::default())));
+    let webhooks = Mutex::new(Some(Webhooks::start(receivers, &watch, ports, Timeouts::default())));
     Ok(Engine { sessions, facts, instances: directories, store, places, wakes, webhooks, retention })
 }
 

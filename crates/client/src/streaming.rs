@@ -81,12 +81,12 @@ pub enum Progress {
         id: String,
     },
     /// The turn is over. Nothing follows.
-    Done(Outcome),
+    Done(PromptResult),
 }
 
 /// The result of a prompt.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct PromptResult {
     /// The answer, as far as there is one.
     pub text: String,
     /// Number of steps of the answer.
@@ -472,7 +472,7 @@ impl PromptStream {
             self.is_done = true;
             let (text, steps) = (self.answer.text(), self.answer.steps());
             let (is_cut_off, left) = (self.answer.is_cut_off(), self.view.left());
-            self.ready.push_back(Progress::Done(Outcome { text, steps, ending, is_cut_off, left }));
+            self.ready.push_back(Progress::Done(PromptResult { text, steps, ending, is_cut_off, left }));
         }
     }
 }

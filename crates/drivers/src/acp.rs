@@ -1,20 +1,20 @@
 //! Agents that speak the Agent Client Protocol, version 1, over their standard input and output.
 //!
-//! `wire` reads their messages and `outgoing` makes ours, both in the types of the official schema crate; `mend` repairs
+//! `wire` reads their messages and `outgoing` makes ours, both in the types of the official schema crate; `lenient` repairs
 //! messages that break the schema, and `translate` turns updates into agent events. All four are pure. `conversation` is a
 //! process with one ACP session, `turn` interprets a turn of it, and `host` serves the agent's requests for permissions,
 //! files and commands.
 
 mod conversation;
 mod host;
+mod lenient;
 mod limits;
-mod matter;
 mod mcp;
-mod mend;
 mod options;
 mod outgoing;
 mod prompt;
 mod question;
+mod subject;
 mod terminal;
 #[cfg(test)]
 mod tests;

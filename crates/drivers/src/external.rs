@@ -5,18 +5,18 @@
 //! - [`agent`]: the traits [`Agent`] and [`Process`], which hold everything that differs between agents, and the [`Signal`]s
 //!   into which an agent translates its frames.
 //! - [`child`]: one program that exchanges lines of JSON. [`Child::start`] starts it from a [`Launch`], [`Child::say`]
-//!   and [`Input`] write to it, and [`Child::next`] reads from it until a [`Failure`] describes its end, with the end of
+//!   and [`Input`] write to it, and [`Child::next`] reads from it until a [`ProgramFailure`] describes its end, with the end of
 //!   its error output. Dropping a child kills its whole process tree, [`Child::stop`] sends `SIGTERM` first, and the
 //!   children of a server that crashes end too.
-//! - [`keeper`]: processes that are kept between the turns of a session. A turn takes one with [`Keeper::take`] and returns
-//!   it with [`Keeper::keep`]; [`Keeper::failed`] delays the next start. Kept processes are watched ([`Kept::rest`]), ended
-//!   after a while without a turn, and all ended by [`Keeper::close`]. The [`IdlePool`] limits the idle processes of all
+//! - [`keeper`]: processes that are kept between the turns of a session. A turn takes one with [`IdleProcesses::take`] and returns
+//!   it with [`IdleProcesses::keep`]; [`IdleProcesses::failed`] delays the next start. Kept processes are watched ([`KeptProcess::rest`]), ended
+//!   after a while without a turn, and all ended by [`IdleProcesses::close`]. The [`IdlePool`] limits the idle processes of all
 //!   agents together.
 //! - [`children`]: subagents as child sessions; the turns of parents and children meet in a [`ChildRegistry`].
 //! - [`permission`]: the rules that answer a request of an agent before the user is asked.
 //! - `shell`: command lines that the user runs in a session.
 //!
-//! An abort escalates: the agent is told to interrupt and given [`Patience::interrupt`]; then its process tree gets
+//! An abort escalates: the agent is told to interrupt and given [`Timeouts::interrupt`]; then its process tree gets
 //! `SIGTERM` and, after `workspace::process::GRACE`, `SIGKILL`.
 
 pub mod agent;
@@ -38,11 +38,11 @@ mod shell;
 pub use agent::{
     Agent, Broken, Condition, Context, Joining, Opened, Options, Outcome, Phase, Process, Signal, Task,
 };
-pub use child::{Bounds, Child, Failure, Heard, Input, Launch};
+pub use child::{Bounds, Child, Input, Launch, OutputLine, ProgramFailure};
 pub use children::{ChildLink, Children, Subagent};
 pub use driver::Driver;
 pub use exchange::exchange;
-pub use keeper::{Keeper, Keeping, Kept, Rested};
+pub use keeper::{IdleEvent, IdleLimits, IdleProcesses, KeptProcess};
 pub use pool::IdlePool;
 pub use registry::ChildRegistry;
 
@@ -50,7 +50,7 @@ use std::time::Duration;
 
 /// Timeouts for an external agent.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct Timeouts {
     /// Until a process answers its first request, or begins to work on a prompt.
     pub start: Duration,
     /// Until a process answers a request that needs no model.
@@ -66,7 +66,7 @@ pub struct Patience {
     pub silence: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             start: Duration::from_mins(1),

@@ -6,9 +6,9 @@
 
 mod connection;
 mod ending;
-mod pulse;
 mod run;
 mod server;
+mod status_checks;
 #[cfg(test)]
 pub(crate) mod tests;
 mod translate;
@@ -25,11 +25,11 @@ use protocol::agent::Abilities;
 use protocol::{MessageError, TurnEnd};
 
 use crate::external::{Agent, ChildRegistry, Condition, Context, Opened, Options, Outcome, Task};
-use connection::Connection;
-use pulse::Pace;
+use connection::SessionConnection;
 use run::ChildStream;
 use server::Server;
 pub use server::{Remote, Start};
+use status_checks::Pace;
 
 pub const ABILITIES: Abilities = Abilities {
     steer: true,
@@ -48,7 +48,7 @@ pub const ABILITIES: Abilities = Abilities {
 
 /// Timeouts for OpenCode.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
+struct Timeouts {
     /// Timeout of a call that OpenCode must answer before the turn has begun.
     call: Duration,
     /// Timeout for the reconnection of a broken event stream. A server that restarts needs a few seconds.
@@ -57,7 +57,7 @@ struct Patience {
     pace: Pace,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self { call: Duration::from_secs(30), lost: Duration::from_secs(30), pace: Pace::default() }
     }
@@ -69,7 +69,7 @@ pub struct OpenCode {
     mint: Mint,
     server: Server,
     children: ChildRegistry<ChildStream>,
-    patience: Patience,
+    timeouts: Timeouts,
 }
 
 impl OpenCode {
@@ -89,7 +89,7 @@ impl OpenCode {
             mint: Mint::new(clock, random),
             server,
             children: ChildRegistry::default(),
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
         }
     }
 }
@@ -101,7 +101,7 @@ impl fmt::Debug for OpenCode {
 }
 
 impl Agent for OpenCode {
-    type Process = Connection;
+    type Process = SessionConnection;
 
     const NAMES_SESSIONS: bool = true;
     const COMPACTS: bool = false;
@@ -115,11 +115,20 @@ impl Agent for OpenCode {
         Some(run::follow_child(self, turn, stream).await)
     }
 
-    async fn open(&self, turn: &Turn, resume: Option<&str>) -> Result<Opened<Connection>, MessageError> {
+    async fn open(
+        &self,
+        turn: &Turn,
+        resume: Option<&str>,
+    ) -> Result<Opened<SessionConnection>, MessageError> {
         connection::open(self, turn, resume).await.map_err(MessageError::unknown)
     }
 
-    async fn work(&self, context: Context<'_>, connection: &mut Connection, task: Task<'_>) -> Outcome {
+    async fn work(
+        &self,
+        context: Context<'_>,
+        connection: &mut SessionConnection,
+        task: Task<'_>,
+    ) -> Outcome {
         match task {
             Task::Prompt(_) => run::work(self, context.turn, connection).await,
             // OpenCode never begins a turn by itself.

@@ -4,8 +4,8 @@
 //! pass under one lock. The same lock guards the current statuses and requests and the text of open parts, so a new
 //! subscriber gets a log position, the state at that position and the live events after it, without gap or overlap.
 
+mod active;
 mod frame;
-mod going;
 mod open;
 mod queue;
 
@@ -16,8 +16,8 @@ use std::{
 
 use protocol::{Event, EventBody, Part, PartId, SessionId};
 
+use active::ActiveSessions;
 pub use frame::Frame;
-use going::Going;
 use open::OpenParts;
 use queue::Queue;
 pub use queue::{Lagged, MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, Subscription};
@@ -79,7 +79,7 @@ pub struct BusStats {
 #[derive(Debug, Default)]
 struct Inner {
     position: u64,
-    going: Going,
+    going: ActiveSessions,
     open: OpenParts,
     subscribers: Vec<(Scope, Weak<Queue>)>,
     cut_off: u64,

@@ -26,8 +26,8 @@ use outbox::Waiting;
 use tables::Tables;
 
 use crate::ports::{
-    Answer, Appended, Commit, Cursor, Error, Failure, Found, Listing, Log, Observer, OpenPrompt, Page, Reads,
-    Record, Search, Span, Stored, Stretch,
+    Appended, Commit, Cursor, Error, Found, Listing, Log, Observer, OpenPrompt, Page, Reads, Record, Search,
+    Span, StoreFailure, StoreFuture, Stored, Stretch,
 };
 
 /// A log that loses everything when the last handle is dropped.
@@ -89,12 +89,12 @@ impl Memory {
         if shared.opening == self.opening {
             change(&mut shared)
         } else {
-            Err(Error::new(Failure::Unavailable, "another process has opened the log"))
+            Err(Error::new(StoreFailure::Unavailable, "another process has opened the log"))
         }
     }
 
     /// Reads when it is called, not when the answer is awaited; only [`Faults::slow_reads`] delays the answer.
-    fn read<T: Send + 'static>(&self, query: impl FnOnce(&Tables) -> T) -> Answer<'_, T> {
+    fn read<T: Send + 'static>(&self, query: impl FnOnce(&Tables) -> T) -> StoreFuture<'_, T> {
         let found = query(&self.lock().tables);
         let delay = self.faults.read_delay();
         if delay.is_zero() {
@@ -109,7 +109,7 @@ impl Memory {
 }
 
 impl Log for Memory {
-    fn append(&self, commit: Commit) -> Answer<'_, Appended> {
+    fn append(&self, commit: Commit) -> StoreFuture<'_, Appended> {
         Box::pin(async move {
             let fault = self.faults.take();
             match fault {
@@ -128,9 +128,10 @@ impl Log for Memory {
                 Ok(appended)
             })?;
             match fault {
-                Some(Fault::LoseAcknowledgement) => {
-                    Err(Error::new(Failure::Unavailable, "simulated fault: the acknowledgement was lost"))
-                }
+                Some(Fault::LoseAcknowledgement) => Err(Error::new(
+                    StoreFailure::Unavailable,
+                    "simulated fault: the acknowledgement was lost",
+                )),
                 Some(Fault::DelayAcknowledgement(delay)) => {
                     tokio::time::sleep(delay).await;
                     Ok(appended)
@@ -140,7 +141,7 @@ impl Log for Memory {
         })
     }
 
-    fn checkpoint(&self, parts: Vec<Part>) -> Answer<'_, ()> {
+    fn checkpoint(&self, parts: Vec<Part>) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             self.write(|shared| {
                 shared.tables.checkpoint(parts);
@@ -149,31 +150,31 @@ impl Log for Memory {
         })
     }
 
-    fn note(&self, project: &str, newer: ProjectNote) -> Answer<'_, ProjectNote> {
+    fn note(&self, project: &str, newer: ProjectNote) -> StoreFuture<'_, ProjectNote> {
         let project = project.to_owned();
         Box::pin(async move { self.write(|shared| Ok(shared.tables.note(project, newer))) })
     }
 
-    fn forget(&self, approval: &ApprovalId) -> Answer<'_, bool> {
+    fn forget(&self, approval: &ApprovalId) -> StoreFuture<'_, bool> {
         let approval = approval.clone();
         Box::pin(async move { self.write(|shared| Ok(shared.tables.forget(&approval))) })
     }
 }
 
 impl Reads for Memory {
-    fn session(&self, id: &SessionId) -> Answer<'_, Option<(Session, u64)>> {
+    fn session(&self, id: &SessionId) -> StoreFuture<'_, Option<(Session, u64)>> {
         self.read(|tables| tables.session(id))
     }
 
-    fn sessions(&self, listing: Listing) -> Answer<'_, Vec<Session>> {
+    fn sessions(&self, listing: Listing) -> StoreFuture<'_, Vec<Session>> {
         self.read(|tables| tables.sessions(&listing))
     }
 
-    fn messages(&self, session: &SessionId, page: Page) -> Answer<'_, Vec<MessageWithParts>> {
+    fn messages(&self, session: &SessionId, page: Page) -> StoreFuture<'_, Vec<MessageWithParts>> {
         self.read(|tables| tables.messages(session, &page))
     }
 
-    fn stretch(&self, session: &SessionId, stretch: Stretch) -> Answer<'_, Vec<Record>> {
+    fn stretch(&self, session: &SessionId, stretch: Stretch) -> StoreFuture<'_, Vec<Record>> {
         future::ready(self.lock().tables.stretch(session, &stretch)).boxed()
     }
 
@@ -182,27 +183,27 @@ impl Reads for Memory {
         session: &SessionId,
         before: Option<Cursor>,
         count: usize,
-    ) -> Answer<'_, Option<Cursor>> {
+    ) -> StoreFuture<'_, Option<Cursor>> {
         self.read(|tables| tables.nth_before(session, before.as_ref(), count))
     }
 
-    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> Answer<'_, Option<Cursor>> {
+    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> StoreFuture<'_, Option<Cursor>> {
         self.read(|tables| tables.nth_after(session, &after, count))
     }
 
-    fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>> {
+    fn newest_summary(&self, session: &SessionId) -> StoreFuture<'_, Option<Cursor>> {
         self.read(|tables| tables.newest_summary(session))
     }
 
-    fn message(&self, session: &SessionId, id: &MessageId) -> Answer<'_, Option<MessageWithParts>> {
+    fn message(&self, session: &SessionId, id: &MessageId) -> StoreFuture<'_, Option<MessageWithParts>> {
         self.read(|tables| tables.message(session, id))
     }
 
-    fn part(&self, session: &SessionId, message: &MessageId, id: &PartId) -> Answer<'_, Option<Part>> {
+    fn part(&self, session: &SessionId, message: &MessageId, id: &PartId) -> StoreFuture<'_, Option<Part>> {
         self.read(|tables| tables.part(session, message, id))
     }
 
-    fn open(&self, session: &SessionId) -> Answer<'_, Vec<MessageWithParts>> {
+    fn open(&self, session: &SessionId) -> StoreFuture<'_, Vec<MessageWithParts>> {
         self.read(|tables| tables.open(session))
     }
 
@@ -210,67 +211,67 @@ impl Reads for Memory {
         &self,
         session: &SessionId,
         prompt: Option<&MessageId>,
-    ) -> Answer<'_, Option<MessageWithParts>> {
+    ) -> StoreFuture<'_, Option<MessageWithParts>> {
         self.read(|tables| tables.last_answer(session, prompt))
     }
 
-    fn todos(&self, session: &SessionId) -> Answer<'_, Vec<Todo>> {
+    fn todos(&self, session: &SessionId) -> StoreFuture<'_, Vec<Todo>> {
         self.read(|tables| tables.todos(session))
     }
 
-    fn statuses(&self) -> Answer<'_, Vec<(SessionId, Arc<str>, SessionStatus)>> {
+    fn statuses(&self) -> StoreFuture<'_, Vec<(SessionId, Arc<str>, SessionStatus)>> {
         self.read(Tables::statuses)
     }
 
-    fn requests(&self) -> Answer<'_, Vec<(Arc<str>, Request)>> {
+    fn requests(&self) -> StoreFuture<'_, Vec<(Arc<str>, Request)>> {
         self.read(Tables::requests)
     }
 
-    fn status(&self, session: &SessionId) -> Answer<'_, Option<SessionStatus>> {
+    fn status(&self, session: &SessionId) -> StoreFuture<'_, Option<SessionStatus>> {
         self.read(|tables| tables.status(session))
     }
 
-    fn requests_of(&self, session: &SessionId) -> Answer<'_, Vec<Request>> {
+    fn requests_of(&self, session: &SessionId) -> StoreFuture<'_, Vec<Request>> {
         self.read(|tables| tables.requests_of(session))
     }
 
-    fn approvals(&self, directory: Option<&str>) -> Answer<'_, Vec<Approval>> {
+    fn approvals(&self, directory: Option<&str>) -> StoreFuture<'_, Vec<Approval>> {
         self.read(|tables| tables.approvals(directory))
     }
 
-    fn prompts(&self, session: &SessionId) -> Answer<'_, Vec<OpenPrompt>> {
+    fn prompts(&self, session: &SessionId) -> StoreFuture<'_, Vec<OpenPrompt>> {
         self.read(|tables| tables.prompts(session))
     }
 
-    fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> Answer<'_, bool> {
+    fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> StoreFuture<'_, bool> {
         self.read(|tables| tables.is_withdrawn(session, prompt))
     }
 
-    fn find(&self, search: Search) -> Answer<'_, Vec<Found>> {
+    fn find(&self, search: Search) -> StoreFuture<'_, Vec<Found>> {
         self.read(|tables| tables.find(&search))
     }
 
-    fn unfinished(&self) -> Answer<'_, Vec<SessionId>> {
+    fn unfinished(&self) -> StoreFuture<'_, Vec<SessionId>> {
         self.read(Tables::unfinished)
     }
 
-    fn replay(&self, span: Span) -> Answer<'_, Vec<Stored>> {
+    fn replay(&self, span: Span) -> StoreFuture<'_, Vec<Stored>> {
         self.read(|tables| tables.replay(&span))
     }
 
-    fn events(&self, session: &SessionId, after: u64, limit: usize) -> Answer<'_, Vec<(u64, Bytes)>> {
+    fn events(&self, session: &SessionId, after: u64, limit: usize) -> StoreFuture<'_, Vec<(u64, Bytes)>> {
         self.read(|tables| tables.events(session, after, limit))
     }
 
-    fn bounds(&self) -> Answer<'_, (u64, u64)> {
+    fn bounds(&self) -> StoreFuture<'_, (u64, u64)> {
         self.read(Tables::bounds)
     }
 
-    fn count(&self) -> Answer<'_, u64> {
+    fn count(&self) -> StoreFuture<'_, u64> {
         self.read(Tables::count)
     }
 
-    fn notes(&self) -> Answer<'_, BTreeMap<String, ProjectNote>> {
+    fn notes(&self) -> StoreFuture<'_, BTreeMap<String, ProjectNote>> {
         self.read(Tables::notes)
     }
 }

@@ -6,12 +6,12 @@ mod log;
 mod outbox;
 mod reads;
 mod runner;
+mod system;
 mod tools;
 mod undo;
-mod world;
 
 pub use hooks::{HookPoint, Hooks, NoHooks};
-pub use log::{Appended, Commit, Encoded, Error, Failure, Log, Logged, Observer};
+pub use log::{Appended, Commit, Encoded, Error, Log, Logged, Observer, StoreFailure};
 pub use outbox::{Notice, Outbox};
 pub use reads::{
     Cursor, Direction, Found, Listing, OpenPrompt, Page, PartRecord, Reads, Record, Search, Span, Stored,
@@ -20,11 +20,11 @@ pub use reads::{
 pub use runner::{
     ChildEnd, ChildSpec, Draft, EventFilter, Prepared, Resolved, Runner, Runners, Unresolved, Wanted,
 };
+pub use system::{Clock, Random, SystemClock, SystemRandom};
 pub use tools::{ToolCall, ToolCaller, ToolInfo, ToolOutput, ToolPermission, Tools};
 pub use undo::{NoUndo, Origins, Undo, Undoing};
-pub use world::{Clock, Random, SystemClock, SystemRandom};
 
 use futures::future::BoxFuture;
 
 /// Return type of asynchronous store methods.
-pub type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
+pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, Error>>;

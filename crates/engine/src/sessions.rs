@@ -6,11 +6,11 @@
 
 mod create;
 mod edit;
-mod errand;
 mod family;
 mod find;
 mod fork;
 mod history;
+mod invocation;
 mod note;
 mod pages;
 mod prepare;
@@ -49,7 +49,7 @@ use crate::{
 };
 use registry::Registry;
 use repair::Unfinished;
-pub(crate) use repair::{Cause, Damage};
+pub(crate) use repair::{Cause, DamagedSession};
 
 /// The ports and settings that an engine is built from.
 pub struct Parts {

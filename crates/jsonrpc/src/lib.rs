@@ -20,7 +20,7 @@ pub mod pipe;
 mod tests;
 
 pub use message::{
-    Dialect, Fault, INTERNAL_ERROR, INVALID_PARAMS, Id, Line, METHOD_NOT_FOUND, Malformed, Message,
+    Dialect, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, Id, Line, METHOD_NOT_FOUND, Malformed, Message,
 };
 pub use payload::Payload;
 pub use peer::{Asked, Error, Inbox, Incoming, MAX_ASKED, MAX_PENDING, Options, Peer, QUEUE};

@@ -48,7 +48,7 @@ impl fmt::Display for Id {
 /// The error of a request that was refused or failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} (code {code})")]
-pub struct Fault {
+pub struct ErrorObject {
     /// The kind of error; the standard reserves some codes.
     pub code: i64,
     #[serde(default)]
@@ -58,7 +58,7 @@ pub struct Fault {
     pub data: Option<Value>,
 }
 
-impl Fault {
+impl ErrorObject {
     /// A fault without further details.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
@@ -81,7 +81,7 @@ pub enum Message<P = Value> {
     Response {
         /// The request; none if the remote side could not parse it.
         id: Option<Id>,
-        result: Result<P, Fault>,
+        result: Result<P, ErrorObject>,
     },
 }
 
@@ -106,7 +106,7 @@ pub struct Line<P = Value> {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     result: Option<P>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    error: Option<Fault>,
+    error: Option<ErrorObject>,
 }
 
 fn present<'de, D: Deserializer<'de>, P: Payload>(from: D) -> Result<Option<P>, D::Error> {

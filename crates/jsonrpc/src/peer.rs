@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, warn};
 
-use crate::{Dialect, Fault, INTERNAL_ERROR, Id, Line, Malformed, Message, Payload};
+use crate::{Dialect, ErrorObject, INTERNAL_ERROR, Id, Line, Malformed, Message, Payload};
 
 /// Messages that may wait in the inbox, and messages that may wait for the transport.
 pub const QUEUE: usize = 1024;
@@ -39,7 +39,7 @@ pub struct Options {
 }
 
 /// The content of a response.
-type Answer<P> = Result<P, Fault>;
+type Answer<P> = Result<P, ErrorObject>;
 
 /// Reasons why a request has no result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -47,7 +47,7 @@ type Answer<P> = Result<P, Fault>;
 pub enum Error {
     /// The remote side answered with an error.
     #[error("{method} was refused: {fault}")]
-    Refused { method: String, fault: Box<Fault> },
+    Refused { method: String, fault: Box<ErrorObject> },
     /// The deadline passed.
     #[error("{method} was not answered within {after:?}")]
     Late { method: String, after: Duration },
@@ -103,7 +103,7 @@ pub struct Asked<P = Value> {
 
 impl<P> Asked<P> {
     /// Sends the response. After the end of the connection it is dropped.
-    pub fn answer(self, result: Result<P, Fault>) {
+    pub fn answer(self, result: Result<P, ErrorObject>) {
         let _ = self.reply.send(result);
     }
 }
@@ -306,7 +306,7 @@ impl<P: Payload> Reader<P> {
         self.deliver.send(incoming).await.is_ok()
     }
 
-    fn settle(&self, id: Option<Id>, result: Result<P, Fault>) {
+    fn settle(&self, id: Option<Id>, result: Result<P, ErrorObject>) {
         let waiting = id.as_ref().and_then(|id| self.shared.state().pending.remove(id));
         match (waiting, id) {
             // The caller may have stopped waiting at this moment.
@@ -333,10 +333,10 @@ impl<P: Payload> Reader<P> {
     }
 
     /// Admits a request. Fails with a fault to refuse it, or without one to ignore it because its id is in use.
-    fn admit(&self, id: &Id, method: &str) -> Result<(), Option<Fault>> {
+    fn admit(&self, id: &Id, method: &str) -> Result<(), Option<ErrorObject>> {
         if !self.shared.options.methods.contains(&method) {
             warn!(method, "the remote side requested a method that is not offered");
-            return Err(Some(Fault::unknown(method)));
+            return Err(Some(ErrorObject::unknown(method)));
         }
         let mut state = self.shared.state();
         if state.asked.contains(id) {
@@ -345,13 +345,13 @@ impl<P: Payload> Reader<P> {
         }
         if state.asked.len() >= MAX_ASKED {
             let message = format!("{MAX_ASKED} requests are open already");
-            return Err(Some(Fault::new(INTERNAL_ERROR, message)));
+            return Err(Some(ErrorObject::new(INTERNAL_ERROR, message)));
         }
         state.asked.insert(id.clone());
         Ok(())
     }
 
-    async fn refuse(&self, id: Id, fault: Fault) -> bool {
+    async fn refuse(&self, id: Id, fault: ErrorObject) -> bool {
         let message = Message::Response { id: Some(id), result: Err(fault) };
         let _ = self.queue.send(Outgoing::Message(message)).await;
         true
@@ -389,6 +389,6 @@ impl<P: Payload> Writer<P> {
     }
 }
 
-async fn settled<P>(answer: oneshot::Receiver<Answer<P>>) -> Result<P, Fault> {
-    answer.await.unwrap_or_else(|_| Err(Fault::new(INTERNAL_ERROR, "the request was dropped")))
+async fn settled<P>(answer: oneshot::Receiver<Answer<P>>) -> Result<P, ErrorObject> {
+    answer.await.unwrap_or_else(|_| Err(ErrorObject::new(INTERNAL_ERROR, "the request was dropped")))
 }

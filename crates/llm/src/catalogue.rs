@@ -23,7 +23,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-pub use aim::Aim;
+pub use aim::CallTarget;
 pub use config::{ConfigError, ModelConfig, ProviderConfig};
 pub use cost::{Price, Prices};
 pub use packed::{Catalogue, Entry};

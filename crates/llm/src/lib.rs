@@ -32,8 +32,8 @@ pub use event::{Finish, ModelEvent, Tokens, Usage};
 pub use http_model::HttpModel;
 pub use model::{EventStream, Model};
 pub use request::{
-    AssistantContent, Attachment, Choice, Limits, Message, ModelRef, ParseModelRefError, Purpose, Request,
-    Sampling, Tool, ToolResult, UserContent,
+    AssistantContent, Choice, Limits, Message, ModelRef, ParseModelRefError, Purpose, Request, Sampling,
+    Tool, ToolFile, ToolResult, UserContent,
 };
 pub use secret::{CallHeaders, Secret};
 pub use transport::{Carried, Carrier, Client, Deadlines, Reply};

@@ -161,12 +161,12 @@ pub struct ToolResult {
     pub is_error: bool,
     /// Images and documents of the result. For providers that accept none there, they follow in the next user
     /// message.
-    pub files: Vec<Attachment>,
+    pub files: Vec<ToolFile>,
 }
 
 /// An image or document.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Attachment {
+pub struct ToolFile {
     pub mime: String,
     pub name: Option<String>,
     /// A `data:` or `http(s):` address.

@@ -4,7 +4,7 @@
 use protocol::message::Origin;
 use protocol::{AgentEvent, Extra, Message, MessageWithParts, Part, TurnEnd, UserMessage};
 use serde_json::json;
-use supervision::{Failure, object};
+use supervision::{ToolFailure, object};
 
 use super::commands;
 use super::run::{Flow, Loop};
@@ -27,16 +27,16 @@ impl Loop<'_> {
                 expanded.push_str(text.get(at..snippet.start).unwrap_or_default());
                 at = snippet.end;
                 let ran = if refused {
-                    Err(Failure::Refused("an earlier command was refused".to_owned()))
+                    Err(ToolFailure::Refused("an earlier command was refused".to_owned()))
                 } else {
                     let call = self.tool_context(&step);
                     step.tools.run_command(&call, part.id.as_str(), Caller::Template, &snippet.command).await
                 };
                 match ran {
                     Ok(output) => expanded.push_str(output.text.trim_end()),
-                    Err(Failure::Cancelled) => return Flow::Break(TurnEnd::Cancelled),
-                    Err(Failure::Error(why)) => not_run(&mut expanded, &snippet.command, &why),
-                    Err(Failure::Refused(why)) => {
+                    Err(ToolFailure::Cancelled) => return Flow::Break(TurnEnd::Cancelled),
+                    Err(ToolFailure::Error(why)) => not_run(&mut expanded, &snippet.command, &why),
+                    Err(ToolFailure::Refused(why)) => {
                         refused = true;
                         not_run(&mut expanded, &snippet.command, &why);
                     }
@@ -64,8 +64,8 @@ impl Loop<'_> {
                 let Output { title, text: output, metadata, attachments } = output;
                 AgentEvent::ToolCompleted { call, output, title, metadata, attachments }
             }
-            Err(Failure::Cancelled) => return Flow::Break(TurnEnd::Cancelled),
-            Err(Failure::Error(error) | Failure::Refused(error)) => {
+            Err(ToolFailure::Cancelled) => return Flow::Break(TurnEnd::Cancelled),
+            Err(ToolFailure::Error(error) | ToolFailure::Refused(error)) => {
                 AgentEvent::ToolFailed { call, error, metadata: None }
             }
         };

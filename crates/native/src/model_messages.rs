@@ -1,6 +1,6 @@
 //! Converts a session's messages to the messages of a model request. Pure.
 
-use llm::{AssistantContent, Attachment, ToolResult, UserContent};
+use llm::{AssistantContent, ToolFile, ToolResult, UserContent};
 use protocol::message::ModelRef;
 use protocol::{AssistantMessage, Message, MessageError, MessageWithParts, Part, PartBody, ToolState};
 use serde_json::Value;
@@ -145,9 +145,9 @@ fn result(part: &Part) -> Option<ToolResult> {
     })
 }
 
-fn attachment(part: &Part) -> Option<Attachment> {
+fn attachment(part: &Part) -> Option<ToolFile> {
     let PartBody::File(file) = &part.body else { return None };
-    Some(Attachment { mime: file.mime.clone(), name: file.filename.clone(), url: file.url.clone() })
+    Some(ToolFile { mime: file.mime.clone(), name: file.filename.clone(), url: file.url.clone() })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use protocol::part::{SubtaskPart, TextPart};
 use protocol::session::Tokens;
 use protocol::{AgentEvent, Extra, Part, PartBody, TurnEnd};
 use serde_json::{Value, json};
-use supervision::{Failure, object};
+use supervision::{ToolFailure, object};
 
 use super::hooks;
 use super::run::{Flow, Loop};
@@ -76,10 +76,10 @@ impl Loop<'_> {
                 self.turn.emit(running(Some(metadata.clone()))).await;
                 match child.wait().await {
                     Some(end) => tools::report(&end),
-                    None => Err(Failure::Cancelled),
+                    None => Err(ToolFailure::Cancelled),
                 }
             }
-            Err(error) => Err(Failure::Error(error)),
+            Err(error) => Err(ToolFailure::Error(error)),
         };
         if self.turn.cancellation().is_cancelled() {
             return Flow::Break(TurnEnd::Cancelled);
@@ -95,8 +95,8 @@ impl Loop<'_> {
                 let Output { title, text: output, metadata, attachments } = output;
                 AgentEvent::ToolCompleted { call, output, title, metadata, attachments }
             }
-            Err(Failure::Cancelled) => return Flow::Break(TurnEnd::Cancelled),
-            Err(Failure::Error(error) | Failure::Refused(error)) => {
+            Err(ToolFailure::Cancelled) => return Flow::Break(TurnEnd::Cancelled),
+            Err(ToolFailure::Error(error) | ToolFailure::Refused(error)) => {
                 AgentEvent::ToolFailed { call, error, metadata: Some(metadata) }
             }
         };

@@ -1,6 +1,6 @@
 //! The tools that a model may call.
 //!
-//! A tool is a name, a schema and a function from a [`Call`] to an [`Output`] or a [`Failure`]. [`Toolset::run`]
+//! A tool is a name, a schema and a function from a [`Call`] to an [`Output`] or a [`ToolFailure`]. [`Toolset::run`]
 //! handles everything that all tools share: events, limits, unknown names and broken arguments.
 
 mod apply_patch;
@@ -37,7 +37,7 @@ use serde_json::Value;
 use supervision::gate::Gate;
 use supervision::permission::Permissions;
 use supervision::snapshots::Changes;
-use supervision::{Failure, SandboxOptions, object, sandbox, sealed};
+use supervision::{SandboxOptions, ToolFailure, object, sandbox, sealed};
 use workspace::files::Root;
 use workspace::process::Support;
 
@@ -79,7 +79,7 @@ pub(super) trait Tool: Send + Sync {
     /// Validates the input. The error tells the model what is wrong with it.
     fn check(&self, input: &Extra) -> Result<(), String>;
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>>;
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>>;
 }
 
 /// The origin of a call.

@@ -41,18 +41,18 @@ pub enum Refused {
 }
 
 /// Decides which addresses may be reached.
-pub struct Guard {
+pub struct AddressGuard {
     lookup: Box<dyn Lookup>,
     allows: fn(IpAddr) -> bool,
 }
 
-impl std::fmt::Debug for Guard {
+impl std::fmt::Debug for AddressGuard {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Guard")
+        out.write_str("AddressGuard")
     }
 }
 
-impl Guard {
+impl AddressGuard {
     /// A guard that allows public addresses, and with `private` also this machine and private networks.
     pub fn new(private: bool) -> Self {
         let allows: fn(IpAddr) -> bool = if private { |_| true } else { address::is_public };

@@ -1,7 +1,7 @@
 //! Outgoing connections, for every room that makes them. A leaf: it knows no other room.
 //!
 //! - [`tls`]: the one TLS configuration, rustls on `ring` with the system's root certificates.
-//! - [`Guard`]: HTTP clients for addresses that a model or a configuration chose. Such an address may point at this
+//! - [`AddressGuard`]: HTTP clients for addresses that a model or a configuration chose. Such an address may point at this
 //!   machine or its network, so the guard resolves the name, refuses it unless every address is allowed, and connects
 //!   to exactly the addresses that it checked: a DNS answer that changes a moment later has no effect. The client
 //!   follows no redirects, because each new address needs the same check.
@@ -14,7 +14,7 @@ pub mod sse;
 pub mod tls;
 
 pub use address::is_public;
-pub use guard::{Guard, Lookup, Refused};
+pub use guard::{AddressGuard, Lookup, Refused};
 
 /// Formats an error with its causes, because the outermost error of an HTTP library says little.
 ///

@@ -37,15 +37,15 @@ const TURN_END: Duration = Duration::from_secs(31);
 const MAX_REPORTS: usize = 100;
 
 #[derive(Clone)]
-pub struct Link {
+pub struct NamedHooks {
     /// The plugin's name in messages.
     pub name: String,
     pub hooks: Arc<dyn Hooks>,
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for NamedHooks {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_tuple("Link").field(&self.name).finish()
+        out.debug_tuple("NamedHooks").field(&self.name).finish()
     }
 }
 
@@ -54,7 +54,7 @@ impl fmt::Debug for Link {
 pub struct Chain {
     /// Another chain whose plugins are called first, with deadlines of its own.
     first: Option<Arc<dyn Hooks>>,
-    links: Vec<Link>,
+    links: Vec<NamedHooks>,
     report: Reporter,
     reported: Mutex<HashSet<(String, HookPoint)>>,
 }
@@ -67,7 +67,7 @@ impl fmt::Debug for Chain {
 
 impl Chain {
     /// A chain of plugins; `report` receives their failures.
-    pub fn new(links: Vec<Link>, report: Reporter) -> Self {
+    pub fn new(links: Vec<NamedHooks>, report: Reporter) -> Self {
         Self { first: None, links, report, reported: Mutex::default() }
     }
 
@@ -95,14 +95,16 @@ impl Chain {
             let asked = async { method(&*link.hooks, input, given).await };
             match timeout(limit, AssertUnwindSafe(asked).catch_unwind()).await {
                 Ok(Ok(changed)) => output = changed?,
-                Ok(Err(panic)) => self.failed(link, point, &format!("it panicked: {}", said(&*panic))),
+                Ok(Err(panic)) => {
+                    self.failed(link, point, &format!("it panicked: {}", panic_message(&*panic)));
+                }
                 Err(_) => self.failed(link, point, &format!("it takes longer than {} s", limit.as_secs())),
             }
         }
         Ok(output)
     }
 
-    fn failed(&self, link: &Link, point: HookPoint, why: &str) {
+    fn failed(&self, link: &NamedHooks, point: HookPoint, why: &str) {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if reported.len() < MAX_REPORTS && reported.insert((link.name.clone(), point)) {
             drop(reported);
@@ -112,7 +114,7 @@ impl Chain {
 }
 
 /// The message of a panic.
-fn said(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

@@ -46,8 +46,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-pub use fetch::{Answer, Body, Fetch, Unmade};
-pub use logins::Unbegun;
+pub use fetch::{Body, Fetch, FetchError, FetchResponse};
+pub use logins::LoginError;
 pub use member::Member;
 pub use providers::Loaded;
 pub use runtime::Runtime;

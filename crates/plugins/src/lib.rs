@@ -5,4 +5,4 @@ mod chain;
 pub mod host;
 pub mod webhooks;
 
-pub use chain::{Chain, Link};
+pub use chain::{Chain, NamedHooks};

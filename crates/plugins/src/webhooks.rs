@@ -69,7 +69,7 @@ impl Receiver {
 
 /// Timeouts and retries.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct Timeouts {
     /// Timeout of a receiver's answer.
     pub answer: Duration,
     /// First pause before a retry; doubles with each attempt.
@@ -79,7 +79,7 @@ pub struct Patience {
     pub age: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             answer: Duration::from_secs(10),
@@ -120,7 +120,7 @@ impl Watch {
 
 impl Observer for Watch {
     fn committed(&self, events: Vec<Logged>) {
-        let wake = events.iter().any(|logged| payload::is_told(&logged.event.body));
+        let wake = events.iter().any(|logged| payload::is_reported(&logged.event.body));
         self.bus.committed(events);
         if wake {
             self.wake.notify_one();
@@ -141,12 +141,12 @@ pub struct Webhooks {
 impl Webhooks {
     /// Starts sending to these receivers, beginning with notices that are still waiting. Without receivers, waiting
     /// notices are dropped.
-    pub fn start(receivers: Vec<Receiver>, watch: &Watch, ports: Ports, patience: Patience) -> Self {
+    pub fn start(receivers: Vec<Receiver>, watch: &Watch, ports: Ports, timeouts: Timeouts) -> Self {
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         let names: Vec<String> = receivers.iter().map(|receiver| receiver.name.clone()).collect();
         let nudges: Vec<Arc<Notify>> = receivers.iter().map(|_| Arc::default()).collect();
         for (receiver, nudge) in receivers.iter().zip(&nudges) {
-            let sender = send::Sender::new(receiver.clone(), ports.clone(), patience, nudge.clone());
+            let sender = send::Sender::new(receiver.clone(), ports.clone(), timeouts, nudge.clone());
             tasks.spawn(until(stop.clone(), sender.run()));
         }
         let wake = watch.wake.clone();
@@ -165,7 +165,7 @@ impl Webhooks {
     /// be sent again.
     pub async fn close(mut self) {
         self.wake.notify_one();
-        if timeout(LINGER, self.told()).await.is_err() {
+        if timeout(LINGER, self.all_sent()).await.is_err() {
             tracing::debug!("the remaining notices are sent after the next start");
         }
         self.stop.cancel();
@@ -175,13 +175,13 @@ impl Webhooks {
 
 impl Webhooks {
     /// Waits until no notice is due.
-    async fn told(&self) {
-        while !self.is_told().await.unwrap_or(true) {
+    async fn all_sent(&self) {
+        while !self.are_all_sent().await.unwrap_or(true) {
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    async fn is_told(&self) -> Result<bool, ports::Error> {
+    async fn are_all_sent(&self) -> Result<bool, ports::Error> {
         let Ports { reads, outbox, clock } = &self.ports;
         if !self.names.is_empty() && outbox.read_upto().await? < Some(reads.bounds().await?.1) {
             return Ok(false);

@@ -15,7 +15,7 @@ use drivers::{
     external::{Agent, Driver, Options},
     opencode,
     roster::{
-        self, About, DEFAULT_MODEL, External, IDLE, Program, Watched,
+        self, About, DEFAULT_MODEL, External, IDLE, Program, SupervisedAgent,
         known::{self, ACP, KNOWN, Kind, Known},
     },
 };
@@ -215,8 +215,9 @@ pub(crate) fn runners(
     let config = &settings.loaded.config;
     let snapshots = settings.resolved.snapshots.then(|| Arc::clone(&services.snapshots));
     let budget = settings.resolved.budget.clone();
-    let watch =
-        |runner| -> Arc<dyn External> { Arc::new(Watched::new(runner, snapshots.clone(), budget.clone())) };
+    let watch = |runner| -> Arc<dyn External> {
+        Arc::new(SupervisedAgent::new(runner, snapshots.clone(), budget.clone()))
+    };
     let candidates = candidates(&settings.environment, config)?;
     let usable = candidates.iter().filter(|candidate| candidate.is_there && candidate.is_enabled());
     let build = |candidate: &Candidate| {

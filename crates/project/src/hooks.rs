@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::plugins::{
-    Chain, Link,
+    Chain, NamedHooks,
     builtin::auto_commit::{self, AutoCommit},
 };
 use engine::{bus::Place, ports::Hooks};
@@ -24,7 +24,7 @@ pub(crate) fn chain(services: &Services, project: &Project, place: Place) -> Arc
             hidden: project.instance.hidden.clone(),
             report: report.clone(),
         };
-        links.push(Link { name: auto_commit::NAME.to_owned(), hooks: Arc::new(commit) });
+        links.push(NamedHooks { name: auto_commit::NAME.to_owned(), hooks: Arc::new(commit) });
     }
     let first = project.plugins.hooks();
     if links.is_empty() { first } else { Arc::new(Chain::new(links, report).after(first)) }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ::plugins::host::Unbegun;
+use ::plugins::host::LoginError;
 use protocol::login::{Authorization, Login, LoginBegin, LoginComplete, LoginMethod};
 use server::LoginFault;
 
@@ -20,7 +20,7 @@ impl Plugins {
         provider: &str,
         how: LoginBegin,
     ) -> Result<Option<Authorization>, LoginFault> {
-        let Some(host) = self.host() else { return Err(self.fault(provider, Unbegun::Unknown)) };
+        let Some(host) = self.host() else { return Err(self.fault(provider, LoginError::Unknown)) };
         let revealed = |inputs: BTreeMap<String, protocol::config::Secret>| {
             inputs.into_iter().map(|(name, text)| (name, text.reveal().to_owned())).collect()
         };
@@ -35,23 +35,23 @@ impl Plugins {
         provider: &str,
         how: LoginComplete,
     ) -> Result<Option<Login>, LoginFault> {
-        let Some(host) = self.host() else { return Err(self.fault(provider, Unbegun::Missing)) };
+        let Some(host) = self.host() else { return Err(self.fault(provider, LoginError::Missing)) };
         let code = how.code.as_ref().map(protocol::config::Secret::reveal);
         host.complete(provider, code).await.map_err(|unbegun| self.fault(provider, unbegun))
     }
 
-    fn fault(&self, provider: &str, unbegun: Unbegun) -> LoginFault {
+    fn fault(&self, provider: &str, unbegun: LoginError) -> LoginFault {
         let text = format!("{provider}: {unbegun}");
         match unbegun {
-            Unbegun::Unknown => LoginFault::Unusable(format!(
+            LoginError::Unknown => LoginFault::Unusable(format!(
                 "{provider}: no such login method; there are {}, and PUT /auth/{provider} stores a key",
                 self.method_list(provider)
             )),
-            Unbegun::Unusable(_) => LoginFault::Unusable(text),
-            Unbegun::Invalid { field, message } => LoginFault::Invalid { field, message },
-            Unbegun::Missing => LoginFault::Missing(text),
-            Unbegun::CodeMissing => LoginFault::CodeMissing(text),
-            Unbegun::Failed(_) => LoginFault::Failed(text),
+            LoginError::Unusable(_) => LoginFault::Unusable(text),
+            LoginError::Invalid { field, message } => LoginFault::Invalid { field, message },
+            LoginError::Missing => LoginFault::Missing(text),
+            LoginError::CodeMissing => LoginFault::CodeMissing(text),
+            LoginError::Failed(_) => LoginFault::Failed(text),
         }
     }
 

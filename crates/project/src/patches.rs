@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use ::plugins::host::{Fetch, Host, Loaded, Unmade};
+use ::plugins::host::{Fetch, FetchError, Host, Loaded};
 use futures::{
     future::{BoxFuture, FutureExt, join_all},
     stream::{self, StreamExt},
@@ -181,10 +181,10 @@ impl Carrier for PluginCarrier {
     }
 }
 
-fn unmade(unmade: Unmade) -> Error {
+fn unmade(unmade: FetchError) -> Error {
     match unmade {
-        Unmade::Gone | Unmade::Network(_) => Error::Connect(unmade.to_string()),
-        Unmade::Refused(why) => Error::Other(format!("a plugin could not make the call: {why}")),
+        FetchError::Gone | FetchError::Network(_) => Error::Connect(unmade.to_string()),
+        FetchError::Refused(why) => Error::Other(format!("a plugin could not make the call: {why}")),
     }
 }
 

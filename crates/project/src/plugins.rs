@@ -3,7 +3,7 @@
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use ::plugins::{
-    Chain, Link,
+    Chain, NamedHooks,
     host::{self, Host, Logins, Member, Reporter, Runtime},
 };
 use engine::{
@@ -230,7 +230,7 @@ async fn start(
         report: Arc::clone(&report),
         logins: logins(services),
     });
-    let link = |member: Member| Link { name: member.name().to_owned(), hooks: Arc::new(member) };
+    let link = |member: Member| NamedHooks { name: member.name().to_owned(), hooks: Arc::new(member) };
     let chain = Chain::new(host.members().into_iter().map(link).collect(), report);
     (Some(host), SharedHooks(Arc::new(chain)))
 }

@@ -9,7 +9,7 @@ use std::{
 
 use ::plugins::host;
 use drivers::external::pool::MAX_IDLE;
-use engine::{lifecycle::continuation::Policy, limits::Limits};
+use engine::{lifecycle::continuation::ContinuationPolicy, limits::Limits};
 use llm::Deadlines;
 use native::CompactionOptions;
 use protocol::config::{Budget, Config, Positive, Sandbox, SandboxMode, ToolOutput};
@@ -33,7 +33,7 @@ pub struct ResolvedConfig {
     /// Time for which a step keeps retrying while the provider limits the rate of calls.
     pub(crate) rate_limit: Duration,
     pub(crate) steps: u32,
-    pub(crate) continuation: Policy,
+    pub(crate) continuation: ContinuationPolicy,
     pub(crate) budget: Budget,
     pub(crate) compaction: CompactionOptions,
     /// The timeout of a command for which the model sets none.
@@ -127,10 +127,10 @@ fn compaction(config: &Config) -> CompactionOptions {
 }
 
 /// Open todos continue a turn unless the configuration switches that off.
-fn continuation(config: &Config) -> Policy {
+fn continuation(config: &Config) -> ContinuationPolicy {
     let written = config.continuation.clone().unwrap_or_default();
-    let usual = Policy::default();
-    Policy {
+    let usual = ContinuationPolicy::default();
+    ContinuationPolicy {
         todos: written.enabled.unwrap_or(true),
         rounds: written.rounds.unwrap_or(usual.rounds),
         stagnant: written.stagnant_rounds.map_or(usual.stagnant, NonZeroU32::get),

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use drivers::roster::External;
-use engine::lifecycle::continuation::Policy;
+use engine::lifecycle::continuation::ContinuationPolicy;
 use engine::ports::{Resolved, Runner, Runners, Unresolved, Wanted};
 use futures::future::{self, BoxFuture, FutureExt};
 use llm::Model;
@@ -41,7 +41,7 @@ pub(crate) struct Roster {
     /// The external agents, which run their own models. Each is also in `agents` under the same name.
     pub(crate) external: Vec<Arc<dyn External>>,
     /// The limits of continuations.
-    pub(crate) continuation: Policy,
+    pub(crate) continuation: ContinuationPolicy,
 }
 
 /// Returns what an unavailable provider needs, as the rest of a sentence about its model. None if that is unknown.
@@ -134,7 +134,7 @@ impl Roster {
         resolved.delivery = delivery.unwrap_or_default();
         // An agent that may not edit cannot finish its todos, so it does not continue.
         let todos = self.continuation.todos && may_edit(agent);
-        resolved.continuation = Policy { todos, ..self.continuation.clone() };
+        resolved.continuation = ContinuationPolicy { todos, ..self.continuation.clone() };
         Ok(resolved)
     }
 }

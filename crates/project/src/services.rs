@@ -17,7 +17,7 @@ use store::files::{Environment, Places};
 use supervision::Snapshots;
 use workspace::{
     files::Closed,
-    output::{RETENTION, Shelf},
+    output::{OutputDirectory, RETENTION},
 };
 
 use crate::{announcer::Announcer, closed::closed, wakes::Wakes};
@@ -53,7 +53,7 @@ pub struct Services {
     pub(crate) demo: Demo,
     /// One connection pool for all providers.
     pub(crate) client: Client,
-    pub(crate) shelf: Shelf,
+    pub(crate) shelf: OutputDirectory,
     /// Shared because several directories may be in one worktree.
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) wakes: Wakes,
@@ -129,8 +129,8 @@ impl fmt::Debug for Options {
 }
 
 /// Opens the store of tool outputs and removes outputs older than [`RETENTION`] in the background.
-fn shelf(places: &Places, clock: &dyn Clock) -> Shelf {
-    let shelf = Shelf::new(places.data.join(OUTPUTS));
+fn shelf(places: &Places, clock: &dyn Clock) -> OutputDirectory {
+    let shelf = OutputDirectory::new(places.data.join(OUTPUTS));
     let old = shelf.clone();
     let now = Duration::from_millis(u64::try_from(clock.now()).unwrap_or(0));
     tokio::task::spawn_blocking(move || {

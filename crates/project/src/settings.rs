@@ -19,7 +19,7 @@ use store::files::{
 use tokio::task::{JoinError, spawn_blocking};
 use workspace::git::Repository;
 
-use crate::{diagnostics, resolved::ResolvedConfig, services::Services, trust::Standing};
+use crate::{diagnostics, resolved::ResolvedConfig, services::Services, trust::DirectoryTrust};
 
 /// The configuration that applies in a directory, and the environment that it was read in.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub struct Settings {
     pub(crate) skills: BTreeMap<String, Skill>,
     /// Keys and logins, by provider.
     pub(crate) logins: BTreeMap<String, Login>,
-    pub(crate) standing: Standing,
+    pub(crate) standing: DirectoryTrust,
     /// Warnings about files and variables.
     pub(crate) warnings: Vec<Diagnostic>,
     /// The files that were read or looked for, to notice changes.
@@ -61,7 +61,7 @@ impl Settings {
         auth.trace(&mut trace);
         trace.note(&Trust::file(data));
         let (logins, mut warnings) = logins(&auth);
-        let standing = Standing::read(data, &site, logins.keys());
+        let standing = DirectoryTrust::read(data, &site, logins.keys());
         let mut loaded = load(&environment, &site, &standing.guard).map_err(|invalid| unusable(&invalid))?;
         if !standing.guard.trusted {
             hold_back_commits(&mut loaded, &site);

@@ -12,21 +12,21 @@ use protocol::{
     Rest,
     trust::{Trust, Withheld, WithheldReason},
 };
-use store::files::{Guard, Site, trust};
+use store::files::{Site, TrustPolicy, trust};
 
 /// A warning names this many withheld parts. `baton trust --status` shows all of them.
 const NAMED: usize = 5;
 
 /// The trust in one directory.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct DirectoryTrust {
     /// The trusted directory that this one is, or is below.
     pub by: Option<PathBuf>,
     /// Decides which parts of the directory's configuration are withheld.
-    pub guard: Guard,
+    pub guard: TrustPolicy,
 }
 
-impl Standing {
+impl DirectoryTrust {
     /// Reads the list of trusted directories. If it cannot be read, no directory is trusted.
     pub fn read<'l>(data: &Path, site: &Site, logins: impl Iterator<Item = &'l String>) -> Self {
         let trusted = trust::Trust::read(data).unwrap_or_else(|error| {
@@ -36,17 +36,17 @@ impl Standing {
         // Resolved, so that a symbolic link cannot lead out of a trusted directory.
         let real = fs::canonicalize(&site.directory).unwrap_or_else(|_| site.directory.clone());
         let by = trusted.covering(&real).map(Path::to_owned);
-        let guard = Guard {
+        let guard = TrustPolicy {
             trusted: by.is_some(),
             logins: logins.cloned().collect(),
             known: KNOWN_PROVIDERS.clone(),
-            ..Guard::strict()
+            ..TrustPolicy::strict()
         };
         Self { by, guard }
     }
 
     /// Returns the trust as clients see it.
-    pub fn told(&self, directory: &Path, withheld: &[Withheld]) -> Trust {
+    pub fn report(&self, directory: &Path, withheld: &[Withheld]) -> Trust {
         Trust {
             directory: directory.to_string_lossy().into_owned(),
             trusted: self.by.is_some(),
@@ -152,9 +152,9 @@ mod tests {
              provider.a (decides where a key is sent). If you trust it, run `baton trust '/p/it'\\''s here'`"
         );
         let foreign = [part("mcp.db", WithheldKind::Mcp, WithheldReason::Owner)];
-        let told = warning(directory, &foreign).unwrap();
-        assert!(told.contains("another user") && told.contains("/p/opencode.json"), "{told}");
-        assert!(!told.contains("baton trust"), "trust would not help: {told}");
+        let report = warning(directory, &foreign).unwrap();
+        assert!(report.contains("another user") && report.contains("/p/opencode.json"), "{report}");
+        assert!(!report.contains("baton trust"), "trust would not help: {report}");
     }
 
     #[test]
@@ -162,10 +162,10 @@ mod tests {
         let parts: Vec<Withheld> = (0..7)
             .map(|at| part(&format!("mcp.m{at}"), WithheldKind::Mcp, WithheldReason::Untrusted))
             .collect();
-        let told = warning(Path::new("/p"), &parts).unwrap();
+        let report = warning(Path::new("/p"), &parts).unwrap();
         assert!(
-            told.contains("mcp.m4 (an MCP server), 2 more. If you trust it, run `baton trust /p`"),
-            "{told}"
+            report.contains("mcp.m4 (an MCP server), 2 more. If you trust it, run `baton trust /p`"),
+            "{report}"
         );
     }
 
@@ -189,7 +189,7 @@ mod tests {
         assert!(set(&data, &trusted, true).unwrap() && !set(&data, &trusted, true).unwrap());
         let by = |directory: PathBuf| {
             let site = Site { worktree: directory.clone(), directory };
-            Standing::read(&data, &site, [].iter()).by
+            DirectoryTrust::read(&data, &site, [].iter()).by
         };
         assert_eq!(by(trusted.clone()), Some(trusted.clone()));
         assert_eq!(by(trusted.join("link")), None);

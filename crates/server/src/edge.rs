@@ -63,11 +63,13 @@ async fn no_such_method(method: Method, uri: Uri) -> Error {
 async fn survive(call: Request, next: Next) -> Response {
     match AssertUnwindSafe(next.run(call)).catch_unwind().await {
         Ok(response) => response,
-        Err(panic) => Error::broken(&format!("a handler panicked: {}", words(&*panic))).into_response(),
+        Err(panic) => {
+            Error::broken(&format!("a handler panicked: {}", panic_message(&*panic))).into_response()
+        }
     }
 }
 
-fn words(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

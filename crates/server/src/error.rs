@@ -13,7 +13,7 @@ use axum::{
 };
 use engine::{
     RequestKind,
-    ports::{Failure, Random, SystemRandom, Unresolved},
+    ports::{Random, StoreFailure, SystemRandom, Unresolved},
 };
 use http::{HeaderValue, StatusCode, header};
 use protocol::{
@@ -266,12 +266,12 @@ impl From<engine::Error> for Error {
                 let body = TaggedError::ServiceUnavailable { message, service: None, extra };
                 Self::tagged(Fault::Closing, body)
             }
-            engine::Error::Store(store) if store.failure == Failure::Full => Self::plain(
+            engine::Error::Store(store) if store.failure == StoreFailure::Full => Self::plain(
                 Fault::Full,
                 "No space is left for the database: nothing new can be accepted until some is freed. \
                  Reading still works.",
             ),
-            engine::Error::Store(store) if store.failure == Failure::Unavailable => {
+            engine::Error::Store(store) if store.failure == StoreFailure::Unavailable => {
                 let reference = reference();
                 tracing::error!(%reference, details = %store, "a call failed");
                 let message = format!(
@@ -351,7 +351,7 @@ mod tests {
             shown(engine::Error::Invalid("no sense".into())).await,
             shown(engine::Error::Overloaded("too much".into())).await,
             shown(engine::Error::Closing).await,
-            shown(engine::Error::Store(ports::Error::new(Failure::Full, "disk"))).await,
+            shown(engine::Error::Store(ports::Error::new(StoreFailure::Full, "disk"))).await,
         ];
         insta::assert_json_snapshot!(all);
     }
@@ -359,7 +359,8 @@ mod tests {
     #[tokio::test]
     async fn details_of_a_broken_store_stay_inside() {
         let secret = "table `sessions` in /srv/ada.db";
-        let (status, body) = shown(engine::Error::Store(ports::Error::new(Failure::Corrupt, secret))).await;
+        let (status, body) =
+            shown(engine::Error::Store(ports::Error::new(StoreFailure::Corrupt, secret))).await;
         assert_eq!((status, &body["name"]), (500, &json!("UnknownError")));
         assert!(!body.to_string().contains("sessions"), "{body}");
         let reference = body["data"]["ref"].as_str().unwrap();
@@ -371,7 +372,7 @@ mod tests {
     async fn a_database_that_cannot_be_reached_is_a_503_without_details() {
         let secret = "postgres://ada@db/baton refused the connection";
         let (status, body) =
-            shown(engine::Error::Store(ports::Error::new(Failure::Unavailable, secret))).await;
+            shown(engine::Error::Store(ports::Error::new(StoreFailure::Unavailable, secret))).await;
         assert_eq!(
             (status, &body["_tag"], &body["service"]),
             (503, &json!("ServiceUnavailableError"), &json!("database"))

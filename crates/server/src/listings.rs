@@ -82,12 +82,12 @@ impl<W: Write> Write for Counting<W> {
 }
 
 /// The instance a list was built from, and the list once it is compressed.
-type Kept = VecDeque<(Weak<Instance>, Arc<OnceCell<Packed>>)>;
+type CachedList = VecDeque<(Weak<Instance>, Arc<OnceCell<Packed>>)>;
 
 /// Recently compressed lists. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Listings {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<CachedList>>,
 }
 
 impl Listings {
@@ -115,7 +115,7 @@ impl Listings {
         cell
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, CachedList> {
         // Poisoning is harmless, because the queue only ever holds complete entries.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -24,7 +24,7 @@ const MAX_ID: usize = 200;
 
 /// Project and repository of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ResolvedDirectory {
     pub directory: String,
     pub project: String,
     /// Top of the worktree; `/` outside any repository.
@@ -33,7 +33,7 @@ pub struct Place {
     pub repository: Option<Repository>,
 }
 
-impl Place {
+impl ResolvedDirectory {
     /// Home of a new session in this directory.
     pub fn home(&self) -> Home {
         Home {
@@ -54,14 +54,14 @@ pub struct Projects {
 struct Known {
     since: Instant,
     /// Filled by the first caller; concurrent callers wait for it.
-    place: Arc<OnceCell<Place>>,
+    place: Arc<OnceCell<ResolvedDirectory>>,
 }
 
 impl Projects {
     /// Finds the place of a directory.
-    pub async fn find(&self, directory: &str) -> Place {
+    pub async fn find(&self, directory: &str) -> ResolvedDirectory {
         let cell = self.cell(directory);
-        cell.get_or_init(|| look(directory)).await.clone()
+        cell.get_or_init(|| resolve(directory)).await.clone()
     }
 
     /// Drops a directory that has just changed from the cache.
@@ -69,7 +69,7 @@ impl Projects {
         self.lock().remove(directory);
     }
 
-    fn cell(&self, directory: &str) -> Arc<OnceCell<Place>> {
+    fn cell(&self, directory: &str) -> Arc<OnceCell<ResolvedDirectory>> {
         let now = Instant::now();
         let mut known = self.lock();
         if let Some(entry) = known.get(directory).filter(|entry| now - entry.since < FRESH) {
@@ -89,14 +89,19 @@ impl Projects {
     }
 }
 
-async fn look(directory: &str) -> Place {
+async fn resolve(directory: &str) -> ResolvedDirectory {
     let directory = directory.to_owned();
     let Some(repository) = Repository::find(Path::new(&directory)).await else {
-        return Place { directory, project: GLOBAL.into(), worktree: "/".into(), repository: None };
+        return ResolvedDirectory {
+            directory,
+            project: GLOBAL.into(),
+            worktree: "/".into(),
+            repository: None,
+        };
     };
     let project = identify(&repository).await.unwrap_or_else(|| GLOBAL.into());
     let worktree = repository.worktree.to_string_lossy().into_owned();
-    Place { directory, project, worktree, repository: Some(repository) }
+    ResolvedDirectory { directory, project, worktree, repository: Some(repository) }
 }
 
 /// Identifies a project by its remote, else by the id that OpenCode stored, else by the first commit.
@@ -184,13 +189,13 @@ mod tests {
         let tree = tempfile::tempdir().unwrap();
         let top = top(&tree);
         git(tree.path(), "init -q").await;
-        assert_eq!(look(&top).await.project, "global");
+        assert_eq!(resolve(&top).await.project, "global");
         git(tree.path(), "commit -q --allow-empty -m first").await;
-        assert_eq!(look(&top).await.project.len(), 40);
+        assert_eq!(resolve(&top).await.project.len(), 40);
         std::fs::write(tree.path().join(".git/opencode"), "noted-id\n").unwrap();
-        assert_eq!(look(&top).await.project, "noted-id");
+        assert_eq!(resolve(&top).await.project, "noted-id");
         git(tree.path(), "remote add origin git@example.com:team/thing.git").await;
-        let place = look(&top).await;
+        let place = resolve(&top).await;
         assert_eq!(place.project, hash("git-remote:example.com/team/thing"));
         assert_eq!((place.home().path, place.worktree), (String::new(), top));
     }

@@ -2,10 +2,10 @@
 
 mod api;
 mod channel;
+mod commands;
 mod config;
 mod control;
 mod document;
-mod errand;
 mod event;
 mod everywhere;
 mod experimental;
@@ -42,7 +42,7 @@ pub(crate) fn table() -> Vec<Route> {
         message::routes(),
         prompt::routes(),
         queue::routes(),
-        errand::routes(),
+        commands::routes(),
         unbuilt::routes(),
         permission::routes(),
         question::routes(),

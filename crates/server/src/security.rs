@@ -56,7 +56,7 @@ pub(crate) const OTHER_USER: &str =
 
 /// Access rules of a server.
 #[derive(Debug, Clone)]
-pub struct Policy {
+pub struct AccessPolicy {
     credentials: Option<Credentials>,
     guesses: Arc<Guesses>,
     tickets: Tickets,
@@ -80,7 +80,7 @@ pub enum Error {
     Host(String),
 }
 
-impl Policy {
+impl AccessPolicy {
     /// The policy of a server on the loopback interface: its own user, local names, its own pages.
     pub fn local() -> Self {
         Self {
@@ -141,11 +141,11 @@ impl Policy {
 }
 
 /// Adds the policy in front of every route, including unknown ones.
-pub fn layer(router: Router, policy: Policy) -> Router {
+pub fn layer(router: Router, policy: AccessPolicy) -> Router {
     router.layer(middleware::from_fn_with_state(Arc::new(policy), guard))
 }
 
-async fn guard(State(policy): State<Arc<Policy>>, request: Request, next: Next) -> Response {
+async fn guard(State(policy): State<Arc<AccessPolicy>>, request: Request, next: Next) -> Response {
     let (call, body) = request.into_parts();
     let mut response = match admit(&policy, &call).await {
         Ok(Admitted::Page) => next.run(Request::from_parts(call, body)).await,
@@ -192,7 +192,7 @@ enum Refusal {
     Guessing(Duration),
 }
 
-async fn admit(policy: &Policy, call: &Parts) -> Result<Admitted, Refusal> {
+async fn admit(policy: &AccessPolicy, call: &Parts) -> Result<Admitted, Refusal> {
     let peer = call.extensions.get::<Peer>();
     if !origin::host_is_ours(call, &policy.hosts, peer.map(Peer::local)) {
         return Err(Refusal::Host);
@@ -228,7 +228,7 @@ async fn is_own_user(peer: Option<&Peer>) -> bool {
 
 /// Admits a call with the password, or with a ticket or a browser's cookie in its place.
 async fn check_password(
-    policy: &Policy,
+    policy: &AccessPolicy,
     credentials: &Credentials,
     call: &Parts,
     peer: Option<&Peer>,
@@ -249,7 +249,7 @@ async fn check_password(
 /// The server's own user never has to wait: such a process could do more than guess. Nor does a connection whose last
 /// password was right, so that one client behind a proxy cannot lock out another.
 async fn verify(
-    policy: &Policy,
+    policy: &AccessPolicy,
     peer: Option<&Peer>,
     is_right: impl FnOnce() -> bool,
     wanted: &'static str,

@@ -18,7 +18,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::security::Peer;
 use connection::converse;
-use places::Places;
+use places::ConnectionSlots;
 pub use places::{Capacity, MAX_CONNECTIONS};
 use refusal::Refusal;
 
@@ -81,7 +81,7 @@ pub async fn serve_and_close(
 struct Connections {
     router: Router,
     own_user_only: bool,
-    places: Arc<Places>,
+    places: Arc<ConnectionSlots>,
     /// Permits for connections whose user is being looked up, or that wait for a place.
     arrivals: Arc<Semaphore>,
     /// Permits for connections that are being refused.
@@ -98,7 +98,7 @@ impl Connections {
         Self {
             router,
             own_user_only,
-            places: Places::new(capacity),
+            places: ConnectionSlots::new(capacity),
             arrivals: Arc::new(Semaphore::new(capacity.spare())),
             refusals: Arc::new(Semaphore::new(capacity.spare())),
             tasks: TaskTracker::new(),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::ports::{Commit, Error, Failure, Logged, Notice};
+use engine::ports::{Commit, Error, Logged, Notice, StoreFailure};
 use protocol::{
     EndReason, Event, EventBody, EventId, Message, MessageId, Millis, Part, PartId, Session, SessionId,
     queue::Waiting, request::Approval,
@@ -299,5 +299,5 @@ impl PartRow {
 /// commit is unusable.
 pub(super) fn encode(value: &impl Serialize) -> Result<String, Error> {
     serde_json::to_string(value)
-        .map_err(|error| Error::new(Failure::Corrupt, format!("failed to encode a value: {error}")))
+        .map_err(|error| Error::new(StoreFailure::Corrupt, format!("failed to encode a value: {error}")))
 }

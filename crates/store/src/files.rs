@@ -10,7 +10,7 @@
 //! - [`change`](mod@change) changes a configuration file; [`amend`](mod@amend) applies the changes of plugins.
 //! - [`instructions`] finds `AGENTS.md` and similar files.
 //! - [`skills`] finds skills.
-//! - [`auth`] stores keys and logins, [`trust`] the directories that the user trusts; [`Guard`] applies that trust.
+//! - [`auth`] stores keys and logins, [`trust`] the directories that the user trusts; [`TrustPolicy`] applies that trust.
 //! - [`permission`] turns configured permissions into rules.
 //! - [`Trace`] detects whether any of these files has changed since it was read.
 //! - [`locate`](mod@locate) finds the position of a key that another room refuses.
@@ -54,10 +54,10 @@ pub use self::{
     change::{Unchanged, change},
     entries::commands,
     environment::Environment,
-    guard::Guard,
+    guard::TrustPolicy,
     layers::{Loaded, Site, load, load_user},
     locate::locate,
-    places::{DATABASE, Homeless, Places, data_dir},
+    places::{DATABASE, NoDataDirectory, Places, data_dir},
     problem::{Invalid, Position, Problem, Source},
     redact::redacted,
     replace::replace_private,

@@ -34,7 +34,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::ports::{Answer, Appended, Clock, Commit, Error, Failure, Log, Observer, SystemClock};
+use engine::ports::{Appended, Clock, Commit, Error, Log, Observer, StoreFailure, StoreFuture, SystemClock};
 use protocol::{ApprovalId, Part, project::ProjectNote};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -154,7 +154,7 @@ impl Postgres {
         timeout(CLOSING, writer).await.map(drop).map_err(|_| {
             let message =
                 format!("{} was not closed within {CLOSING:?}; the next start recovers it", self.server);
-            Error::new(Failure::Unavailable, message)
+            Error::new(StoreFailure::Unavailable, message)
         })
     }
 
@@ -171,24 +171,24 @@ impl Postgres {
 
     fn overloaded(&self) -> Error {
         let message = format!("{} is too slow: {WAITING} commits wait; try again later", self.server);
-        Error::new(Failure::Unavailable, message)
+        Error::new(StoreFailure::Unavailable, message)
     }
 }
 
 impl Log for Postgres {
-    fn append(&self, commit: Commit) -> Answer<'_, Appended> {
+    fn append(&self, commit: Commit) -> StoreFuture<'_, Appended> {
         Box::pin(async move {
             let since = Instant::now();
             let commit = Box::new(Prepared::new(commit)?);
             if !commit.is_text() {
                 let message = format!("an event of session {} is not UTF-8", commit.session);
-                return Err(Error::new(Failure::Corrupt, message));
+                return Err(Error::new(StoreFailure::Corrupt, message));
             }
             self.ask(|reply| Work::Append { commit, since, reply }).await
         })
     }
 
-    fn checkpoint(&self, parts: Vec<Part>) -> Answer<'_, ()> {
+    fn checkpoint(&self, parts: Vec<Part>) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let open = parts.iter().filter(|part| part.is_open());
             let parts =
@@ -200,12 +200,12 @@ impl Log for Postgres {
         })
     }
 
-    fn note(&self, project: &str, newer: ProjectNote) -> Answer<'_, ProjectNote> {
+    fn note(&self, project: &str, newer: ProjectNote) -> StoreFuture<'_, ProjectNote> {
         let project = project.to_owned();
         Box::pin(async move { self.ask(|reply| Work::Note { project, newer, reply }).await })
     }
 
-    fn forget(&self, approval: &ApprovalId) -> Answer<'_, bool> {
+    fn forget(&self, approval: &ApprovalId) -> StoreFuture<'_, bool> {
         let approval = approval.clone();
         Box::pin(async move { self.ask(|reply| Work::Forget { approval, reply }).await })
     }

@@ -36,7 +36,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::ports::{Answer, Appended, Clock, Commit, Error, Failure, Log, Observer, SystemClock};
+use engine::ports::{Appended, Clock, Commit, Error, Log, Observer, StoreFailure, StoreFuture, SystemClock};
 use protocol::{ApprovalId, Part, project::ProjectNote};
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
@@ -48,7 +48,7 @@ use crate::{
 pub use open::OpenError;
 use readers::Readers;
 use retention::Retention;
-pub use retention::{KEEP_AGE, KEEP_BYTES, KEEP_EVENTS, Keep};
+pub use retention::{KEEP_AGE, KEEP_BYTES, KEEP_EVENTS, RetentionLimits};
 use writer::{Job, Work, Writer};
 
 /// Maximum number of commits in the writer's queue; further callers wait for a permit.
@@ -66,7 +66,7 @@ const READERS_CLOSING: Duration = Duration::from_secs(2);
 /// Options of a store.
 #[derive(Clone)]
 pub struct Options {
-    pub keep: Keep,
+    pub keep: RetentionLimits,
     /// Number of reading threads.
     pub readers: usize,
     /// Determines the age of events.
@@ -75,7 +75,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { keep: Keep::default(), readers: READERS, clock: Arc::new(SystemClock) }
+        Self { keep: RetentionLimits::default(), readers: READERS, clock: Arc::new(SystemClock) }
     }
 }
 
@@ -181,7 +181,7 @@ impl Sqlite {
 
     fn still_busy(&self) -> Error {
         Error::new(
-            Failure::Unavailable,
+            StoreFailure::Unavailable,
             format!("{} was not closed within {CLOSING:?}; the next start recovers it", self.path.display()),
         )
     }
@@ -228,7 +228,7 @@ impl File {
 }
 
 impl Log for Sqlite {
-    fn append(&self, commit: Commit) -> Answer<'_, Appended> {
+    fn append(&self, commit: Commit) -> StoreFuture<'_, Appended> {
         Box::pin(async move {
             let since = Instant::now();
             let commit = Box::new(Prepared::new(commit)?);
@@ -236,7 +236,7 @@ impl Log for Sqlite {
         })
     }
 
-    fn checkpoint(&self, parts: Vec<Part>) -> Answer<'_, ()> {
+    fn checkpoint(&self, parts: Vec<Part>) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let open = parts.iter().filter(|part| part.is_open());
             let parts =
@@ -248,12 +248,12 @@ impl Log for Sqlite {
         })
     }
 
-    fn note(&self, project: &str, newer: ProjectNote) -> Answer<'_, ProjectNote> {
+    fn note(&self, project: &str, newer: ProjectNote) -> StoreFuture<'_, ProjectNote> {
         let project = project.to_owned();
         Box::pin(async move { self.ask(|reply| Work::Note { project, newer, reply }).await })
     }
 
-    fn forget(&self, approval: &ApprovalId) -> Answer<'_, bool> {
+    fn forget(&self, approval: &ApprovalId) -> StoreFuture<'_, bool> {
         let approval = approval.clone();
         Box::pin(async move { self.ask(|reply| Work::Forget { approval, reply }).await })
     }

@@ -11,7 +11,7 @@ use workspace::files::{Closed, Root};
 
 use super::permission::{Pattern, PermissionCheck, Permissions};
 use super::protected;
-use super::{Failure, blocking, object};
+use super::{ToolFailure, blocking, object};
 
 /// Returns the root of a session's files: its directory in its worktree, without the closed paths.
 pub fn root(session: &Session, closed: &Closed) -> Result<Root, String> {
@@ -54,7 +54,7 @@ pub struct Gate<'a> {
 impl Gate<'_> {
     /// Resolves a path. A path outside of the project needs a permission, unless it is only read and lies in a
     /// readable directory.
-    pub async fn locate(&self, path: &str, access: Access) -> Result<PathBuf, Failure> {
+    pub async fn locate(&self, path: &str, access: Access) -> Result<PathBuf, ToolFailure> {
         let (root, text) = (self.root.clone(), path.to_owned());
         let place = blocking(move || root.locate(&text)).await??;
         let is_readable = || self.readable.iter().any(|directory| place.path.starts_with(directory));
@@ -77,7 +77,7 @@ impl Gate<'_> {
         permission: &'static str,
         paths: &[PathBuf],
         metadata: Extra,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ToolFailure> {
         let relative = |path: &PathBuf| Pattern::plain(self.root.relative(Path::new(path)));
         let check = PermissionCheck {
             permission: permission.into(),
@@ -89,7 +89,7 @@ impl Gate<'_> {
     }
 
     /// Gets a permission to change files.
-    pub async fn permit_edit(&self, targets: Vec<Target>, metadata: Extra) -> Result<(), Failure> {
+    pub async fn permit_edit(&self, targets: Vec<Target>, metadata: Extra) -> Result<(), ToolFailure> {
         let root = self.root.clone();
         let check = blocking(move || edit_check(&root, &targets, metadata)).await?;
         self.permissions.require(self.turn, check, self.call).await

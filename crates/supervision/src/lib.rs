@@ -23,7 +23,7 @@ pub mod sealed;
 pub mod snapshots;
 mod supervisor;
 
-pub use failure::{Failure, blocking};
+pub use failure::{ToolFailure, blocking};
 pub use gate::{Access, Gate, Target, edit_check, external_directory_check, root};
 pub use protected::has_wildcard;
 pub use sandbox::{SandboxOptions, restored};

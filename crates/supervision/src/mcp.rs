@@ -32,7 +32,7 @@ use tokio::time::timeout;
 use super::limits;
 
 pub use connection::{Connection, ToolDescription};
-pub use content::{Argument, Content, Prompt, Template, ToolOutput};
+pub use content::{Argument, CallOutput, Content, Prompt, Template};
 pub use error::Error;
 pub use names::id;
 

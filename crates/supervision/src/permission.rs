@@ -14,8 +14,8 @@ pub(crate) use command::{Command, PathArgument, commands};
 use command::{Harmless, Source};
 pub use rules::{defaults, evaluate, matches};
 
-use super::Failure;
-use super::protected::Guard;
+use super::ToolFailure;
+use super::protected::Protection;
 
 /// A permission that a tool needs.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +49,7 @@ pub struct Pattern {
     /// The parsed command if the text is a command line. Rules then compare its words.
     command: Option<Box<Command>>,
     /// Set for a protected file. A rule that allows edits in general is then not enough.
-    pub guard: Option<Guard>,
+    pub guard: Option<Protection>,
 }
 
 impl Pattern {
@@ -58,7 +58,7 @@ impl Pattern {
     }
 
     /// A file to change, with its guard if it is protected.
-    pub fn file(text: impl Into<String>, guard: Option<Guard>) -> Self {
+    pub fn file(text: impl Into<String>, guard: Option<Protection>) -> Self {
         Self { guard, ..Self::plain(text) }
     }
 
@@ -230,7 +230,7 @@ impl Permissions {
         turn: &Turn,
         check: PermissionCheck,
         call: Option<&str>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ToolFailure> {
         self.require_command(turn, check, call).await.map(drop)
     }
 
@@ -240,14 +240,14 @@ impl Permissions {
         turn: &Turn,
         check: PermissionCheck,
         call: Option<&str>,
-    ) -> Result<Confinement, Failure> {
+    ) -> Result<Confinement, ToolFailure> {
         let now = self.with_current_approvals(turn).await;
         match now.judge(&check) {
             Verdict::Allowed => Ok(Confinement::Configured),
             Verdict::Confined => Ok(Confinement::Sealed),
             Verdict::Denied(rules) => {
                 now.log_denial(turn, &check);
-                Err(Failure::Error(denied(&rules)))
+                Err(ToolFailure::Error(denied(&rules)))
             }
             Verdict::Ask => now.ask(turn, vec![check], call).await.map(|()| Confinement::Configured),
         }
@@ -261,7 +261,7 @@ impl Permissions {
         first: PermissionCheck,
         second: PermissionCheck,
         call: Option<&str>,
-    ) -> Result<Confinement, Failure> {
+    ) -> Result<Confinement, ToolFailure> {
         let now = self.with_current_approvals(turn).await;
         if now.judge(&first) == Verdict::Ask && now.judge(&second) == Verdict::Ask {
             return now.ask(turn, vec![first, second], call).await.map(|()| Confinement::Configured);
@@ -284,7 +284,7 @@ impl Permissions {
         turn: &Turn,
         checks: Vec<PermissionCheck>,
         call: Option<&str>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ToolFailure> {
         let Some(mut shown) = checks.first().cloned() else { return Ok(()) };
         if self.is_final(&shown) {
             shown.always.clear();
@@ -307,15 +307,15 @@ impl Permissions {
             | Answer::Always
             | Answer::Default(PermissionReply::Once | PermissionReply::Always) => Ok(()),
             Answer::Rejected { message: Some(message) } => {
-                Err(Failure::Error(format!("{REJECTED} {FEEDBACK} {message}")))
+                Err(ToolFailure::Error(format!("{REJECTED} {FEEDBACK} {message}")))
             }
-            Answer::Default(PermissionReply::Reject) => Err(Failure::Error(UNANSWERED.to_owned())),
+            Answer::Default(PermissionReply::Reject) => Err(ToolFailure::Error(UNANSWERED.to_owned())),
             Answer::Rejected { message: None } | Answer::Answers(_) => {
-                Err(Failure::Refused(format!("{REJECTED}.")))
+                Err(ToolFailure::Refused(format!("{REJECTED}.")))
             }
-            Answer::Withdrawn => {
-                Err(Failure::Refused("The permission request was withdrawn without an answer.".to_owned()))
-            }
+            Answer::Withdrawn => Err(ToolFailure::Refused(
+                "The permission request was withdrawn without an answer.".to_owned(),
+            )),
         };
         allowed.inspect_err(|_| {
             tracing::info!(session = %turn.session.id, tool = %permission, "the user did not allow a tool call");
@@ -477,7 +477,7 @@ mod tests {
         let rule = |(pattern, action): &(&str, Action)| Rule::new("edit", *pattern, *action);
         let rules = defaults().into_iter().chain(rules.iter().map(rule)).collect();
         let approved = approved.iter().map(|pattern| rule(&(pattern, Action::Allow))).collect();
-        let guard = Some(Guard::Named([".opencode".to_owned()].into()));
+        let guard = Some(Protection::Named([".opencode".to_owned()].into()));
         let pattern = Pattern::file(".opencode/agent/a.md", guard);
         let check = PermissionCheck { patterns: vec![pattern], ..PermissionCheck::plain("edit", &[]) };
         Permissions::new(rules, approved).judge(&check)

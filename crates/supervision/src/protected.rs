@@ -19,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 
 use workspace::files::Root;
 use workspace::git;
-use workspace::process::Kept;
+use workspace::process::SavedPath;
 
 /// Configuration files, in any directory.
 pub(super) const FILES: [&str; 4] = ["opencode.json", "opencode.jsonc", "baton.json", "baton.jsonc"];
@@ -32,14 +32,14 @@ pub(super) const GIT: &str = ".git";
 
 /// The condition under which a rule allows a change of a protected file. A rule for all files never meets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Guard {
+pub enum Protection {
     /// The rule's pattern has each of these names as a component of its own, as `.opencode/*` has `.opencode`.
     Named(BTreeSet<String>),
     /// The rule's pattern is the file's path, without a wildcard.
     Exact,
 }
 
-impl Guard {
+impl Protection {
     /// Returns true if a rule whose pattern matches the file was written for it.
     pub fn is_named_by(&self, pattern: &str) -> bool {
         if !has_wildcard(pattern) {
@@ -61,7 +61,7 @@ pub fn has_wildcard(pattern: &str) -> bool {
 
 /// Returns the guard of a file, if it is protected. `written` is the path as the agent wrote it, `path` the
 /// resolved one. Reads the file system, so it may block for a moment.
-pub fn guard(root: &Root, written: &str, path: &Path) -> Option<Guard> {
+pub fn guard(root: &Root, written: &str, path: &Path) -> Option<Protection> {
     let top = root.top();
     let mut names = names(path.strip_prefix(top).unwrap_or(path));
     let written = Path::new(written);
@@ -76,9 +76,9 @@ pub fn guard(root: &Root, written: &str, path: &Path) -> Option<Guard> {
         }
     }
     if exact || (names.is_empty() && is_alias(root, path)) {
-        return Some(Guard::Exact);
+        return Some(Protection::Exact);
     }
-    (!names.is_empty()).then_some(Guard::Named(names))
+    (!names.is_empty()).then_some(Protection::Named(names))
 }
 
 /// Returns the components of a path that are protected regardless of the files on disk.
@@ -150,14 +150,14 @@ const GIT_FILES: [&str; 5] = ["config", "config.worktree", "commondir", "gitdir"
 /// Returns the files that a sandboxed command must not change although it may write to the project: configuration
 /// in every directory that is searched for it, and git files that make git run programs. Objects, references, the
 /// index and logs are not among them, so commits work. Reads the file system, so it may block for a moment.
-pub(super) fn kept(root: &Root) -> Vec<Kept> {
+pub(super) fn kept(root: &Root) -> Vec<SavedPath> {
     let mut kept = Vec::new();
-    let whole = |path: PathBuf| Kept { path, contents: true };
+    let whole = |path: PathBuf| SavedPath { path, contents: true };
     for directory in configuration_directories(root) {
         for path in protected_paths(directory) {
             if path.ends_with(GIT) && path.symlink_metadata().is_ok_and(|about| about.is_dir()) {
                 kept.extend(GIT_FILES.map(|name| whole(path.join(name))));
-                kept.push(Kept { path, contents: false });
+                kept.push(SavedPath { path, contents: false });
             } else {
                 kept.push(whole(path));
             }

@@ -9,9 +9,9 @@ use engine::session::Turn;
 use protocol::config::SandboxMode;
 use workspace::files::Root;
 use workspace::git;
-use workspace::process::{Kept, Outcome, Restored, Sandbox, Support};
+use workspace::process::{RestoreOutcome, Restored, Sandbox, SavedPath, Support};
 
-use crate::{Failure, blocking, protected};
+use crate::{ToolFailure, blocking, protected};
 
 /// The sandbox of commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,9 +28,9 @@ pub struct SandboxOptions {
 
 impl SandboxOptions {
     /// Fails if the sandbox forbids a tool that runs inside the server. The tool needs this permission.
-    pub fn permits(&self, tool: &str, permission: &str) -> Result<(), Failure> {
+    pub fn permits(&self, tool: &str, permission: &str) -> Result<(), ToolFailure> {
         let refused = |why: &str| {
-            Err(Failure::Error(format!("The sandbox does not allow {tool}: {why}. Do without it.")))
+            Err(ToolFailure::Error(format!("The sandbox does not allow {tool}: {why}. Do without it.")))
         };
         match permission {
             "edit" if self.mode == SandboxMode::ReadOnly => refused("nothing may be written"),
@@ -42,7 +42,7 @@ impl SandboxOptions {
     }
 
     /// Returns the sandbox of a command, or `None` if it has all rights of the user.
-    pub async fn for_command(&self, turn: &Turn, root: &Root) -> Result<Option<Sandbox>, Failure> {
+    pub async fn for_command(&self, turn: &Turn, root: &Root) -> Result<Option<Sandbox>, ToolFailure> {
         let writable = match self.mode {
             SandboxMode::Off => return Ok(None),
             SandboxMode::ReadOnly => Vec::new(),
@@ -51,11 +51,11 @@ impl SandboxOptions {
         Ok(Some(Sandbox { writable, network: self.network, sealed: false, support: self.support }))
     }
 
-    async fn writable(&self, turn: &Turn, root: &Root) -> Result<Vec<PathBuf>, Failure> {
+    async fn writable(&self, turn: &Turn, root: &Root) -> Result<Vec<PathBuf>, ToolFailure> {
         // Sessions are created with real paths. If the directory's path is not real any more, a command may have
         // replaced the directory by a link to a place that it wants to write to.
         if root.directory() != Path::new(&turn.session.directory) {
-            return Err(Failure::Error(format!(
+            return Err(ToolFailure::Error(format!(
                 "The session's directory {} now leads to {}. The sandbox does not allow a directory that was \
                  replaced by a link.",
                 turn.session.directory,
@@ -69,7 +69,7 @@ impl SandboxOptions {
     }
 
     /// Returns the files that a command must not change although it may write to the project.
-    pub async fn kept(&self, root: &Root) -> Result<Vec<Kept>, Failure> {
+    pub async fn kept(&self, root: &Root) -> Result<Vec<SavedPath>, ToolFailure> {
         if self.mode != SandboxMode::WorkspaceWrite {
             return Ok(Vec::new());
         }
@@ -95,10 +95,14 @@ const MAX_NAMED: usize = 5;
 /// Tells the model and the user about protected files that a command has changed.
 pub fn restored(root: &Root, restored: &[Restored]) -> Option<String> {
     let said: Vec<String> = [
-        remark(root, restored, "changed by the command and", "been put back", |it| *it == Outcome::PutBack),
-        remark(root, restored, "made by the command and", "been removed", |it| *it == Outcome::Removed),
+        remark(root, restored, "changed by the command and", "been put back", |it| {
+            *it == RestoreOutcome::PutBack
+        }),
+        remark(root, restored, "made by the command and", "been removed", |it| {
+            *it == RestoreOutcome::Removed
+        }),
         remark(root, restored, "changed by the command and", "not been put back", |it| {
-            matches!(it, Outcome::Failed(_))
+            matches!(it, RestoreOutcome::Failed(_))
         }),
     ]
     .into_iter()
@@ -113,7 +117,7 @@ fn remark(
     restored: &[Restored],
     done: &str,
     outcome: &str,
-    wanted: impl Fn(&Outcome) -> bool,
+    wanted: impl Fn(&RestoreOutcome) -> bool,
 ) -> Option<String> {
     let names: Vec<String> =
         restored.iter().filter(|it| wanted(&it.outcome)).map(|it| root.relative(&it.path)).collect();
@@ -138,13 +142,14 @@ mod tests {
         let root = Root::new(directory.path()).unwrap();
         let one = |name: &str, outcome| Restored { path: root.top().join(name), outcome };
         assert_eq!(restored(&root, &[]), None);
-        let failed = one("b", Outcome::Failed("why".to_owned()));
+        let failed = one("b", RestoreOutcome::Failed("why".to_owned()));
         assert_eq!(
-            restored(&root, &[one("a", Outcome::Removed), failed]).unwrap(),
+            restored(&root, &[one("a", RestoreOutcome::Removed), failed]).unwrap(),
             "a was made by the command and has been removed: configuration is read-only in the sandbox.\n\
              b was changed by the command and has not been put back: configuration is read-only in the sandbox."
         );
-        let many: Vec<Restored> = (0..7).map(|number| one(&number.to_string(), Outcome::PutBack)).collect();
+        let many: Vec<Restored> =
+            (0..7).map(|number| one(&number.to_string(), RestoreOutcome::PutBack)).collect();
         let told = restored(&root, &many).unwrap();
         assert!(
             told.starts_with("0, 1, 2, 3, 4 and 2 more were changed by the command and have been put back")

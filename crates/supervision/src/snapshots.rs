@@ -30,7 +30,7 @@ use workspace::files::Closed;
 use workspace::git::Repository;
 use workspace::{
     git::Status,
-    snapshot::{Shadow, TreeDiff},
+    snapshot::{SnapshotStore, TreeDiff},
 };
 
 pub use changes::{BeforeCommand, Changes};
@@ -69,7 +69,7 @@ impl Snapshots {
         if ready.len() >= MAX_WORKTREES {
             ready.retain(|_, worktree| Arc::strong_count(worktree) > 1);
         }
-        let place = || Shadow::place(&self.base, &session.project_id, &repository.worktree);
+        let place = || SnapshotStore::place(&self.base, &session.project_id, &repository.worktree);
         let made = || Arc::new(Worktree::new(place(), self.closed.clone()));
         let worktree = ready.entry(repository.worktree.clone()).or_insert_with(made);
         Some((Arc::clone(worktree), repository))

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use workspace::files::{self, Replacement};
 use workspace::git::Repository;
 use workspace::process::{self, Exit, Spec};
-use workspace::search::{self, Scope};
-use workspace::snapshot::Shadow;
+use workspace::search::{self, SearchScope};
+use workspace::snapshot::SnapshotStore;
 
 /// Each figure is the best of this many rounds, so that caches are warm.
 const ROUNDS: usize = 10;
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let directory = PathBuf::from(arguments.next().unwrap_or_else(|| ".".to_owned())).canonicalize()?;
     let pattern = arguments.next().unwrap_or_else(|| "fn [a-z]+".to_owned());
     let scope = || {
-        let mut scope = Scope::new(&directory);
+        let mut scope = SearchScope::new(&directory);
         scope.deadline = Duration::from_mins(5);
         scope
     };
@@ -71,7 +71,7 @@ async fn snapshots(directory: &Path) -> Result<(), Box<dyn Error>> {
     let cancel = CancellationToken::new();
     let start = Instant::now();
     let shadow =
-        Shadow::open(data.clone(), &repository, &workspace::files::Closed::default(), &cancel).await?;
+        SnapshotStore::open(data.clone(), &repository, &workspace::files::Closed::default(), &cancel).await?;
     let before = shadow.track(&cancel).await?;
     println!("| first snapshot | {} | |", shown(Some(start.elapsed())));
     let (mut same, mut other) = (Duration::MAX, Duration::MAX);

@@ -31,7 +31,7 @@ pub use media::{MAX_MEDIA, Media, media, mime};
 pub use node::{Node, nodes};
 pub(crate) use open::open;
 pub use read::{Page, Window, is_binary, load, read};
-pub use root::{Place, Root};
+pub use root::{LocatedPath, Root};
 
 /// Longest file that is read or edited, in bytes. For larger files an agent should use commands.
 pub const MAX_FILE: u64 = 16 * 1024 * 1024;

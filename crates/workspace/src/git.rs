@@ -14,7 +14,7 @@ use std::time::Duration;
 pub use call::Error;
 use call::ask;
 pub use changes::{Base, Changed, MAX_CHANGED, MAX_DIFF, Status};
-pub use commit::{Committed, MAX_FILES, Wish};
+pub use commit::{Committed, MAX_FILES, NewCommit};
 pub use worktree::{Worktree, worktrees_of};
 
 /// Timeout for one git query. The slowest is the root commit of a very large history.

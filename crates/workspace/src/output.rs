@@ -1,6 +1,6 @@
 //! Truncates long output and keeps the whole in a file.
 //!
-//! Files are kept for [`RETENTION`]; the server calls [`Shelf::sweep`] regularly.
+//! Files are kept for [`RETENTION`]; the server calls [`OutputDirectory::sweep`] regularly.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -96,11 +96,11 @@ fn part_by_bytes(text: &str, bytes: usize, end: End) -> &str {
 /// A directory of whole outputs, accessible only to its owner because outputs may contain anything that tools
 /// read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shelf {
+pub struct OutputDirectory {
     directory: PathBuf,
 }
 
-impl Shelf {
+impl OutputDirectory {
     /// The directory is created on first use.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn outputs_are_kept_apart_and_private() {
         let directory = TempDir::new().unwrap();
-        let shelf = Shelf::new(directory.path().join("deep/er"));
+        let shelf = OutputDirectory::new(directory.path().join("deep/er"));
         let one = shelf.keep("ses_1/../call:1", "one").unwrap();
         let two = shelf.keep("ses_1/../call:1", "two").unwrap();
         assert_eq!(one.file_name().unwrap(), "tool_ses_1____call_1");
@@ -213,13 +213,13 @@ mod tests {
     #[test]
     fn only_old_outputs_are_removed() {
         let directory = TempDir::new().unwrap();
-        let shelf = Shelf::new(directory.path());
+        let shelf = OutputDirectory::new(directory.path());
         let kept = shelf.keep("a", "x").unwrap();
         fs::write(directory.path().join("precious"), "x").unwrap();
         let now = fs::metadata(&kept).unwrap().modified().unwrap();
         assert_eq!(shelf.sweep(now + RETENTION, RETENTION).unwrap(), 0);
         assert_eq!(shelf.sweep(now + RETENTION + Duration::from_mins(1), RETENTION).unwrap(), 1);
         assert!(!kept.exists() && directory.path().join("precious").exists());
-        assert_eq!(Shelf::new("/no/such/directory").sweep(now, RETENTION).unwrap(), 0);
+        assert_eq!(OutputDirectory::new("/no/such/directory").sweep(now, RETENTION).unwrap(), 0);
     }
 }

@@ -25,7 +25,7 @@ mod parse;
 
 use std::path::PathBuf;
 
-pub use apply::{Outcome, apply, prepare};
+pub use apply::{PatchedFile, apply, prepare};
 pub use error::Error;
 pub use parse::parse;
 

@@ -36,13 +36,13 @@ use tokio_util::sync::CancellationToken;
 pub use capture::{Bounds, Output};
 pub use companion::{Companion, Pipes, start};
 pub use inherited::{Inherited, inherit};
-pub use keep::{Kept, MAX_KEPT_BYTES, MAX_KEPT_FILES, Outcome, Restored, Unkept};
+pub use keep::{MAX_KEPT_BYTES, MAX_KEPT_FILES, RestoreOutcome, Restored, SaveError, SavedPath};
 pub use sandbox::{Refusal, Sandbox, Support};
 pub use spool::{MAX_SPOOL, Spool};
 
 pub(crate) use inherited::inherited;
 
-use keep::Keeper;
+use keep::SavedPaths;
 use spool::Spooling;
 use tree::Tree;
 
@@ -95,7 +95,7 @@ pub struct Spec {
     pub sandbox: Option<Sandbox>,
     /// Paths that [`run`] restores after the end. If there are any, processes left running are ended, too,
     /// because they could change the paths later.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<SavedPath>,
 }
 
 impl Spec {
@@ -177,7 +177,7 @@ pub enum Error {
     Sandbox { program: String, source: Refusal },
     /// The contents of the files to protect could not be saved.
     #[error("refused to start `{program}` in its sandbox: {source}")]
-    Keep { program: String, source: Unkept },
+    Keep { program: String, source: SaveError },
     #[error("cannot start `{program}`: {source}")]
     Start { program: String, source: io::Error },
     /// The program started, but could not be watched.
@@ -225,13 +225,13 @@ pub async fn run(
 }
 
 /// Saves the files that a program must not change.
-async fn keep(spec: &Spec) -> Result<Option<Keeper>, Error> {
+async fn keep(spec: &Spec) -> Result<Option<SavedPaths>, Error> {
     if spec.kept.is_empty() {
         return Ok(None);
     }
     let writable = spec.sandbox.as_ref().map(|sandbox| sandbox.writable.clone()).unwrap_or_default();
     let kept = spec.kept.clone();
-    let keeper = unblocked(move || Keeper::new(kept, &writable)).await;
+    let keeper = unblocked(move || SavedPaths::new(kept, &writable)).await;
     let keeper = keeper.map_err(|source| Error::Start { program: spec.name(), source })?;
     keeper.map(Some).map_err(|source| Error::Keep { program: spec.name(), source })
 }

@@ -40,7 +40,7 @@ pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Place and limits of a search.
 #[derive(Clone)]
-pub struct Scope {
+pub struct SearchScope {
     /// The directory or, for [`grep`](fn@grep), also a single file.
     pub path: PathBuf,
     pub cancel: CancellationToken,
@@ -52,7 +52,7 @@ pub struct Scope {
     pub withheld: Arc<dyn Fn(&Path) -> bool + Send + Sync>,
 }
 
-impl Scope {
+impl SearchScope {
     /// The whole directory with default limits.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
@@ -65,9 +65,9 @@ impl Scope {
     }
 }
 
-impl fmt::Debug for Scope {
+impl fmt::Debug for SearchScope {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Scope")
+        out.debug_struct("SearchScope")
             .field("path", &self.path)
             .field("deadline", &self.deadline)
             .finish_non_exhaustive()

@@ -35,7 +35,7 @@ use crate::files::Closed;
 use crate::git::Repository;
 use command::Git;
 use index::Index;
-use upkeep::{Cleaning, Upkeep};
+use upkeep::{Cleaning, Maintenance};
 
 pub use command::Error;
 pub use compare::{MAX_COMPARED, MAX_PATCHES, TreeDiff};
@@ -82,15 +82,15 @@ impl Tree {
 
 /// The snapshots of one worktree.
 #[derive(Debug)]
-pub struct Shadow {
+pub struct SnapshotStore {
     git: Git,
     taken: AtomicU32,
     /// True if old snapshots should be removed.
     tidy_due: Arc<AtomicBool>,
-    upkeep: Upkeep,
+    upkeep: Maintenance,
 }
 
-impl Shadow {
+impl SnapshotStore {
     /// Directory of a worktree's shadow below the directory for all of them.
     pub fn place(base: &Path, project: &str, worktree: &Path) -> PathBuf {
         let digest = Sha1::digest(worktree.as_os_str().as_encoded_bytes());
@@ -114,7 +114,7 @@ impl Shadow {
         timeout(OPEN, prepare(&git, repository, closed, cancel))
             .await
             .map_err(|_| Error::Late { after: OPEN })??;
-        Ok(Self { git, taken: AtomicU32::new(0), tidy_due: Arc::default(), upkeep: Upkeep::default() })
+        Ok(Self { git, taken: AtomicU32::new(0), tidy_due: Arc::default(), upkeep: Maintenance::default() })
     }
 
     /// Top of the worktree.

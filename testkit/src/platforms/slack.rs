@@ -39,7 +39,7 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, time::Instant};
 
 use super::{
-    stage::{self, Platform, Said, Stage, Tap},
+    service_state::{self, Platform, ServiceState, Tap, UserMessage},
     tls::Front,
 };
 use delivery::Kind;
@@ -94,7 +94,7 @@ impl Default for Options {
 
 #[derive(Debug)]
 pub struct Slack {
-    stage: Stage,
+    service_state: ServiceState,
     options: Options,
     url: String,
     front: Option<Front>,
@@ -133,7 +133,7 @@ impl Slack {
         let address = listener.local_addr()?;
         let front = if options.is_secure { Some(Front::start(address).await?) } else { None };
         let slack = Arc::new(Self {
-            stage: Stage::default(),
+            service_state: ServiceState::default(),
             options,
             url: format!("http://{address}"),
             front,
@@ -205,7 +205,7 @@ impl Slack {
         self.deliver(Kind::Event, body);
     }
 
-    fn command(self: &Arc<Self>, said: &Said, words: &str) {
+    fn command(self: &Arc<Self>, said: &UserMessage, words: &str) {
         let name = if said.is_group { "general" } else { "directmessage" };
         let body = json!({
             "token": "verification", "team_id": TEAM, "api_app_id": "A1", "command": COMMAND,
@@ -216,7 +216,7 @@ impl Slack {
         self.deliver(Kind::Command, body);
     }
 
-    fn message(self: &Arc<Self>, said: &Said) -> String {
+    fn message(self: &Arc<Self>, said: &UserMessage) -> String {
         let ts = self.place(&said.chat, said.thread.as_deref());
         let text = typed(&said.text);
         let mut event = json!({
@@ -244,11 +244,11 @@ impl Slack {
 
 /// Implemented for the `Arc`, because delivering in the background needs a shared reference.
 impl Platform for Arc<Slack> {
-    fn stage(&self) -> &Stage {
-        &self.stage
+    fn service_state(&self) -> &ServiceState {
+        &self.service_state
     }
 
-    fn say(&self, said: Said) -> String {
+    fn say(&self, said: UserMessage) -> String {
         if let Some(words) =
             said.text.strip_prefix(COMMAND).filter(|words| words.is_empty() || words.starts_with(' '))
         {
@@ -259,12 +259,12 @@ impl Platform for Arc<Slack> {
     }
 
     fn tap(&self, tap: Tap) {
-        let messages = self.stage.state().messages;
+        let messages = self.service_state.state().messages;
         let Some(message) = messages.iter().find(|it| it.id == tap.message && !it.is_removed) else {
-            return self.stage.problem(format!("a test taps on {}, which is not there", tap.message));
+            return self.service_state.problem(format!("a test taps on {}, which is not there", tap.message));
         };
         let Some(button) = message.buttons.iter().find(|it| it.label == tap.label) else {
-            return self.stage.problem(format!("a test taps on {:?}, which is not there", tap.label));
+            return self.service_state.problem(format!("a test taps on {:?}, which is not there", tap.label));
         };
         let mut container = json!({"type": "message", "message_ts": message.id, "channel_id": message.chat});
         let mut shown = json!({"type": "message", "bot_id": BOT_ID, "ts": message.id, "text": message.text});
@@ -294,7 +294,7 @@ impl Platform for Arc<Slack> {
         let last = self.lock().last.clone();
         match last {
             Some(item) => self.send(item.again()),
-            None => self.stage.problem("a test repeats an update before there was one"),
+            None => self.service_state.problem("a test repeats an update before there was one"),
         }
     }
 }
@@ -369,7 +369,7 @@ fn routes(slack: Arc<Slack>) -> Router {
         // Callers never send more than Slack accepts; the fake itself checks the limits.
         .layer(axum::extract::DefaultBodyLimit::max(16 << 20))
         .with_state(slack.clone())
-        .merge(stage::control(Arc::new(slack)))
+        .merge(service_state::control(Arc::new(slack)))
 }
 
 /// Maximum time of any wait in this module.

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::watch};
 
-use super::stage::{Fault, GivenFile, Platform, Said, Stage, Tap, control};
+use super::service_state::{GivenFile, Platform, ServiceFault, ServiceState, Tap, UserMessage, control};
 use body::Body;
 use updates::Webhook;
 
@@ -68,7 +68,7 @@ impl Options {
 
 #[derive(Debug)]
 pub struct Telegram {
-    stage: Stage,
+    service_state: ServiceState,
     options: Options,
     address: String,
     /// Grows when a poll or a push may have something to do.
@@ -146,8 +146,13 @@ impl Telegram {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = format!("http://{}", listener.local_addr()?);
         let news = watch::Sender::new(0);
-        let service =
-            Arc::new(Self { stage: Stage::default(), options, address, news, inner: Mutex::default() });
+        let service = Arc::new(Self {
+            service_state: ServiceState::default(),
+            options,
+            address,
+            news,
+            inner: Mutex::default(),
+        });
         tokio::spawn(updates::push(Arc::downgrade(&service)));
         let router = Router::new()
             .route("/{bot}/{method}", any(call))
@@ -209,7 +214,7 @@ impl Telegram {
         let now = Instant::now();
         if inner.muted.get(chat).is_some_and(|until| *until > now) {
             drop(inner);
-            self.stage.problem(format!("{chat} got something before the time to wait had passed"));
+            self.service_state.problem(format!("{chat} got something before the time to wait had passed"));
             return Err(Refusal::wait(1));
         }
         let told = inner.told.entry(chat.to_owned()).or_default();
@@ -248,11 +253,11 @@ impl Telegram {
 }
 
 impl Platform for Telegram {
-    fn stage(&self) -> &Stage {
-        &self.stage
+    fn service_state(&self) -> &ServiceState {
+        &self.service_state
     }
 
-    fn say(&self, said: Said) -> String {
+    fn say(&self, said: UserMessage) -> String {
         let id = self.new_message();
         let chat: i64 = said.chat.parse().unwrap_or_default();
         let kind = if said.is_group { "supergroup" } else { "private" };
@@ -279,11 +284,11 @@ impl Platform for Telegram {
     }
 
     fn tap(&self, tap: Tap) {
-        let state = self.stage.state();
+        let state = self.service_state.state();
         let shown = state.messages.iter().find(|it| it.id == tap.message && !it.is_removed);
         let button = shown.and_then(|it| it.buttons.iter().find(|button| button.label == tap.label));
         let (Some(shown), Some(button)) = (shown, button) else {
-            return self.stage.problem(format!("{}: there is no button {}", tap.message, tap.label));
+            return self.service_state.problem(format!("{}: there is no button {}", tap.message, tap.label));
         };
         let chat: i64 = shown.chat.parse().unwrap_or_default();
         let kind = if chat < 0 { "supergroup" } else { "private" };
@@ -330,17 +335,17 @@ async fn call(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let fault = service.stage.call(&method).await;
+    let fault = service.service_state.call(&method).await;
     let result = match perform(&service, &bot, &method, &headers, &body, fault).await {
         Ok(result) => result,
         Err(refusal) => {
             if !refusal.is_circumstance() {
-                service.stage.problem(format!("{method}: {}", refusal.words));
+                service.service_state.problem(format!("{method}: {}", refusal.words));
             }
             return refusal.response();
         }
     };
-    if fault == Some(Fault::Cut) {
+    if fault == Some(ServiceFault::Cut) {
         let broken = stream::iter([Err::<Bytes, _>(std::io::Error::other("cut"))]);
         return Response::new(Answer::from_stream(broken));
     }
@@ -353,15 +358,15 @@ async fn perform(
     method: &str,
     headers: &HeaderMap,
     body: &Bytes,
-    fault: Option<Fault>,
+    fault: Option<ServiceFault>,
 ) -> Result<Value, Refusal> {
     if bot.strip_prefix("bot") != Some(&service.options.token) {
         return Err(Refusal::new(401, "Unauthorized"));
     }
     match fault {
-        Some(Fault::Busy { after }) => return Err(Refusal::wait(after)),
-        Some(Fault::Unavailable) => return Err(Refusal::new(503, "Service Unavailable")),
-        Some(Fault::Broken) => return Err(Refusal::new(500, "Internal Server Error")),
+        Some(ServiceFault::Busy { after }) => return Err(Refusal::wait(after)),
+        Some(ServiceFault::Unavailable) => return Err(Refusal::new(503, "Service Unavailable")),
+        Some(ServiceFault::Broken) => return Err(Refusal::new(500, "Internal Server Error")),
         _ => {}
     }
     let body = Body::read(headers, body).map_err(|words| Refusal::new(400, words))?;
@@ -372,7 +377,7 @@ async fn download(
     Shared(service): Service,
     Path((bot, _, file)): Path<(String, String, String)>,
 ) -> Response {
-    let _ = service.stage.call("file").await;
+    let _ = service.service_state.call("file").await;
     let is_known = bot.strip_prefix("bot") == Some(&service.options.token);
     match service.lock().files.get(&file).filter(|_| is_known) {
         Some(bytes) => bytes.clone().into_response(),

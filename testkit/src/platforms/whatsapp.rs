@@ -28,7 +28,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::mpsc};
 
-use super::stage::{Fault, Platform, Said, Shown, Stage, Tap, control};
+use super::service_state::{Platform, ServiceFault, ServiceState, Shown, Tap, UserMessage, control};
 use media::Media;
 use push::Push;
 pub use push::sign;
@@ -81,7 +81,7 @@ impl Default for Options {
 
 #[derive(Debug)]
 pub struct WhatsApp {
-    stage: Stage,
+    service_state: ServiceState,
     options: Options,
     address: String,
     pushes: mpsc::UnboundedSender<Push>,
@@ -111,7 +111,8 @@ impl WhatsApp {
         let address = format!("http://{}", listener.local_addr()?);
         let (pushes, queue) = mpsc::unbounded_channel();
         let inner = Mutex::default();
-        let service = Arc::new(Self { stage: Stage::default(), options, address, pushes, inner });
+        let service =
+            Arc::new(Self { service_state: ServiceState::default(), options, address, pushes, inner });
         tokio::spawn(push::deliver(Arc::downgrade(&service), queue));
         let router = Self::router(&service).merge(control(Arc::clone(&service)));
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -166,14 +167,14 @@ impl WhatsApp {
     }
 
     /// Several users send a message each, all of which are delivered in one call.
-    pub fn say_together(&self, all: Vec<Said>) -> Vec<String> {
+    pub fn say_together(&self, all: Vec<UserMessage>) -> Vec<String> {
         let (ids, messages): (Vec<_>, Vec<_>) = all.into_iter().map(|said| self.hear(said)).unzip();
         self.push(Push::messages(&self.options, messages));
         ids
     }
 
     /// Users send messages one after the other, which are delivered in the opposite order.
-    pub fn say_backwards(&self, all: Vec<Said>) -> Vec<String> {
+    pub fn say_backwards(&self, all: Vec<UserMessage>) -> Vec<String> {
         let (ids, mut messages): (Vec<_>, Vec<_>) = all.into_iter().map(|said| self.hear(said)).unzip();
         messages.reverse();
         for message in messages {
@@ -203,7 +204,7 @@ impl WhatsApp {
     }
 
     /// Receives a message of the user; returns its id and the update for the webhook.
-    fn hear(&self, said: Said) -> (String, push::Heard) {
+    fn hear(&self, said: UserMessage) -> (String, push::Heard) {
         let id = self.new_message(&said.from);
         let file = said.file.as_ref().map(|file| self.keep(Media::given(file)));
         self.lock().heard.insert(said.from.clone(), Instant::now());
@@ -246,25 +247,25 @@ impl WhatsApp {
     }
 
     /// Checks the access token, and returns the planned fault.
-    async fn admit(&self, method: &str, headers: &HeaderMap) -> Result<Option<Fault>, Response> {
-        let fault = self.stage.call(method).await;
+    async fn admit(&self, method: &str, headers: &HeaderMap) -> Result<Option<ServiceFault>, Response> {
+        let fault = self.service_state.call(method).await;
         let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = given.and_then(|given| given.strip_prefix("Bearer ")).unwrap_or_default();
         if token != self.options.token {
-            self.stage.problem(format!("{method}: the access token is missing or wrong"));
+            self.service_state.problem(format!("{method}: the access token is missing or wrong"));
             // The real one repeats the token as well.
             let message = format!("Malformed access token {token}");
             return Err(Complaint::new(190, message).response(StatusCode::UNAUTHORIZED));
         }
         match fault {
-            Some(Fault::Busy { after }) => {
+            Some(ServiceFault::Busy { after }) => {
                 let complaint = Complaint::new(130_429, "(#130429) Rate limit hit");
                 let wait = [(header::RETRY_AFTER, after.to_string())];
                 Err((wait, complaint.response(StatusCode::TOO_MANY_REQUESTS)).into_response())
             }
-            Some(Fault::Unavailable) => Err(Complaint::new(2, "(#2) Service temporarily unavailable")
+            Some(ServiceFault::Unavailable) => Err(Complaint::new(2, "(#2) Service temporarily unavailable")
                 .response(StatusCode::SERVICE_UNAVAILABLE)),
-            Some(Fault::Broken) => Err(Complaint::new(131_000, "(#131000) Something went wrong")
+            Some(ServiceFault::Broken) => Err(Complaint::new(131_000, "(#131000) Something went wrong")
                 .response(StatusCode::INTERNAL_SERVER_ERROR)),
             fault => Ok(fault),
         }
@@ -273,29 +274,29 @@ impl WhatsApp {
     /// Refuses a call, and records a broken rule unless the caller could not have avoided it.
     fn refuse(&self, method: &str, complaint: &Complaint) -> Response {
         if !complaint.is_circumstance() {
-            self.stage.problem(format!("{method}: {complaint}"));
+            self.service_state.problem(format!("{method}: {complaint}"));
         }
         complaint.response(StatusCode::BAD_REQUEST)
     }
 }
 
 impl Platform for WhatsApp {
-    fn stage(&self) -> &Stage {
-        &self.stage
+    fn service_state(&self) -> &ServiceState {
+        &self.service_state
     }
 
-    fn say(&self, said: Said) -> String {
+    fn say(&self, said: UserMessage) -> String {
         let (id, heard) = self.hear(said);
         self.push(Push::messages(&self.options, vec![heard]));
         id
     }
 
     fn tap(&self, tap: Tap) {
-        let state = self.stage.state();
+        let state = self.service_state.state();
         let shown = state.messages.iter().find(|shown| shown.id == tap.message);
         let button = shown.and_then(|shown| shown.buttons.iter().find(|button| button.label == tap.label));
         let Some(button) = button else {
-            return self.stage.problem(format!("{}: there is no button {}", tap.message, tap.label));
+            return self.service_state.problem(format!("{}: there is no button {}", tap.message, tap.label));
         };
         let id = self.new_message(&tap.from);
         let is_list = self.lock().lists.contains(&tap.message);
@@ -345,7 +346,7 @@ impl WhatsApp {
     fn read(&self, body: &Value) -> Result<Value, Complaint> {
         let message = rules::read(body)?;
         let person = self.lock().messages.get(message).cloned();
-        self.stage.typing(&person.ok_or_else(|| Complaint::invalid("there is no such message"))?);
+        self.service_state.typing(&person.ok_or_else(|| Complaint::invalid("there is no such message"))?);
         Ok(json!({ "success": true }))
     }
 
@@ -379,7 +380,7 @@ impl WhatsApp {
             self.lock().lists.push(id.clone());
         }
         if is_open {
-            self.stage.show(Shown { id: id.clone(), file, ..spoken.shown });
+            self.service_state.show(Shown { id: id.clone(), file, ..spoken.shown });
         }
         self.push(Push::status(&self.options, &id, &person, is_open));
         Ok(answer)
@@ -387,8 +388,8 @@ impl WhatsApp {
 }
 
 /// The answer, unless the connection is planned to break before it.
-fn answered(fault: Option<Fault>, answer: Value) -> Response {
-    if fault == Some(Fault::Cut) {
+fn answered(fault: Option<ServiceFault>, answer: Value) -> Response {
+    if fault == Some(ServiceFault::Cut) {
         let broken = stream::iter([Err::<Bytes, _>(std::io::Error::other("cut on purpose"))]);
         return Body::from_stream(broken).into_response();
     }
@@ -418,6 +419,6 @@ async fn later(Shared(service): Service, Json(later): Json<Later>) -> Json<Value
 }
 
 async fn nothing(Shared(service): Service, uri: axum::http::Uri) -> Response {
-    service.stage.problem(format!("{}: unknown path", uri.path()));
+    service.service_state.problem(format!("{}: unknown path", uri.path()));
     Complaint::new(2500, "Unknown path components").response(StatusCode::NOT_FOUND)
 }

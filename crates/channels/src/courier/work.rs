@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Couriers, Mailbox, Showing};
 use crate::{
-    Adapter, Fault, Place, Post, Sent,
+    Adapter, AdapterError, Place, Post, Sent,
     ledger::{self, Outgoing, PostId},
 };
 
@@ -45,7 +45,7 @@ pub(super) struct Courier {
     /// The new id of the chat, if it has moved.
     moved: Option<String>,
     /// A post and its result, while the result could not be stored in the ledger.
-    unnoted: Option<(Outgoing, Result<Sent, Fault>)>,
+    unnoted: Option<(Outgoing, Result<Sent, AdapterError>)>,
     /// Time of the next look for posts; `None` if none is queued.
     posts_at: Option<Instant>,
     /// Time of the next typing call.
@@ -172,10 +172,10 @@ impl Courier {
     }
 
     /// Applies a fault that concerns the whole place.
-    fn apply_fault(&mut self, fault: &Fault) {
+    fn apply_fault(&mut self, fault: &AdapterError) {
         match fault {
-            Fault::Busy { after } => self.quiet_until = Some(Instant::now() + *after),
-            Fault::Moved { into } => self.moved = Some(into.clone()),
+            AdapterError::Busy { after } => self.quiet_until = Some(Instant::now() + *after),
+            AdapterError::Moved { into } => self.moved = Some(into.clone()),
             _ => {}
         }
     }
@@ -195,7 +195,7 @@ impl Courier {
     }
 
     async fn type_on(&mut self) {
-        let Some(refresh) = self.adapter.abilities().typing else {
+        let Some(refresh) = self.adapter.features().typing else {
             self.typing_at = None;
             return;
         };
@@ -284,38 +284,38 @@ impl Courier {
     }
 
     /// Stores the state of a post that failed.
-    async fn put_back(&self, outgoing: &Outgoing, fault: &Fault) -> Result<(), ledger::Error> {
+    async fn put_back(&self, outgoing: &Outgoing, fault: &AdapterError) -> Result<(), ledger::Error> {
         let ledger = &self.couriers.0.ledger;
         let now = ledger.now();
         match fault {
-            Fault::Busy { after } => ledger.postpone(outgoing.id, later(now, *after)).await,
-            Fault::Uncertain(_) if !outgoing.post.may_repeat => self.doubt(outgoing).await,
-            Fault::Unreachable(_) | Fault::Uncertain(_) => {
+            AdapterError::Busy { after } => ledger.postpone(outgoing.id, later(now, *after)).await,
+            AdapterError::Uncertain(_) if !outgoing.post.may_repeat => self.doubt(outgoing).await,
+            AdapterError::Unreachable(_) | AdapterError::Uncertain(_) => {
                 let delay = FIRST_DELAY.saturating_mul(1 << outgoing.attempts.min(10)).min(MAX_DELAY);
                 ledger.postpone(outgoing.id, later(now, delay)).await
             }
-            Fault::Closed(_) => ledger.hold(outgoing.id, now).await,
-            Fault::Moved { into } => {
+            AdapterError::Closed(_) => ledger.hold(outgoing.id, now).await,
+            AdapterError::Moved { into } => {
                 ledger.follow(outgoing.id, &Place { chat: into.clone(), ..self.place.clone() }).await
             }
-            Fault::Refused(_) => ledger.refused(outgoing.id).await,
+            AdapterError::Refused(_) => ledger.refused(outgoing.id).await,
         }
     }
 
     /// Sends a post. The first post of an answer replaces its preview; any other post is a new message.
-    async fn send(&mut self, post: &Post) -> Result<Sent, Fault> {
+    async fn send(&mut self, post: &Post) -> Result<Sent, AdapterError> {
         if let Some(status) = self.status.take_if(|_| post.is_answer && self.showing.preview.is_some()) {
             self.showing = Showing { is_working: self.showing.is_working, ..Showing::default() };
             let sent = status.sent.clone();
             // Forgotten first: after a crash, the answer must not be deleted as a progress message.
             let replaced = match self.couriers.0.ledger.forget_shown(&self.place).await {
                 Ok(()) => self.adapter.edit(&self.place, &sent, post).await,
-                Err(error) => Err(Fault::Unreachable(error.to_string())),
+                Err(error) => Err(AdapterError::Unreachable(error.to_string())),
             };
             match replaced {
                 Ok(()) => return Ok(sent),
                 // The preview certainly does not show the answer: send the answer, and delete the preview later.
-                Err(Fault::Refused(_) | Fault::Closed(_)) => self.status = Some(status),
+                Err(AdapterError::Refused(_) | AdapterError::Closed(_)) => self.status = Some(status),
                 Err(fault) => {
                     self.status = Some(status);
                     return Err(fault);
@@ -333,7 +333,7 @@ impl Courier {
     }
 
     async fn replace_all(&mut self) {
-        if self.adapter.abilities().edit.is_none() {
+        if self.adapter.features().edit.is_none() {
             self.replacing.clear();
         }
         for _ in 0..self.replacing.len() {
@@ -344,7 +344,7 @@ impl Courier {
             match self.couriers.0.ledger.sent_id(id).await {
                 Ok(Some(sent)) => match self.adapter.edit(&self.place, &sent, &post).await {
                     Ok(()) => {}
-                    Err(fault @ (Fault::Busy { .. } | Fault::Unreachable(_))) => {
+                    Err(fault @ (AdapterError::Busy { .. } | AdapterError::Unreachable(_))) => {
                         self.apply_fault(&fault);
                         self.replacing.push_back((id, post));
                     }
@@ -377,7 +377,7 @@ impl Courier {
 
     fn wants_status(&self) -> bool {
         let shown = self.status.as_ref().map(|status| &status.text);
-        match self.adapter.abilities().edit {
+        match self.adapter.features().edit {
             Some(_) => shown != self.wanted().as_ref(),
             None => false,
         }
@@ -403,7 +403,7 @@ impl Courier {
         }
     }
 
-    async fn begin_status(&mut self, text: String) -> Result<(), Fault> {
+    async fn begin_status(&mut self, text: String) -> Result<(), AdapterError> {
         let sent = self.adapter.send(&self.place, &Post::text(text.clone())).await?;
         if let Err(error) = self.couriers.0.ledger.set_shown(&self.place, &sent).await {
             tracing::warn!(place = %self.place, %error, "cannot store the id of the progress message");
@@ -412,19 +412,19 @@ impl Courier {
         Ok(())
     }
 
-    async fn change_status(&mut self, status: Status, text: String) -> Result<(), Fault> {
+    async fn change_status(&mut self, status: Status, text: String) -> Result<(), AdapterError> {
         let done = self.adapter.edit(&self.place, &status.sent, &Post::text(text.clone())).await;
         let text = if done.is_ok() { text } else { status.text };
         self.status = Some(Status { sent: status.sent, text });
         done
     }
 
-    async fn end_status(&mut self, status: Status) -> Result<(), Fault> {
+    async fn end_status(&mut self, status: Status) -> Result<(), AdapterError> {
         let mut done = self.adapter.remove(&self.place, &status.sent).await;
-        if matches!(done, Err(Fault::Refused(_))) {
+        if matches!(done, Err(AdapterError::Refused(_))) {
             done = self.adapter.edit(&self.place, &status.sent, &Post::text(OVER)).await;
         }
-        if matches!(done, Err(Fault::Busy { .. } | Fault::Unreachable(_))) {
+        if matches!(done, Err(AdapterError::Busy { .. } | AdapterError::Unreachable(_))) {
             self.status = Some(status);
             return done;
         }

@@ -12,12 +12,12 @@ use tempfile::TempDir;
 use super::*;
 use crate::{Accepted, Content, Place, Post, Sender, Sent, Update};
 
-struct World {
+struct Harness {
     directory: TempDir,
     now: Arc<AtomicI64>,
 }
 
-impl World {
+impl Harness {
     fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap(), now: Arc::new(AtomicI64::new(1_000_000)) }
     }
@@ -95,7 +95,7 @@ fn question() -> QuestionRequest {
 
 #[tokio::test]
 async fn an_update_is_accepted_once_also_under_its_alias() {
-    let ledger = World::new().open();
+    let ledger = Harness::new().open();
     assert_eq!(ledger.accept(update("a")).await.unwrap(), Accepted::New);
     assert_eq!(ledger.accept(update("a")).await.unwrap(), Accepted::Known);
     let named = |id: &str| Update { alias: Some("C1:17.2".into()), ..update(id) };
@@ -106,10 +106,10 @@ async fn an_update_is_accepted_once_also_under_its_alias() {
 
 #[tokio::test]
 async fn unfinished_updates_survive_a_restart_in_order() {
-    let world = World::new();
+    let harness = Harness::new();
     let run = Run { session: "ses_1".parse().unwrap(), prompt: "msg_1".parse().unwrap() };
     {
-        let ledger = world.open();
+        let ledger = harness.open();
         for id in ["a", "b", "c"] {
             ledger.accept(update(id)).await.unwrap();
         }
@@ -118,7 +118,7 @@ async fn unfinished_updates_survive_a_restart_in_order() {
         ledger.run(open[1].id, run.clone()).await.unwrap();
         assert_eq!(ledger.retry(open[1].id, 5).await.unwrap(), 1);
     }
-    let ledger = world.open();
+    let ledger = harness.open();
     let open = ledger.open_updates(&place()).await.unwrap();
     assert_eq!(open.iter().map(|pending| pending.update.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
     assert_eq!((&open[0].state, open[0].attempts, open[0].due), (&State::Running(run), 1, 5));
@@ -128,7 +128,7 @@ async fn unfinished_updates_survive_a_restart_in_order() {
 
 #[tokio::test]
 async fn finishing_an_update_twice_answers_it_once() {
-    let ledger = World::new().open();
+    let ledger = Harness::new().open();
     ledger.accept(update("a")).await.unwrap();
     let id = ledger.open_updates(&place()).await.unwrap()[0].id;
     for _ in 0..2 {
@@ -142,13 +142,13 @@ async fn finishing_an_update_twice_answers_it_once() {
 
 #[tokio::test]
 async fn a_post_that_was_being_sent_is_known_to_be_uncertain() {
-    let world = World::new();
+    let harness = Harness::new();
     {
-        let ledger = world.open();
+        let ledger = harness.open();
         let ids = ledger.say(&place(), vec![Post::text("one"), Post::text("two")]).await.unwrap();
         ledger.sending(ids[0]).await.unwrap();
     }
-    let ledger = world.open();
+    let ledger = harness.open();
     let first = ledger.next_post(&place()).await.unwrap().unwrap();
     assert!(first.is_uncertain);
     ledger.uncertain(first.id, &place(), Post::text("a note")).await.unwrap();
@@ -161,8 +161,8 @@ async fn a_post_that_was_being_sent_is_known_to_be_uncertain() {
 
 #[tokio::test]
 async fn a_late_post_is_held_until_the_user_writes() {
-    let world = World::new();
-    let ledger = world.open();
+    let harness = Harness::new();
+    let ledger = harness.open();
     let posts = vec![Post::text("one"), Post::text("two"), Post::text("three")];
     let ids = ledger.say(&place(), posts).await.unwrap();
     ledger.hold(ids[0], ledger.now()).await.unwrap();
@@ -176,7 +176,7 @@ async fn a_late_post_is_held_until_the_user_writes() {
     assert_eq!(change().await, Held::Yes);
     assert_eq!(change().await, Held::Unknown);
     // After a day the ledger forgets sent posts, but not held ones.
-    world.now.fetch_add(2 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);
+    harness.now.fetch_add(2 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);
     ledger.sent(ids[2], Sent("10".into())).await.unwrap();
     assert_eq!(ledger.sent_id(ids[2]).await.unwrap(), None, "a sent post is forgotten");
     assert_eq!(ledger.next_post(&place()).await.unwrap(), None);
@@ -192,11 +192,11 @@ async fn a_late_post_is_held_until_the_user_writes() {
 
 #[tokio::test]
 async fn a_post_refused_while_the_user_writes_is_not_held() {
-    let world = World::new();
-    let ledger = world.open();
+    let harness = Harness::new();
+    let ledger = harness.open();
     let ids = ledger.say(&place(), vec![Post::text("one"), Post::text("two")]).await.unwrap();
     let since = ledger.now();
-    world.now.fetch_add(10, Ordering::Relaxed);
+    harness.now.fetch_add(10, Ordering::Relaxed);
     ledger.accept(update("a")).await.unwrap();
     ledger.hold(ids[0], since).await.unwrap();
     assert_eq!(ledger.next_post(&place()).await.unwrap().unwrap().post.text, "one");
@@ -204,7 +204,7 @@ async fn a_post_refused_while_the_user_writes_is_not_held() {
     assert_eq!(ledger.hold_sent(&place(), &Sent("9".into()), since).await.unwrap(), Held::Due);
     // A post for a user who never writes is held for a while, not forever.
     ledger.hold(ids[0], ledger.now() + 1).await.unwrap();
-    world.now.fetch_add(31 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);
+    harness.now.fetch_add(31 * 24 * 60 * 60 * 1_000, Ordering::Relaxed);
     ledger.sent(ids[1], Sent("10".into())).await.unwrap();
     ledger.accept(update("b")).await.unwrap();
     assert_eq!(ledger.next_post(&place()).await.unwrap(), None);
@@ -212,7 +212,7 @@ async fn a_post_refused_while_the_user_writes_is_not_held() {
 
 #[tokio::test]
 async fn updates_that_come_together_are_stored_together() {
-    let ledger = World::new().open();
+    let ledger = Harness::new().open();
     ledger.accept(update("b")).await.unwrap();
     let elsewhere = Update { place: Place { chat: "8".into(), ..place() }, ..update("d") };
     let places = ledger.accept_all(vec![update("a"), update("b"), elsewhere.clone()]).await.unwrap();
@@ -224,7 +224,7 @@ async fn updates_that_come_together_are_stored_together() {
 
 #[tokio::test]
 async fn a_request_is_shown_once_and_settled_once() {
-    let ledger = World::new().open();
+    let ledger = Harness::new().open();
     let ask = Ask {
         place: place(),
         asked: Asked::Question(question()),
@@ -252,10 +252,10 @@ async fn a_request_is_shown_once_and_settled_once() {
 
 #[tokio::test]
 async fn a_code_pairs_one_user_and_guesses_are_limited() {
-    let world = World::new();
-    let ledger = world.open();
+    let harness = Harness::new();
+    let ledger = harness.open();
     // A code can be created while the gateway runs.
-    let visitor = Ledger::visit(&world.path(), world.clock()).unwrap();
+    let visitor = Ledger::visit(&harness.path(), harness.clock()).unwrap();
     let code = visitor.new_code(true).await.unwrap();
     let roles = Roles { prompt: true, approve: true };
     assert_eq!(ledger.roles("telegram", "1").await.unwrap(), None);
@@ -268,23 +268,23 @@ async fn a_code_pairs_one_user_and_guesses_are_limited() {
     }
     let other = ledger.new_code(false).await.unwrap();
     assert_eq!(ledger.pair("telegram", &eve, &other).await.unwrap(), Paired::TooOften);
-    world.now.fetch_add(60 * 60 * 1_000 + 1, Ordering::Relaxed);
+    harness.now.fetch_add(60 * 60 * 1_000 + 1, Ordering::Relaxed);
     assert_eq!(ledger.pair("telegram", &eve, &other).await.unwrap(), Paired::Wrong, "it has expired");
     assert!(ledger.unpair("telegram", "1").await.unwrap());
-    assert!(ledger.people().await.unwrap().is_empty());
+    assert!(ledger.users().await.unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn a_second_gateway_is_refused() {
-    let world = World::new();
-    let _ledger = world.open();
-    let error = Ledger::open(&world.path(), world.clock()).unwrap_err();
+    let harness = Harness::new();
+    let _ledger = harness.open();
+    let error = Ledger::open(&harness.path(), harness.clock()).unwrap_err();
     assert!(error.to_string().contains("another gateway"), "{error}");
 }
 
 #[tokio::test]
 async fn a_failure_undoes_its_own_work_and_not_that_of_others() {
-    let ledger = World::new().open();
+    let ledger = Harness::new().open();
     let failing = ledger.with(|tables| -> Result<(), Error> {
         tables.execute("INSERT INTO bookmarks VALUES ('a', 'b')", [])?;
         Ok(tables.execute_batch("no such statement")?)
@@ -297,7 +297,7 @@ async fn a_failure_undoes_its_own_work_and_not_that_of_others() {
 
 #[tokio::test]
 async fn a_failed_change_leaves_nothing_behind() {
-    let ledger = World::new().open();
+    let ledger = Harness::new().open();
     ledger.refuse("INSERT", "updates", "NEW.name = 'b'").await;
     // While the thread is blocked here, the other jobs gather.
     let (go_on, gate) = std::sync::mpsc::channel::<()>();
@@ -323,7 +323,7 @@ async fn a_failed_change_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a_full_disk_has_its_own_error() {
-    let ledger = World::new().open();
+    let ledger = Harness::new().open();
     let limit = |tables: &Connection| Ok(tables.query_row("PRAGMA max_page_count = 1", [], |_| Ok(()))?);
     ledger.with(limit).await.unwrap();
     let long =
@@ -339,7 +339,7 @@ async fn a_full_disk_has_its_own_error() {
 
 #[tokio::test]
 async fn a_session_is_found_in_the_place_where_it_runs_or_was_last_used() {
-    let ledger = World::new().open();
+    let ledger = Harness::new().open();
     let session: protocol::SessionId = "ses_1".parse().unwrap();
     assert_eq!(ledger.place_of(&session).await.unwrap(), None);
     let at = |chat: &str| Place { chat: chat.into(), ..place() };

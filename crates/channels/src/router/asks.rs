@@ -68,10 +68,10 @@ impl Worker {
             Request::Question(request) if request.questions.is_empty() => return Ok(()),
             Request::Question(request) => Asked::Question(request),
         };
-        let abilities = self.adapter.abilities();
+        let features = self.adapter.features();
         let text = match &asked {
             Asked::Permission(request) => {
-                let has_buttons = !taps::permission_buttons(0, abilities).is_empty();
+                let has_buttons = !taps::permission_buttons(0, features).is_empty();
                 words::permission(request, directory.as_deref(), child.as_deref(), has_buttons)
             }
             Asked::Question(request) => self.question_text(request, 0, child.as_deref()),
@@ -88,7 +88,7 @@ impl Worker {
         let last = pieces.pop().unwrap_or_default();
         let first = pieces.into_iter().map(|text| Post { may_repeat: true, ..Post::text(text) });
         let posts = move |number| {
-            let buttons = taps::buttons(number, &shown, abilities);
+            let buttons = taps::buttons(number, &shown, features);
             let last = Post { buttons, may_repeat: true, ..Post::text(last) };
             first.chain([last]).collect()
         };
@@ -98,10 +98,10 @@ impl Worker {
     }
 
     fn question_text(&self, request: &QuestionRequest, index: usize, child: Option<&str>) -> String {
-        let abilities = self.adapter.abilities();
+        let features = self.adapter.features();
         let question = request.questions.get(index);
         let has_buttons = question.is_some_and(|question| {
-            !taps::question_buttons(0, index, question, &BTreeSet::new(), abilities).is_empty()
+            !taps::question_buttons(0, index, question, &BTreeSet::new(), features).is_empty()
         });
         words::question(request, index, child, has_buttons)
     }
@@ -255,7 +255,7 @@ impl Worker {
         } else {
             String::new()
         };
-        let buttons = taps::buttons(open.number, &ask, self.adapter.abilities());
+        let buttons = taps::buttons(open.number, &ask, self.adapter.features());
         let post = Post { buttons, may_repeat: true, ..Post::text(text) };
         self.ledger().advance(open.number, ask, post, pending.id).await?;
         self.replace(open.post, outcome);

@@ -47,12 +47,12 @@ pub(super) struct Board {
     lines_from: Instant,
     /// Earliest time to show anything else again.
     rest_from: Instant,
-    news: News,
+    news: ProgressChange,
 }
 
 /// Changes since the last update.
 #[derive(Debug)]
-struct News {
+struct ProgressChange {
     lines: bool,
     rest: bool,
 }
@@ -74,7 +74,7 @@ impl Board {
             shown: None,
             lines_from: now,
             rest_from: now,
-            news: News { lines: false, rest: true },
+            news: ProgressChange { lines: false, rest: true },
         }
     }
 

@@ -208,7 +208,7 @@ impl Worker {
         }
         let (text, patch) = (summary(&files), patch(&files));
         let fits = |limit: u64| u64::try_from(patch.len()).is_ok_and(|length| length <= limit);
-        if patch.is_empty() || !self.adapter.abilities().files.is_some_and(fits) {
+        if patch.is_empty() || !self.adapter.features().files.is_some_and(fits) {
             return Ok(posts(&*self.adapter, &text));
         }
         let file = Document { name: "changes.diff".to_owned(), mime: "text/x-diff".to_owned(), text: patch };

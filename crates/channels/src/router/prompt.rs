@@ -14,7 +14,7 @@ use protocol::{
 };
 
 use super::command::{self, Command};
-use crate::{Adapter, Attachment, Content, Fault, Update, ledger::UpdateId, words};
+use crate::{Adapter, AdapterError, Attachment, Content, Update, ledger::UpdateId, words};
 
 /// Maximum size of a downloaded file in bytes.
 pub(super) const MAX_FILE: u64 = 20_000_000;
@@ -30,18 +30,24 @@ const MAX_QUOTE: usize = 1_000;
 
 /// The prompt made from an update.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct PreparedPrompt {
     pub(super) prompt: PromptInput,
     /// Notes for the user about files that are missing.
     pub(super) notes: Vec<String>,
 }
 
 /// Makes a prompt from an update and downloads its files.
-pub(super) async fn make(adapter: &dyn Adapter, folder: &Path, id: UpdateId, update: &Update) -> Made {
+pub(super) async fn make(
+    adapter: &dyn Adapter,
+    folder: &Path,
+    id: UpdateId,
+    update: &Update,
+) -> PreparedPrompt {
     let Content::Message { text, files } = &update.content else {
-        return Made { prompt: PromptInput::text(""), notes: Vec::new() };
+        return PreparedPrompt { prompt: PromptInput::text(""), notes: Vec::new() };
     };
-    let mut maker = Maker { folder, id, lines: Vec::new(), parts: Vec::new(), inline: 0, notes: Vec::new() };
+    let mut maker =
+        PromptBuilder { folder, id, lines: Vec::new(), parts: Vec::new(), inline: 0, notes: Vec::new() };
     // `/new words` begins a session with these words.
     let text = match command::parse(text) {
         Some(Command::New(words)) => words,
@@ -63,7 +69,7 @@ pub(super) async fn make(adapter: &dyn Adapter, folder: &Path, id: UpdateId, upd
     }
     let mut prompt = PromptInput::text(words.trim());
     prompt.parts.append(&mut maker.parts);
-    Made { prompt, notes: maker.notes }
+    PreparedPrompt { prompt, notes: maker.notes }
 }
 
 /// A quoted message, as Markdown.
@@ -72,7 +78,7 @@ fn quote(text: &str) -> String {
     format!("In reply to:\n{}", lines.join("\n"))
 }
 
-struct Maker<'a> {
+struct PromptBuilder<'a> {
     folder: &'a Path,
     id: UpdateId,
     /// Lines about the files, added to the prompt.
@@ -83,7 +89,7 @@ struct Maker<'a> {
     notes: Vec<String>,
 }
 
-impl Maker<'_> {
+impl PromptBuilder<'_> {
     async fn take(&mut self, adapter: &dyn Adapter, file: &Attachment, index: usize) {
         if file.size.is_some_and(|size| size > MAX_FILE) {
             return self.miss(file, &format!("it is larger than {}", words::size(MAX_FILE)));
@@ -94,7 +100,7 @@ impl Maker<'_> {
                 self.parts.push(inline(file, &bytes));
             }
             Ok(bytes) => self.keep(&file.name, &file.mime, &bytes, index).await,
-            Err(Fault::Refused(reason)) => self.miss(file, &reason),
+            Err(AdapterError::Refused(reason)) => self.miss(file, &reason),
             Err(fault) => self.miss(file, &fault.to_string()),
         }
     }

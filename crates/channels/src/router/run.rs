@@ -4,7 +4,7 @@ use std::{future, sync::Arc, time::Duration};
 
 use client::{
     answer::Answer,
-    streaming::{Ending, Outcome, Progress},
+    streaming::{Ending, Progress, PromptResult},
 };
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 use protocol::{EndReason, MessageId, Millis, SessionId};
@@ -171,7 +171,7 @@ impl Worker {
 
     pub(super) async fn progressed(&mut self, progress: Progress) -> Result<(), ledger::Error> {
         let now = self.ledger().now();
-        let can_stream = self.context().settings.stream && self.adapter.abilities().streaming;
+        let can_stream = self.context().settings.stream && self.adapter.features().streaming;
         let Some(run) = &mut self.run else { return Ok(()) };
         match progress {
             Progress::Text(text) if can_stream => run.board.note_preview(text),
@@ -246,7 +246,7 @@ impl Worker {
         Ok(())
     }
 
-    async fn finish(&mut self, outcome: Outcome) -> Result<(), ledger::Error> {
+    async fn finish(&mut self, outcome: PromptResult) -> Result<(), ledger::Error> {
         let Some(mut run) = self.run.take() else { return Ok(()) };
         if let Ending::Lost(why) = &outcome.ending {
             tracing::warn!(place = %self.place, why, "lost the connection to the server during an answer");
@@ -270,7 +270,7 @@ impl Worker {
     }
 
     /// The combined answer to the prompt and to those that joined it.
-    async fn whole(&self, run: &Run, mut outcome: Outcome) -> Outcome {
+    async fn whole(&self, run: &Run, mut outcome: PromptResult) -> PromptResult {
         let (Some(session), Some(prompt), false) = (&run.session, run.prompt(), run.joined.is_empty()) else {
             return outcome;
         };
@@ -283,7 +283,7 @@ impl Worker {
     }
 
     /// Schedules another attempt to follow a turn whose connection was lost, up to the limit of attempts.
-    async fn lose(&mut self, run: Run, outcome: &Outcome) -> Result<(), ledger::Error> {
+    async fn lose(&mut self, run: Run, outcome: &PromptResult) -> Result<(), ledger::Error> {
         if self.postpone(&run.pending).await? < ATTEMPTS {
             self.context().couriers.show(&self.place, Showing::default());
             self.has_news = true;
@@ -336,7 +336,7 @@ impl Worker {
         Ok(())
     }
 
-    fn posts(&self, outcome: &Outcome, pending: &PendingUpdate) -> Vec<Post> {
+    fn posts(&self, outcome: &PromptResult, pending: &PendingUpdate) -> Vec<Post> {
         let timeout = Duration::from_millis(self.context().settings.timeout_ms);
         let mut posts = posts(&*self.adapter, &words::outcome(outcome, timeout));
         if let Some(first) = posts.first_mut() {
@@ -352,7 +352,7 @@ impl Worker {
 pub(super) fn posts(adapter: &dyn Adapter, text: &str) -> Vec<Post> {
     let mut pieces = adapter.split(text);
     let fits = |limit: u64| u64::try_from(text.len()).is_ok_and(|length| length <= limit);
-    if pieces.len() <= MAX_PIECES || !adapter.abilities().files.is_some_and(fits) {
+    if pieces.len() <= MAX_PIECES || !adapter.features().files.is_some_and(fits) {
         return pieces.into_iter().map(Post::text).collect();
     }
     let file =

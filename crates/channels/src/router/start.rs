@@ -140,7 +140,7 @@ impl super::Context {
             timeout: std::time::Duration::from_millis(self.settings.timeout_ms),
             tools: std::time::Duration::ZERO,
             heartbeat: self.settings.progress.heartbeat(),
-            shows_text: self.settings.stream && adapter.abilities().streaming,
+            shows_text: self.settings.stream && adapter.features().streaming,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{
     worker::Worker,
 };
 use crate::{
-    Abilities, Button, Post,
+    Button, Features, Post,
     ledger::{self, Ask, Asked, PendingUpdate, Roles},
 };
 
@@ -51,20 +51,20 @@ fn button(label: impl Into<String>, token: String) -> Button {
 }
 
 /// The buttons of a request in its current state.
-pub(super) fn buttons(number: i64, ask: &Ask, abilities: Abilities) -> Vec<Button> {
+pub(super) fn buttons(number: i64, ask: &Ask, features: Features) -> Vec<Button> {
     match &ask.asked {
-        Asked::Permission(_) => permission_buttons(number, abilities),
+        Asked::Permission(_) => permission_buttons(number, features),
         Asked::Question(request) => {
             let index = ask.answers.len();
             let question = request.questions.get(index);
-            question.map(|it| question_buttons(number, index, it, &ask.marked, abilities)).unwrap_or_default()
+            question.map(|it| question_buttons(number, index, it, &ask.marked, features)).unwrap_or_default()
         }
     }
 }
 
-pub(super) fn permission_buttons(number: i64, abilities: Abilities) -> Vec<Button> {
+pub(super) fn permission_buttons(number: i64, features: Features) -> Vec<Button> {
     let choices = [("Once", "once"), ("Always", "always"), ("Deny", "deny")];
-    if abilities.buttons < choices.len() {
+    if features.buttons < choices.len() {
         return Vec::new();
     }
     choices.iter().map(|(label, choice)| button(*label, format!("p.{number}.{choice}"))).collect()
@@ -77,11 +77,11 @@ pub(super) fn question_buttons(
     index: usize,
     question: &Question,
     marked: &BTreeSet<usize>,
-    abilities: Abilities,
+    features: Features,
 ) -> Vec<Button> {
     let is_multiple = question.multiple == Some(true);
     let count = question.options.len() + usize::from(is_multiple);
-    if count > abilities.buttons || (is_multiple && abilities.edit.is_none()) || question.options.is_empty() {
+    if count > features.buttons || (is_multiple && features.edit.is_none()) || question.options.is_empty() {
         return Vec::new();
     }
     let options = question.options.iter().enumerate().map(|(option, it)| {
@@ -181,7 +181,7 @@ impl Worker {
     fn show_mark(&self, open: &Open) {
         let (Asked::Question(request), Some(post)) = (&open.ask.asked, open.post) else { return };
         let text = crate::words::question(request, open.ask.answers.len(), None, true);
-        let buttons = buttons(open.number, &open.ask, self.adapter.abilities());
+        let buttons = buttons(open.number, &open.ask, self.adapter.features());
         self.context().couriers.replace(&self.place, post, Post { buttons, ..Post::text(text) });
     }
 }
@@ -195,8 +195,8 @@ mod tests {
     use super::*;
     use crate::split::{Limit, Unit};
 
-    fn abilities(buttons: usize, edit: bool) -> Abilities {
-        Abilities {
+    fn features(buttons: usize, edit: bool) -> Features {
+        Features {
             typing: None,
             edit: edit.then_some(Duration::from_secs(1)),
             buttons,
@@ -219,10 +219,10 @@ mod tests {
     #[test]
     fn button_tokens_are_short_and_can_be_parsed() {
         let number = i64::MAX;
-        let tokens = permission_buttons(number, abilities(3, true));
+        let tokens = permission_buttons(number, features(3, true));
         let choices: Vec<_> = tokens.iter().map(|it| parse(&it.token).unwrap()).collect();
         assert_eq!(choices[2], Tap { number, choice: Choice::Permission(PermissionReply::Reject) });
-        let tokens = question_buttons(number, 7, &question(25, true), &BTreeSet::new(), abilities(26, true));
+        let tokens = question_buttons(number, 7, &question(25, true), &BTreeSet::new(), features(26, true));
         assert_eq!(parse(&tokens[24].token), Some(Tap { number, choice: Choice::Option(7, 24) }));
         assert_eq!(parse(&tokens[25].token), Some(Tap { number, choice: Choice::Enough(7) }));
         assert!(tokens.iter().all(|it| it.token.len() <= 40 && it.token.is_ascii()));
@@ -237,20 +237,20 @@ mod tests {
 
     #[test]
     fn there_are_buttons_only_where_all_fit_and_work() {
-        let count = |question: &Question, abilities| {
-            question_buttons(1, 0, question, &BTreeSet::new(), abilities).len()
+        let count = |question: &Question, features| {
+            question_buttons(1, 0, question, &BTreeSet::new(), features).len()
         };
-        assert_eq!(count(&question(3, false), abilities(3, false)), 3);
-        assert_eq!(count(&question(4, false), abilities(3, true)), 0);
-        assert_eq!(count(&question(3, true), abilities(3, true)), 0, "there has to be room for Done");
-        assert_eq!(count(&question(3, true), abilities(4, true)), 4);
-        assert_eq!(count(&question(3, true), abilities(10, false)), 0, "marks cannot be shown");
-        assert!(permission_buttons(1, abilities(2, true)).is_empty());
+        assert_eq!(count(&question(3, false), features(3, false)), 3);
+        assert_eq!(count(&question(4, false), features(3, true)), 0);
+        assert_eq!(count(&question(3, true), features(3, true)), 0, "there has to be room for Done");
+        assert_eq!(count(&question(3, true), features(4, true)), 4);
+        assert_eq!(count(&question(3, true), features(10, false)), 0, "marks cannot be shown");
+        assert!(permission_buttons(1, features(2, true)).is_empty());
     }
 
     #[test]
     fn chosen_options_are_marked() {
-        let buttons = question_buttons(1, 0, &question(2, true), &BTreeSet::from([1]), abilities(10, true));
+        let buttons = question_buttons(1, 0, &question(2, true), &BTreeSet::from([1]), features(10, true));
         assert_eq!(buttons[1].label, "✓ Choice 1");
         assert_eq!(buttons[0].label, "Choice 0");
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::Value;
 
-use super::{Allowed, Person, Secret};
+use super::{Allowed, Secret, UserAccess};
 
 /// Maximum of every duration: 30 days. A longer one would not fit into the timers.
 const MAX_MILLISECONDS: u64 = 30 * 24 * 60 * 60 * 1_000;
@@ -87,8 +87,8 @@ fn allowed<'de, D: Deserializer<'de>>(
     advice: &str,
 ) -> Result<Vec<Allowed>, D::Error> {
     let allowed = Vec::<Allowed>::deserialize(from)?;
-    match allowed.iter().map(Allowed::person).find(|person| !is_id(&person.id)) {
-        Some(person) => Err(D::Error::custom(format!("{:?} is not an id: {advice}", person.id))),
+    match allowed.iter().map(Allowed::access).find(|access| !is_id(&access.id)) {
+        Some(access) => Err(D::Error::custom(format!("{:?} is not an id: {advice}", access.id))),
         None => Ok(allowed),
     }
 }
@@ -98,9 +98,9 @@ impl<'de> Deserialize<'de> for Allowed {
         match Value::deserialize(from)? {
             Value::String(id) => Ok(Self::Fully(id)),
             Value::Number(id) => Err(D::Error::custom(format!("write the id in quotes: \"{id}\""))),
-            Value::Object(person) => {
-                let person = Person::deserialize(Value::Object(person)).map_err(D::Error::custom)?;
-                Ok(Self::Partly(person))
+            Value::Object(access) => {
+                let access = UserAccess::deserialize(Value::Object(access)).map_err(D::Error::custom)?;
+                Ok(Self::Partly(access))
             }
             _ => Err(D::Error::custom(
                 "a user is an id such as \"1001\", or an object with `id`, `prompt` and `approve`",

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::Fault;
+use crate::AdapterError;
 
 /// A failed call, with Slack's error code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ApiError {
     /// Slack's error code, if it sent one.
     pub name: Option<String>,
-    pub fault: Fault,
+    pub fault: AdapterError,
 }
 
 /// Errors that only another token or another setting of the app can fix.
@@ -30,10 +30,10 @@ impl ApiError {
     /// Maps an answer with `"ok": false`. `after` is the pause that Slack asks for, `needed` the missing scope.
     pub(super) fn named(name: &str, needed: Option<&str>, after: Duration) -> Self {
         let fault = match name {
-            "ratelimited" | "rate_limited" => Fault::Busy { after },
-            "service_unavailable" | "team_added_to_org" => Fault::Unreachable(name.to_owned()),
-            "fatal_error" | "internal_error" | "request_timeout" => Fault::Uncertain(name.to_owned()),
-            _ => Fault::Refused(
+            "ratelimited" | "rate_limited" => AdapterError::Busy { after },
+            "service_unavailable" | "team_added_to_org" => AdapterError::Unreachable(name.to_owned()),
+            "fatal_error" | "internal_error" | "request_timeout" => AdapterError::Uncertain(name.to_owned()),
+            _ => AdapterError::Refused(
                 advice(name, needed).map_or_else(|| name.to_owned(), |help| format!("{name}: {help}")),
             ),
         };
@@ -51,13 +51,13 @@ impl ApiError {
     }
 }
 
-impl From<Fault> for ApiError {
-    fn from(fault: Fault) -> Self {
+impl From<AdapterError> for ApiError {
+    fn from(fault: AdapterError) -> Self {
         Self { name: None, fault }
     }
 }
 
-impl From<ApiError> for Fault {
+impl From<ApiError> for AdapterError {
     fn from(error: ApiError) -> Self {
         error.fault
     }
@@ -93,16 +93,16 @@ fn advice(name: &str, needed: Option<&str>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn fault(name: &str) -> Fault {
+    fn fault(name: &str) -> AdapterError {
         ApiError::named(name, None, Duration::from_secs(7)).fault
     }
 
     #[test]
     fn only_calls_that_were_certainly_not_carried_out_are_retried() {
-        assert_eq!(fault("ratelimited"), Fault::Busy { after: Duration::from_secs(7) });
-        assert!(matches!(fault("internal_error"), Fault::Uncertain(_)));
-        assert!(matches!(fault("fatal_error"), Fault::Uncertain(_)));
-        assert!(matches!(fault("something_new"), Fault::Refused(_)));
+        assert_eq!(fault("ratelimited"), AdapterError::Busy { after: Duration::from_secs(7) });
+        assert!(matches!(fault("internal_error"), AdapterError::Uncertain(_)));
+        assert!(matches!(fault("fatal_error"), AdapterError::Uncertain(_)));
+        assert!(matches!(fault("something_new"), AdapterError::Refused(_)));
     }
 
     #[test]

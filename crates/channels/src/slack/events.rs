@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The content of a signed call.
-enum Asked {
+enum SignedCall {
     /// Slack verifies the address of the webhook.
     Challenge(String),
     /// An event, a tap or a command.
@@ -34,15 +34,15 @@ impl Slack {
             return Reply::refused();
         }
         match parse(call) {
-            Asked::Challenge(challenge) => Reply::text(StatusCode::OK, challenge),
-            Asked::Take(delivery) => match self.take(&delivery, inbox).await {
+            SignedCall::Challenge(challenge) => Reply::text(StatusCode::OK, challenge),
+            SignedCall::Take(delivery) => match self.take(&delivery, inbox).await {
                 Ok(()) => Reply::done(),
                 Err(reason) => {
                     tracing::error!(channel = super::CHANNEL, %reason, "cannot store an update; Slack will send it again");
                     Reply::failed()
                 }
             },
-            Asked::Nonsense => {
+            SignedCall::Nonsense => {
                 tracing::warn!(
                     channel = super::CHANNEL,
                     bytes = call.body.len(),
@@ -54,24 +54,26 @@ impl Slack {
     }
 }
 
-fn parse(call: &Call) -> Asked {
+fn parse(call: &Call) -> SignedCall {
     let mime = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if mime.starts_with("application/x-www-form-urlencoded") { form(&call.body) } else { json(&call.body) }
 }
 
-fn json(body: &[u8]) -> Asked {
+fn json(body: &[u8]) -> SignedCall {
     match serde_json::from_slice::<Callback>(body) {
         Ok(Callback { challenge: Some(challenge), kind, .. }) if kind == "url_verification" => {
-            Asked::Challenge(challenge)
+            SignedCall::Challenge(challenge)
         }
-        Ok(callback) if callback.kind == "event_callback" => Asked::Take(Delivery::Event(Box::new(callback))),
+        Ok(callback) if callback.kind == "event_callback" => {
+            SignedCall::Take(Delivery::Event(Box::new(callback)))
+        }
         // Such as the notice that the app exceeded the hourly limit of events.
-        Ok(callback) if !callback.kind.is_empty() => Asked::Take(Delivery::Other),
-        _ => Asked::Nonsense,
+        Ok(callback) if !callback.kind.is_empty() => SignedCall::Take(Delivery::Other),
+        _ => SignedCall::Nonsense,
     }
 }
 
-fn form(body: &[u8]) -> Asked {
+fn form(body: &[u8]) -> SignedCall {
     let fields: serde_json::Map<String, Value> = form_urlencoded::parse(body)
         .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
         .collect();
@@ -82,7 +84,7 @@ fn form(body: &[u8]) -> Asked {
     } else if fields.contains_key("ssl_check") {
         Ok(Delivery::Other)
     } else {
-        return Asked::Nonsense;
+        return SignedCall::Nonsense;
     };
-    delivery.map_or(Asked::Nonsense, Asked::Take)
+    delivery.map_or(SignedCall::Nonsense, SignedCall::Take)
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Slack, blocks};
-use crate::{Document, Fault, Place, Post, Sent};
+use crate::{AdapterError, Document, Place, Post, Sent};
 
 /// Maximum size of a file to send, in bytes.
 pub(super) const LONGEST: u64 = 64 << 20;
@@ -18,7 +18,12 @@ struct Expected {
 
 impl Slack {
     /// Sends a file with its caption. Returns the file's id, because Slack does not report the message's id.
-    pub(super) async fn share(&self, place: &Place, post: &Post, file: &Document) -> Result<Sent, Fault> {
+    pub(super) async fn share(
+        &self,
+        place: &Place,
+        post: &Post,
+        file: &Document,
+    ) -> Result<Sent, AdapterError> {
         let length = file.text.len().to_string();
         let fields = [("filename", file.name.as_str()), ("length", &length)];
         let expected: Expected =
@@ -41,9 +46,9 @@ impl Slack {
 }
 
 /// Before it is shared, a file is invisible, so all steps up to then can be retried.
-fn unseen(error: impl Into<Fault>) -> Fault {
+fn unseen(error: impl Into<AdapterError>) -> AdapterError {
     match error.into() {
-        Fault::Uncertain(reason) => Fault::Unreachable(reason),
+        AdapterError::Uncertain(reason) => AdapterError::Unreachable(reason),
         fault => fault,
     }
 }

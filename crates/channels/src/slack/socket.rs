@@ -20,7 +20,7 @@ use super::{
     errors::ApiError,
     wire::{Delivery, Frame},
 };
-use crate::{Fault, Inbox, settings::Secret, webhook::MAX_BODY};
+use crate::{AdapterError, Inbox, settings::Secret, webhook::MAX_BODY};
 use line::Line;
 
 /// Time for which a replaced connection stays open for frames that are still on their way.
@@ -32,17 +32,17 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Counts failures and computes the pause before the next attempt.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct Backoff {
     failures: u32,
 }
 
-impl Patience {
+impl Backoff {
     /// Pauses after a failure, longer each time; not at all after the first. Fails if a retry is useless.
-    pub(super) async fn wait(&mut self, what: &str, error: ApiError) -> Result<(), Fault> {
+    pub(super) async fn wait(&mut self, what: &str, error: ApiError) -> Result<(), AdapterError> {
         if error.is_hopeless() {
             return Err(error.fault);
         }
-        let asked = if let Fault::Busy { after } = error.fault { after } else { Duration::ZERO };
+        let asked = if let AdapterError::Busy { after } = error.fault { after } else { Duration::ZERO };
         let pause = self.pause().max(asked);
         tracing::warn!(channel = CHANNEL, what, reason = %error.fault, pause_s = pause.as_secs(), "a call to Slack failed; retrying");
         sleep(pause).await;
@@ -65,13 +65,13 @@ struct Opened {
 }
 
 /// Receives until a fault makes it useless.
-pub(super) async fn listen(slack: &Slack, token: &Secret, inbox: &Inbox) -> Fault {
+pub(super) async fn listen(slack: &Slack, token: &Secret, inbox: &Inbox) -> AdapterError {
     let wanted = Notify::new();
     let mut lines = FuturesUnordered::new();
     let mut newest = CancellationToken::new();
     // Counts connections that ended soon. Failed attempts to connect are counted apart: several short outages must not
     // add up to a long pause.
-    let mut short = Patience::default();
+    let mut short = Backoff::default();
     loop {
         let line = tokio::select! {
             line = dial(slack, token, inbox) => line,
@@ -91,7 +91,7 @@ pub(super) async fn listen(slack: &Slack, token: &Secret, inbox: &Inbox) -> Faul
             never = drain(&mut lines) => match never {},
         }
         if began.elapsed() >= STEADY {
-            short = Patience::default();
+            short = Backoff::default();
             continue;
         }
         tokio::select! {
@@ -111,8 +111,8 @@ async fn drain<F: Future<Output = ()>>(lines: &mut FuturesUnordered<F>) -> std::
 }
 
 /// Opens a connection and waits for Slack's hello.
-async fn dial(slack: &Slack, token: &Secret, inbox: &Inbox) -> Result<Line, Fault> {
-    let mut patience = Patience::default();
+async fn dial(slack: &Slack, token: &Secret, inbox: &Inbox) -> Result<Line, AdapterError> {
+    let mut backoff = Backoff::default();
     loop {
         let opened = slack.web.call_as::<Opened>(token, "apps.connections.open", &[]).await;
         let line = match opened {
@@ -127,7 +127,7 @@ async fn dial(slack: &Slack, token: &Secret, inbox: &Inbox) -> Result<Line, Faul
             }
             Err(error) => {
                 inbox.lost(CHANNEL, error.fault.to_string());
-                patience.wait("apps.connections.open", error).await?;
+                backoff.wait("apps.connections.open", error).await?;
             }
         }
     }
@@ -210,19 +210,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn pauses_grow_up_to_a_limit() {
-        let mut patience = Patience::default();
-        let pauses: Vec<u64> = (0..10).map(|_| patience.pause().as_secs()).collect();
+        let mut backoff = Backoff::default();
+        let pauses: Vec<u64> = (0..10).map(|_| backoff.pause().as_secs()).collect();
         assert_eq!(pauses, [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        let busy = ApiError::from(Fault::Busy { after: Duration::from_mins(3) });
+        let busy = ApiError::from(AdapterError::Busy { after: Duration::from_mins(3) });
         let before = Instant::now();
-        patience.wait("x", busy).await.unwrap();
+        backoff.wait("x", busy).await.unwrap();
         assert_eq!(before.elapsed(), Duration::from_mins(3));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_wrong_token_is_not_retried() {
         let wrong = ApiError::named("invalid_auth", None, Duration::ZERO);
-        let fault = Patience::default().wait("x", wrong).await.unwrap_err();
+        let fault = Backoff::default().wait("x", wrong).await.unwrap_err();
         assert!(fault.to_string().contains("invalid_auth"), "{fault}");
     }
 }

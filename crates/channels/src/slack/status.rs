@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{CHANNEL, web::Web};
 use crate::{
-    Content, Fault, Place, Update,
+    AdapterError, Content, Place, Update,
     split::{Limit, Unit},
 };
 
@@ -51,7 +51,7 @@ impl Statuses {
         place: &Place,
         message: Option<&str>,
         words: &str,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), AdapterError> {
         let Some(thread) = place.thread.as_deref().or(message) else { return Ok(()) };
         let previous = self.remember(place, thread);
         if let Some(previous) = previous.filter(|previous| previous != thread) {
@@ -64,7 +64,7 @@ impl Statuses {
     }
 
     /// Removes the status.
-    pub(super) async fn clear(&self, web: &Web, place: &Place) -> Result<(), Fault> {
+    pub(super) async fn clear(&self, web: &Web, place: &Place) -> Result<(), AdapterError> {
         let Some(thread) = self.lock().remove(place) else { return Ok(()) };
         self.set(web, &place.chat, &thread, "").await
     }
@@ -90,7 +90,7 @@ impl Statuses {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn set(&self, web: &Web, chat: &str, thread: &str, words: &str) -> Result<(), Fault> {
+    async fn set(&self, web: &Web, chat: &str, thread: &str, words: &str) -> Result<(), AdapterError> {
         if self.is_off.load(Ordering::Relaxed) {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::errors::ApiError;
 use crate::{
-    Fault,
+    AdapterError,
     calls::{self, MAX_ANSWER},
     settings::{self, Secret},
 };
@@ -21,11 +21,11 @@ pub(super) struct Web {
 }
 
 impl Web {
-    pub(super) fn new(settings: &settings::Slack) -> Result<Self, Fault> {
+    pub(super) fn new(settings: &settings::Slack) -> Result<Self, AdapterError> {
         let client = calls::client(&settings.api)?;
         let api = format!("{}/", settings.api.trim_end_matches('/'));
-        let api =
-            Url::parse(&api).map_err(|error| Fault::Refused(format!("invalid API address: {error}")))?;
+        let api = Url::parse(&api)
+            .map_err(|error| AdapterError::Refused(format!("invalid API address: {error}")))?;
         Ok(Self { client, api, token: settings.bot_token.clone() })
     }
 
@@ -45,7 +45,7 @@ impl Web {
         method: &str,
         fields: &[(&str, &str)],
     ) -> Result<T, ApiError> {
-        let url = self.api.join(method).map_err(|error| Fault::Refused(error.to_string()))?;
+        let url = self.api.join(method).map_err(|error| AdapterError::Refused(error.to_string()))?;
         let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         let call = self
             .client
@@ -58,7 +58,7 @@ impl Web {
     }
 
     /// Uploads the content of a file to the address from Slack. The address itself authorises the call.
-    pub(super) async fn put(&self, address: &str, content: String) -> Result<(), Fault> {
+    pub(super) async fn put(&self, address: &str, content: String) -> Result<(), AdapterError> {
         let response = self.client.post(address).body(content).send().await.map_err(calls::fault)?;
         let (status, headers) = (response.status(), response.headers().clone());
         if status.is_success() {
@@ -68,12 +68,12 @@ impl Web {
     }
 
     /// Downloads a file. Sends the token only to Slack's hosts, whatever address a message gives.
-    pub(super) async fn get(&self, address: &str, limit: u64) -> Result<bytes::Bytes, Fault> {
+    pub(super) async fn get(&self, address: &str, limit: u64) -> Result<bytes::Bytes, AdapterError> {
         let url = Url::parse(address)
-            .map_err(|error| Fault::Refused(format!("invalid address of a file: {error}")))?;
+            .map_err(|error| AdapterError::Refused(format!("invalid address of a file: {error}")))?;
         if !self.is_trusted(&url) {
             let host = url.host_str().unwrap_or_default();
-            return Err(Fault::Refused(format!(
+            return Err(AdapterError::Refused(format!(
                 "the file is at {host}, which is not Slack, so it was not downloaded"
             )));
         }
@@ -83,10 +83,10 @@ impl Web {
         match status {
             status if status.is_success() => calls::body(response, limit).await,
             // Without the right scope, Slack redirects to its sign-in page.
-            status if status.is_redirection() => {
-                Err(Fault::Refused("the app may not read the file; give it the scope files:read".to_owned()))
-            }
-            StatusCode::NOT_FOUND => Err(Fault::Refused("Slack no longer has it".to_owned())),
+            status if status.is_redirection() => Err(AdapterError::Refused(
+                "the app may not read the file; give it the scope files:read".to_owned(),
+            )),
+            StatusCode::NOT_FOUND => Err(AdapterError::Refused("Slack no longer has it".to_owned())),
             status => {
                 Err(calls::refusal(status, &headers, format!("the download of a file failed with {status}")))
             }
@@ -106,7 +106,7 @@ async fn read(response: Response, method: &str) -> Result<Value, ApiError> {
     let (status, headers) = (response.status(), response.headers().clone());
     let body = calls::body(response, MAX_ANSWER).await?;
     if status == StatusCode::TOO_MANY_REQUESTS {
-        return Err(Fault::Busy { after: calls::retry_after(&headers) }.into());
+        return Err(AdapterError::Busy { after: calls::retry_after(&headers) }.into());
     }
     let parsed = serde_json::from_slice::<Value>(&body);
     let word =
@@ -127,8 +127,8 @@ async fn read(response: Response, method: &str) -> Result<Value, ApiError> {
 }
 
 /// The fault of an unreadable answer: Slack may have carried out the call.
-fn strange(method: &str, error: &serde_json::Error) -> Fault {
-    Fault::Uncertain(format!("the answer of {method} cannot be parsed: {error}"))
+fn strange(method: &str, error: &serde_json::Error) -> AdapterError {
+    AdapterError::Uncertain(format!("the answer of {method} cannot be parsed: {error}"))
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ pub(super) struct File {
 pub(super) struct Interaction {
     #[serde(rename = "type")]
     pub kind: String,
-    pub user: Person,
+    pub user: SlackUser,
     pub channel: Named,
     pub container: Message,
     pub message: Message,
@@ -94,7 +94,7 @@ pub(super) struct Interaction {
 /// The user, as interactions describe them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Person {
+pub(super) struct SlackUser {
     pub id: String,
     pub username: Option<String>,
     pub name: Option<String>,

@@ -13,7 +13,7 @@ use super::{
     wire::{self, Parameters},
 };
 use crate::{
-    Fault, calls,
+    AdapterError, calls,
     settings::{self, Secret},
 };
 
@@ -27,19 +27,19 @@ pub(super) enum ApiError {
     No { code: u16, words: String, parameters: Parameters },
     /// There was no answer, or one that is not Telegram's.
     #[error(transparent)]
-    Fault(Fault),
+    Adapter(AdapterError),
 }
 
-impl From<Fault> for ApiError {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
+impl From<AdapterError> for ApiError {
+    fn from(fault: AdapterError) -> Self {
+        Self::Adapter(fault)
     }
 }
 
-impl From<ApiError> for Fault {
+impl From<ApiError> for AdapterError {
     fn from(error: ApiError) -> Self {
         let (code, words, parameters) = match error {
-            ApiError::Fault(fault) => return fault,
+            ApiError::Adapter(fault) => return fault,
             ApiError::No { code, words, parameters } => (code, words, parameters),
         };
         if let Some(seconds) = parameters.retry_after {
@@ -76,11 +76,11 @@ pub(super) struct Api {
 }
 
 impl Api {
-    pub(super) fn new(settings: &settings::Telegram) -> Result<Self, Fault> {
+    pub(super) fn new(settings: &settings::Telegram) -> Result<Self, AdapterError> {
         let token = settings.token.reveal();
         let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, ':' | '_' | '-');
         if token.is_empty() || !token.chars().all(is_plain) {
-            return Err(Fault::Refused(
+            return Err(AdapterError::Refused(
                 "`token` is empty or has invalid characters; if it comes from {env:NAME}, check that NAME is set"
                     .to_owned(),
             ));
@@ -116,12 +116,12 @@ impl Api {
     }
 
     /// Downloads a file of at most `limit` bytes.
-    pub(super) async fn fetch(&self, path: &str, limit: u64) -> Result<Bytes, Fault> {
+    pub(super) async fn fetch(&self, path: &str, limit: u64) -> Result<Bytes, AdapterError> {
         let address = format!("{}/file/bot{}/{path}", self.address, self.token.reveal());
         let answer = self.http.get(address).timeout(TRANSFER_TIMEOUT).send().await.map_err(calls::fault)?;
         let status = answer.status();
         if status == StatusCode::NOT_FOUND {
-            return Err(Fault::Refused("Telegram no longer has it".to_owned()));
+            return Err(AdapterError::Refused("Telegram no longer has it".to_owned()));
         }
         if !status.is_success() {
             return Err(calls::refusal(
@@ -141,7 +141,7 @@ impl Api {
         let answer = call.send().await.map_err(calls::fault)?;
         let result = self.read(answer).await?;
         serde_json::from_value(result).map_err(|error| {
-            ApiError::Fault(Fault::Uncertain(format!("Telegram's answer cannot be parsed: {error}")))
+            ApiError::Adapter(AdapterError::Uncertain(format!("Telegram's answer cannot be parsed: {error}")))
         })
     }
 
@@ -159,7 +159,7 @@ impl Api {
             _ if !status.is_success() => {
                 Err(calls::refusal(status, &headers, format!("HTTP {}", status.as_u16())).into())
             }
-            _ => Err(Fault::Uncertain("the answer is not from the Bot API".to_owned()).into()),
+            _ => Err(AdapterError::Uncertain("the answer is not from the Bot API".to_owned()).into()),
         }
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::{CHANNEL, Telegram, api::ApiError, read::Bot, wire};
-use crate::{Fault, Inbox, Place, Update};
+use crate::{AdapterError, Inbox, Place, Update};
 
 /// Kinds of updates to receive. An edit changes nothing, but its author is told so.
 pub(super) const KINDS: [&str; 3] = ["message", "edited_message", "callback_query"];
@@ -45,10 +45,10 @@ impl Default for Pace {
 
 impl Pace {
     /// The pause before the next attempt; the fault if another attempt is useless.
-    pub(super) fn after(&self, error: &ApiError, tries: &mut u32) -> Result<Duration, Fault> {
+    pub(super) fn after(&self, error: &ApiError, tries: &mut u32) -> Result<Duration, AdapterError> {
         let pause = match error {
             ApiError::No { code: 401 | 404, words, .. } => {
-                return Err(Fault::Refused(format!(
+                return Err(AdapterError::Refused(format!(
                     "Telegram rejects the bot's token, which is wrong or was revoked: {words}"
                 )));
             }
@@ -59,7 +59,7 @@ impl Pace {
                 return Ok(self.conflict);
             }
             ApiError::No { parameters, .. } => parameters.retry_after.map(Duration::from_secs),
-            ApiError::Fault(_) => None,
+            ApiError::Adapter(_) => None,
         };
         let growing = self.least.saturating_mul(1 << (*tries).min(10)).min(self.most);
         *tries += 1;
@@ -71,7 +71,7 @@ impl Pace {
 
 impl Telegram {
     /// Polls until a fault makes it useless.
-    pub(super) async fn poll(&self, bot: &Bot, inbox: &Inbox) -> Fault {
+    pub(super) async fn poll(&self, bot: &Bot, inbox: &Inbox) -> AdapterError {
         let mut tries = 0;
         loop {
             // After a failure, a short poll shows at once whether Telegram is back.
@@ -99,7 +99,8 @@ impl Telegram {
     async fn fetch(&self, bot: &Bot, inbox: &Inbox, timeout: Duration) -> Result<Duration, ApiError> {
         // Update numbers are counted per bot.
         let bookmark = format!("{CHANNEL}/{}", bot.id);
-        let lost = |error: crate::ledger::Error| ApiError::Fault(Fault::Unreachable(error.to_string()));
+        let lost =
+            |error: crate::ledger::Error| ApiError::Adapter(AdapterError::Unreachable(error.to_string()));
         let offset = inbox.bookmark(&bookmark).await.map_err(lost)?;
         let mut body = json!({"timeout": timeout.as_secs(), "limit": BATCH, "allowed_updates": KINDS});
         if let (Some(offset), Some(body)) =

@@ -20,17 +20,17 @@ impl Bot {
             return tapped(id, query, now);
         }
         match (update.message, update.edited_message) {
-            (Some(message), _) => self.said(id, message),
+            (Some(message), _) => self.message_update(id, message),
             // A live location is edited whenever its sender moves.
             (None, Some(edited)) if edited.location.is_none() => {
-                let edited = self.said(id, edited)?;
+                let edited = self.message_update(id, edited)?;
                 Some(Update { content: Content::Unusable { why: Unusable::Edit }, sent: now, ..edited })
             }
             _ => None,
         }
     }
 
-    fn said(&self, id: String, mut message: wire::Message) -> Option<Update> {
+    fn message_update(&self, id: String, mut message: wire::Message) -> Option<Update> {
         let from = message.from.take().filter(|from| !from.is_bot)?;
         let files = files(&message);
         let said = message.text.take().or_else(|| message.caption.take()).unwrap_or_default();

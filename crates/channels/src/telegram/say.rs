@@ -25,20 +25,20 @@ const LABEL: Limit = Limit { length: 60, unit: Unit::Character };
 
 /// The format of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dress {
+pub(super) enum TextFormat {
     Html,
     /// Plain text, which Telegram always accepts.
     Plain,
 }
 
 /// The text of a message; with a file it is the caption.
-fn words(post: &Post, dress: Dress) -> Map<String, Value> {
+fn words(post: &Post, dress: TextFormat) -> Map<String, Value> {
     let mut body = Map::new();
     let (key, text) = match &post.file {
         Some(_) => ("caption", caption(&post.text)),
         None => ("text", post.text.clone()),
     };
-    if dress == Dress::Html {
+    if dress == TextFormat::Html {
         body.insert(key.to_owned(), markup::render(&text, &Html).into());
         body.insert("parse_mode".to_owned(), "HTML".into());
     } else {
@@ -67,7 +67,7 @@ fn number(id: &str) -> Value {
 }
 
 /// The body that sends a post, with its file if it has one.
-pub(super) fn message(place: &Place, post: &Post, dress: Dress) -> Body {
+pub(super) fn message(place: &Place, post: &Post, dress: TextFormat) -> Body {
     let mut body = at(place);
     body.extend(words(post, dress));
     body.extend(reply(post));
@@ -79,7 +79,7 @@ pub(super) fn message(place: &Place, post: &Post, dress: Dress) -> Body {
 }
 
 /// The body that edits a message. Buttons that the new post lacks are removed.
-pub(super) fn edit(place: &Place, sent: &Sent, post: &Post, dress: Dress) -> Body {
+pub(super) fn edit(place: &Place, sent: &Sent, post: &Post, dress: TextFormat) -> Body {
     let mut body = Map::new();
     body.insert("chat_id".to_owned(), number(&place.chat));
     body.insert("message_id".to_owned(), number(&sent.0));

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::platforms::{
-    stage::{Fault as Planned, Platform as _, Said},
+    service_state::{Platform as _, ServiceFault as Planned, UserMessage},
     telegram::{Options, Telegram as Fake},
 };
 use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
@@ -38,7 +38,7 @@ const PACE: Pace = Pace {
 const TOKEN: &str = "4200:fake-token";
 const SECRET: &str = "webhook-secret_1";
 
-struct World {
+struct Harness {
     fake: Arc<Fake>,
     directory: TempDir,
     settings: settings::Telegram,
@@ -46,7 +46,7 @@ struct World {
     clock: Clock,
 }
 
-impl World {
+impl Harness {
     async fn new() -> Self {
         Self::with(Options::default()).await
     }
@@ -85,12 +85,15 @@ impl World {
     /// Waits until a method was called `times` times.
     async fn called(&self, method: &str, times: usize) {
         let enough = |count: &usize| *count >= times;
-        let stage = self.fake.stage();
-        stage.until(method, |it| it.calls.get(method).filter(|it| enough(it)).copied()).await.unwrap();
+        let service_state = self.fake.service_state();
+        service_state
+            .until(method, |it| it.calls.get(method).filter(|it| enough(it)).copied())
+            .await
+            .unwrap();
     }
 
     fn plan(&self, method: &str, fault: Planned) {
-        self.fake.stage().plan(&testkit::platforms::stage::Planned {
+        self.fake.service_state().plan(&testkit::platforms::service_state::Planned {
             method: method.into(),
             times: 1,
             fault,
@@ -98,7 +101,7 @@ impl World {
     }
 
     fn problems(&self) -> Vec<String> {
-        self.fake.stage().state().problems
+        self.fake.service_state().state().problems
     }
 }
 
@@ -107,7 +110,7 @@ struct Gateway {
     inbox: Inbox,
     news: mpsc::Receiver<Place>,
     adapter: Arc<Telegram>,
-    task: JoinHandle<Fault>,
+    task: JoinHandle<AdapterError>,
 }
 
 impl Gateway {
@@ -123,7 +126,7 @@ impl Gateway {
     }
 
     /// Waits for the fault that ended receiving.
-    async fn fault(self) -> Fault {
+    async fn fault(self) -> AdapterError {
         timeout(PATIENCE, self.task).await.unwrap().unwrap()
     }
 
@@ -134,8 +137,14 @@ impl Gateway {
     }
 }
 
-fn ada(text: &str) -> Said {
-    Said { chat: "7".into(), from: "1".into(), name: "Ada".into(), text: text.into(), ..Said::default() }
+fn ada(text: &str) -> UserMessage {
+    UserMessage {
+        chat: "7".into(),
+        from: "1".into(),
+        name: "Ada".into(),
+        text: text.into(),
+        ..UserMessage::default()
+    }
 }
 
 fn place() -> Place {

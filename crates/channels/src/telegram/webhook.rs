@@ -9,7 +9,7 @@ use super::{
     poll::{self, KINDS},
 };
 use crate::{
-    Fault, Inbox, settings,
+    AdapterError, Inbox, settings,
     settings::Secret,
     webhook::{Call, Reply},
 };
@@ -28,11 +28,11 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    pub(super) fn new(settings: &settings::TelegramWebhook) -> Result<Self, Fault> {
+    pub(super) fn new(settings: &settings::TelegramWebhook) -> Result<Self, AdapterError> {
         let secret = settings.secret.reveal();
         let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-');
         if secret.is_empty() || secret.len() > 256 || !secret.chars().all(is_plain) {
-            return Err(Fault::Refused(
+            return Err(AdapterError::Refused(
                 "the secret of the Telegram webhook must be 1 to 256 letters, digits, _ and -".to_owned(),
             ));
         }

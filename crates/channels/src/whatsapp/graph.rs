@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::wire::ApiError;
-use crate::{Document, Fault, calls, settings::Secret};
+use crate::{AdapterError, Document, calls, settings::Secret};
 
 /// More than 24 hours have passed since the user wrote.
 pub(super) const TOO_LATE: i64 = 131_047;
@@ -46,15 +46,15 @@ struct Refusal {
 }
 
 impl Graph {
-    pub(super) fn new(api: &str, token: Secret) -> Result<Self, Fault> {
+    pub(super) fn new(api: &str, token: Secret) -> Result<Self, AdapterError> {
         let http = calls::client(api)?;
-        let api = Url::parse(api).map_err(|error| Fault::Refused(error.to_string()))?;
+        let api = Url::parse(api).map_err(|error| AdapterError::Refused(error.to_string()))?;
         Ok(Self { http, api, token })
     }
 
     /// Checks the token. It is not a fault if the token may not read the number, because sending needs a different
     /// right.
-    pub(super) async fn check(&self, number: &str) -> Result<(), Fault> {
+    pub(super) async fn check(&self, number: &str) -> Result<(), AdapterError> {
         let call = self.http.get(self.url(&[number])).bearer_auth(self.token.reveal());
         let answer = call.send().await.map_err(calls::fault)?;
         let (status, headers) = (answer.status(), answer.headers().clone());
@@ -64,7 +64,7 @@ impl Graph {
         let body = calls::body(answer, calls::MAX_ANSWER).await.unwrap_or_default();
         let code = serde_json::from_slice::<Refusal>(&body).map(|refusal| refusal.error.code);
         match refusal(status, &headers, &body, &self.token) {
-            Fault::Refused(reason)
+            AdapterError::Refused(reason)
                 if !matches!(code, Ok(WRONG_TOKEN)) && status != StatusCode::UNAUTHORIZED =>
             {
                 tracing::warn!(reason, "the token may not read the phone number; using it anyway");
@@ -75,7 +75,7 @@ impl Graph {
     }
 
     /// Makes a call with a visible effect: after a lost connection its fault stays uncertain, so that it is not repeated.
-    pub(super) async fn post(&self, path: &[&str], body: &Value) -> Result<Value, Fault> {
+    pub(super) async fn post(&self, path: &[&str], body: &Value) -> Result<Value, AdapterError> {
         let answer = self.call(self.http.post(self.url(path)).json(body)).await?;
         let answer = calls::body(answer, calls::MAX_ANSWER).await?;
         // The call was carried out, whatever the body says.
@@ -83,7 +83,7 @@ impl Graph {
     }
 
     /// Uploads a file and returns its id.
-    pub(super) async fn upload(&self, number: &str, file: &Document) -> Result<String, Fault> {
+    pub(super) async fn upload(&self, number: &str, file: &Document) -> Result<String, AdapterError> {
         let form = form(file);
         let call = self.http.post(self.url(&[number, "media"])).timeout(FILE_TIMEOUT);
         let call = call.header(header::CONTENT_TYPE, form.mime).body(form.body);
@@ -92,19 +92,19 @@ impl Graph {
         let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         let id = answer.get("id").and_then(Value::as_str);
         id.map(ToOwned::to_owned)
-            .ok_or_else(|| Fault::Refused("WhatsApp's answer to an upload has no id".to_owned()))
+            .ok_or_else(|| AdapterError::Refused("WhatsApp's answer to an upload has no id".to_owned()))
     }
 
     /// Downloads a file that a user sent.
-    pub(super) async fn download(&self, id: &str, limit: u64) -> Result<Bytes, Fault> {
+    pub(super) async fn download(&self, id: &str, limit: u64) -> Result<Bytes, AdapterError> {
         let answer = self.call(self.http.get(self.url(&[id]))).await.map_err(harmless)?;
         let answer = calls::body(answer, calls::MAX_ANSWER).await.map_err(harmless)?;
         let media: Media = serde_json::from_slice(&answer).map_err(|error| {
-            Fault::Refused(format!("the description of a file cannot be parsed: {error}"))
+            AdapterError::Refused(format!("the description of a file cannot be parsed: {error}"))
         })?;
         let size = media.file_size.as_u64().or_else(|| media.file_size.as_str()?.parse().ok());
         if size.is_some_and(|size| size > limit) {
-            return Err(Fault::Refused(format!("the file is longer than {limit} bytes")));
+            return Err(AdapterError::Refused(format!("the file is longer than {limit} bytes")));
         }
         let call = self.http.get(self.trusted(&media.url)?).timeout(FILE_TIMEOUT);
         let answer = self.call(call.header(header::USER_AGENT, AGENT)).await.map_err(harmless)?;
@@ -112,13 +112,15 @@ impl Graph {
     }
 
     /// Returns the address if it may receive the token.
-    fn trusted(&self, address: &str) -> Result<Url, Fault> {
-        let url =
-            Url::parse(address).map_err(|_| Fault::Refused("the address of a file is invalid".to_owned()))?;
+    fn trusted(&self, address: &str) -> Result<Url, AdapterError> {
+        let url = Url::parse(address)
+            .map_err(|_| AdapterError::Refused("the address of a file is invalid".to_owned()))?;
         if url.scheme() == "https" || url.origin() == self.api.origin() {
             return Ok(url);
         }
-        Err(Fault::Refused("the address of a file is not HTTPS, so it may not receive the token".to_owned()))
+        Err(AdapterError::Refused(
+            "the address of a file is not HTTPS, so it may not receive the token".to_owned(),
+        ))
     }
 
     fn url(&self, path: &[&str]) -> Url {
@@ -129,7 +131,7 @@ impl Graph {
         url
     }
 
-    async fn call(&self, call: RequestBuilder) -> Result<Response, Fault> {
+    async fn call(&self, call: RequestBuilder) -> Result<Response, AdapterError> {
         let answer = call.bearer_auth(self.token.reveal()).send().await.map_err(calls::fault)?;
         let (status, headers) = (answer.status(), answer.headers().clone());
         if status.is_success() {
@@ -142,32 +144,32 @@ impl Graph {
 }
 
 /// Maps an error to a fault. Removes the token, which some errors repeat.
-fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], token: &Secret) -> Fault {
+fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], token: &Secret) -> AdapterError {
     let ApiError { code, message, error_data } =
         serde_json::from_slice::<Refusal>(body).map(|refusal| refusal.error).unwrap_or_default();
     let said = error_data.and_then(|data| data.details).unwrap_or(message).replace(token.reveal(), "…");
     let reason = format!("{said} (HTTP {}, code {code})", status.as_u16());
     // The header with the pause is rarely present.
     let says = headers.contains_key(header::RETRY_AFTER).then(|| calls::retry_after(headers));
-    let wait = |seconds| Fault::Busy { after: says.unwrap_or(Duration::from_secs(seconds)) };
+    let wait = |seconds| AdapterError::Busy { after: says.unwrap_or(Duration::from_secs(seconds)) };
     match code {
-        TOO_LATE => Fault::Closed("the last message is more than 24 hours old".to_owned()),
+        TOO_LATE => AdapterError::Closed("the last message is more than 24 hours old".to_owned()),
         // A user can receive one message every six seconds; a burst uses up later slots.
         131_056 => wait(6),
         // The number or the app exceeded its rate limit.
         130_429 => wait(2),
         // The account exceeded its hourly limit.
         4 | 80_007 => wait(60),
-        WRONG_TOKEN => Fault::Refused(format!("the access token is wrong or has expired: {reason}")),
-        131_026 => Fault::Refused(format!("the user cannot receive this on WhatsApp: {reason}")),
+        WRONG_TOKEN => AdapterError::Refused(format!("the access token is wrong or has expired: {reason}")),
+        131_026 => AdapterError::Refused(format!("the user cannot receive this on WhatsApp: {reason}")),
         _ => calls::refusal(status, headers, reason),
     }
 }
 
 /// Makes a fault retryable, for calls without a visible effect.
-fn harmless(fault: Fault) -> Fault {
+fn harmless(fault: AdapterError) -> AdapterError {
     match fault {
-        Fault::Uncertain(reason) => Fault::Unreachable(reason),
+        AdapterError::Uncertain(reason) => AdapterError::Unreachable(reason),
         fault => fault,
     }
 }
@@ -203,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    fn meaning(status: u16, code: i64) -> Fault {
+    fn meaning(status: u16, code: i64) -> AdapterError {
         let body = json!({"error": {"message": "(#1) no, EAAsecret", "code": code}}).to_string();
         let status = StatusCode::from_u16(status).unwrap();
         refusal(status, &HeaderMap::new(), body.as_bytes(), &Secret::new("EAAsecret"))
@@ -212,31 +214,31 @@ mod tests {
     #[test]
     fn a_refusal_says_what_would_help() {
         let seconds = |fault| match fault {
-            Fault::Busy { after } => after.as_secs(),
+            AdapterError::Busy { after } => after.as_secs(),
             other => panic!("{other}"),
         };
         assert_eq!(seconds(meaning(400, 131_056)), 6);
         assert_eq!(seconds(meaning(400, 130_429)), 2);
         assert_eq!(seconds(meaning(429, 80_007)), 60);
         assert_eq!(seconds(meaning(429, 0)), 5);
-        assert!(matches!(meaning(400, 131_047), Fault::Closed(_)));
-        assert!(matches!(meaning(400, 131_026), Fault::Refused(_)));
-        assert!(matches!(meaning(400, 100), Fault::Refused(_)));
-        assert!(matches!(meaning(500, 131_000), Fault::Uncertain(_)));
-        assert!(matches!(meaning(503, 2), Fault::Unreachable(_)));
+        assert!(matches!(meaning(400, 131_047), AdapterError::Closed(_)));
+        assert!(matches!(meaning(400, 131_026), AdapterError::Refused(_)));
+        assert!(matches!(meaning(400, 100), AdapterError::Refused(_)));
+        assert!(matches!(meaning(500, 131_000), AdapterError::Uncertain(_)));
+        assert!(matches!(meaning(503, 2), AdapterError::Unreachable(_)));
         assert!(meaning(400, 131_047).to_string().contains("only after the user has written"));
     }
 
     #[test]
     fn a_refusal_does_not_tell_the_token() {
-        let Fault::Refused(reason) = meaning(401, 190) else { panic!("it is refused") };
+        let AdapterError::Refused(reason) = meaning(401, 190) else { panic!("it is refused") };
         assert!(reason.contains("access token") && !reason.contains("EAAsecret"), "{reason}");
     }
 
     #[test]
     fn an_answer_without_json_is_still_a_fault() {
         let fault = refusal(StatusCode::BAD_GATEWAY, &HeaderMap::new(), b"<html>", &Secret::new("t"));
-        assert!(matches!(fault, Fault::Uncertain(_)), "{fault}");
+        assert!(matches!(fault, AdapterError::Uncertain(_)), "{fault}");
     }
 
     #[test]

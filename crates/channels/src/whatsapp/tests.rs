@@ -13,7 +13,7 @@ use axum::{Router, extract::State as Shared, http::Request, routing::any};
 use http::StatusCode;
 use tempfile::TempDir;
 use testkit::platforms::{
-    stage::{Platform as _, Said, State},
+    service_state::{Platform as _, State, UserMessage},
     whatsapp::{Options, WhatsApp as Service},
 };
 use tokio::{net::TcpListener, sync::mpsc};
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The service, the adapter and its ledger.
-struct World {
+struct Harness {
     service: Arc<Service>,
     adapter: Arc<WhatsApp>,
     inbox: Inbox,
@@ -44,7 +44,7 @@ struct Gate {
     troubles: AtomicUsize,
 }
 
-impl World {
+impl Harness {
     async fn new() -> Self {
         Self::with(Options::default(), 0).await
     }
@@ -79,11 +79,11 @@ impl World {
     }
 
     async fn until(&self, what: &str, look: impl Fn(&State) -> bool) {
-        self.service.stage().until(what, |state| look(state).then_some(())).await.unwrap();
+        self.service.service_state().until(what, |state| look(state).then_some(())).await.unwrap();
     }
 
     fn state(&self) -> State {
-        self.service.stage().state()
+        self.service.service_state().state()
     }
 }
 
@@ -127,8 +127,14 @@ async fn pass(Shared(gate): Shared<Arc<Gate>>, request: Request<axum::body::Body
     (reply.status, reply.body)
 }
 
-fn said(from: &str, text: &str) -> Said {
-    Said { from: from.into(), chat: from.into(), name: "Ada".into(), text: text.into(), ..Said::default() }
+fn said(from: &str, text: &str) -> UserMessage {
+    UserMessage {
+        from: from.into(),
+        chat: from.into(),
+        name: "Ada".into(),
+        text: text.into(),
+        ..UserMessage::default()
+    }
 }
 
 const ADA: &str = "491700000001";

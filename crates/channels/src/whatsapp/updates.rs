@@ -4,7 +4,7 @@ use crate::{
     Attachment, Content, Place, Sender, Unusable, Update,
     whatsapp::{
         CHANNEL,
-        wire::{Card, Contact, Delivery, Interactive, Location, Media, Message, Quick, Text},
+        wire::{Card, Contact, Delivery, Interactive, Location, Media, Message, QuickReply, Text},
     },
 };
 
@@ -68,7 +68,7 @@ fn content(message: &Message) -> Option<Content> {
             let chosen: Interactive = message.content()?;
             Some(tapped(chosen.button_reply.or(chosen.list_reply)?.id))
         }
-        "button" => Some(tapped(message.content::<Quick>()?.payload)),
+        "button" => Some(tapped(message.content::<QuickReply>()?.payload)),
         "location" => Some(location(&message.content()?)),
         "contacts" => Some(cards(&message.content::<Vec<Card>>()?)),
         "edit" => Some(Content::Unusable { why: Unusable::Edit }),

@@ -129,7 +129,7 @@ pub(super) struct Choice {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Quick {
+pub(super) struct QuickReply {
     pub(super) payload: String,
 }
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use client::streaming::{Ending, Outcome};
+use client::streaming::{Ending, PromptResult};
 use protocol::{EndReason, MessageError, continuation::StopReason};
 
 use super::lasting;
 
 /// The text of a finished turn: its answer, and a note if the answer is incomplete.
-pub(crate) fn outcome(outcome: &Outcome, timeout: Duration) -> String {
+pub(crate) fn outcome(outcome: &PromptResult, timeout: Duration) -> String {
     let text = outcome.text.trim();
     match (note(outcome, timeout), text.is_empty()) {
         (None, true) => "(empty response)".to_owned(),
@@ -18,7 +18,7 @@ pub(crate) fn outcome(outcome: &Outcome, timeout: Duration) -> String {
     }
 }
 
-fn note(outcome: &Outcome, timeout: Duration) -> Option<String> {
+fn note(outcome: &PromptResult, timeout: Duration) -> Option<String> {
     Some(match &outcome.ending {
         Ending::Complete | Ending::Ended(EndReason::Completed) if outcome.is_cut_off => {
             "(The answer was cut off: the model's output limit was reached. Write “go on”.)".to_owned()

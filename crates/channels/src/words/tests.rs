@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::streaming::{Ending, Outcome};
+use client::streaming::{Ending, PromptResult};
 use protocol::{
     EndReason, MessageError,
     continuation::StopReason,
@@ -109,7 +109,7 @@ fn every_ending_has_its_words() {
         Ending::Lost("reset".to_owned()),
     ];
     let timeout = Duration::from_mins(5);
-    let ended = |text: &str, ending| Outcome {
+    let ended = |text: &str, ending| PromptResult {
         text: text.to_owned(),
         steps: 1,
         ending,
@@ -132,12 +132,12 @@ fn every_ending_has_its_words() {
     ");
     let half = ended("Half.", Ending::Ended(EndReason::Aborted));
     assert_eq!(outcome(&half, timeout), "Half.\n\nStopped.");
-    let unfinished = Outcome { left: Some(StopReason::Stagnant), ..ended("Half.", Ending::Complete) };
+    let unfinished = PromptResult { left: Some(StopReason::Stagnant), ..ended("Half.", Ending::Complete) };
     assert_eq!(
         outcome(&unfinished, timeout),
         "Half.\n\n📋 Some todos are still open. The agent stopped because nothing moved on."
     );
-    let cut_off = Outcome { is_cut_off: true, ..ended("In the mid", Ending::Complete) };
+    let cut_off = PromptResult { is_cut_off: true, ..ended("In the mid", Ending::Complete) };
     assert_eq!(
         outcome(&cut_off, timeout),
         "In the mid\n\n(The answer was cut off: the model's output limit was reached. Write “go on”.)"

@@ -18,8 +18,8 @@ use channels::{
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 use testkit::platforms::{
+    service_state::{Platform as _, Tap},
     slack::{Options, signature},
-    stage::{Platform as _, Tap},
 };
 
 use crate::room::{Room, place, said};
@@ -152,8 +152,8 @@ async fn a_malformed_or_too_long_call_is_refused() {
 #[tokio::test]
 async fn without_an_identity_nothing_is_acknowledged() {
     let mut room = room().await;
-    let fault = testkit::platforms::stage::Fault::Unavailable;
-    room.fake.stage().plan(&testkit::platforms::stage::Planned {
+    let fault = testkit::platforms::service_state::ServiceFault::Unavailable;
+    room.fake.service_state().plan(&testkit::platforms::service_state::Planned {
         method: "auth.test".to_owned(),
         times: 1,
         fault,

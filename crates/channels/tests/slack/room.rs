@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use channels::{Adapter as _, Content, Fault, Inbox, Place, Update, ledger::Ledger, slack::Slack};
+use channels::{Adapter as _, AdapterError, Content, Inbox, Place, Update, ledger::Ledger, slack::Slack};
 use serde_json::{Value, json};
 use testkit::platforms::{
+    service_state::{Platform as _, State, UserMessage},
     slack::{Options, Slack as Fake},
-    stage::{Platform as _, Said, State},
 };
 use tokio::{sync::mpsc, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -61,25 +61,25 @@ impl Room {
     }
 
     /// Waits for the fault that ends receiving at once.
-    pub(crate) async fn ends(&self) -> Fault {
+    pub(crate) async fn ends(&self) -> AdapterError {
         timeout(PATIENCE, self.slack.receive(&self.inbox)).await.expect("it should end")
     }
 
     pub(crate) async fn until(&self, what: &str, is_so: impl Fn(&Fake, &State) -> bool) {
         let fake = self.fake.clone();
-        self.fake.stage().until(what, |state| is_so(&fake, state).then_some(())).await.unwrap();
+        self.fake.service_state().until(what, |state| is_so(&fake, state).then_some(())).await.unwrap();
     }
 
     /// Sends a message as a user, in a direct message or in a channel with others.
     pub(crate) fn say(&self, chat: &str, thread: Option<&str>, text: &str) -> String {
-        self.fake.say(Said {
+        self.fake.say(UserMessage {
             chat: chat.to_owned(),
             thread: thread.map(str::to_owned),
             from: "U1".to_owned(),
             name: "ada".to_owned(),
             text: text.to_owned(),
             is_group: chat.starts_with('C'),
-            ..Said::default()
+            ..UserMessage::default()
         })
     }
 
@@ -96,7 +96,7 @@ impl Room {
 
     /// Ends the test: the fake saw no violation.
     pub(crate) fn is_fine(&self) {
-        assert_eq!(self.fake.stage().state().problems, Vec::<String>::new());
+        assert_eq!(self.fake.service_state().state().problems, Vec::<String>::new());
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use channels::{Adapter as _, Button, Document, Fault, Post};
+use channels::{Adapter as _, AdapterError, Button, Document, Post};
 use serde_json::json;
 use testkit::platforms::{
+    service_state::{Planned, Platform as _, ServiceFault as Wrong},
     slack::Options,
-    stage::{Fault as Wrong, Planned, Platform as _},
 };
 
 use crate::room::{Room, place};
@@ -28,14 +28,14 @@ async fn a_post_is_sent_edited_and_deleted() {
     let post =
         Post { buttons: buttons(25), ..Post::text("**May** I? `a < b` & [this](https://example.com)") };
     let sent = room.slack.send(&chat, &post).await.unwrap();
-    let shown = room.fake.stage().state().messages.remove(0);
+    let shown = room.fake.service_state().state().messages.remove(0);
     assert_eq!(shown.text, "*May* I? `a &lt; b` &amp; <https://example.com|this>");
     assert_eq!((shown.buttons.len(), shown.buttons[24].token.as_str()), (25, "token-24"));
     room.slack.edit(&chat, &sent, &Post::text("Allowed.")).await.unwrap();
-    let shown = room.fake.stage().state().messages.remove(0);
+    let shown = room.fake.service_state().state().messages.remove(0);
     assert_eq!((shown.text.as_str(), shown.buttons.len(), shown.before.len()), ("Allowed.", 0, 1));
     room.slack.remove(&chat, &sent).await.unwrap();
-    assert!(room.fake.stage().state().messages[0].is_removed);
+    assert!(room.fake.service_state().state().messages[0].is_removed);
     // Deleting a message again is not a fault.
     room.slack.remove(&chat, &sent).await.unwrap();
     room.is_fine();
@@ -51,7 +51,7 @@ async fn a_long_text_is_split_so_that_slack_accepts_every_piece() {
         let post = Post { buttons: buttons(1), ..Post::text(piece) };
         room.slack.send(&place("D1", None), &post).await.unwrap();
     }
-    for message in room.fake.stage().state().messages {
+    for message in room.fake.service_state().state().messages {
         assert_eq!(message.text.matches("```").count() % 2, 0);
     }
     room.is_fine();
@@ -69,12 +69,12 @@ async fn a_file_goes_into_the_thread_with_its_caption() {
     };
     let post = Post { file: Some(file), ..Post::text("The **changes**") };
     let sent = room.slack.send(&thread, &post).await.unwrap();
-    let shown = room.fake.stage().state().messages.remove(0);
+    let shown = room.fake.service_state().state().messages.remove(0);
     let file = shown.file.unwrap();
     assert_eq!((shown.text.as_str(), shown.thread), ("The *changes*", Some(ts)));
     assert_eq!((file.name.as_str(), file.text.as_str()), ("changes.diff", "+ new\n"));
     room.slack.remove(&thread, &sent).await.unwrap();
-    assert!(room.fake.stage().state().messages[0].is_removed);
+    assert!(room.fake.service_state().state().messages[0].is_removed);
     room.is_fine();
 }
 
@@ -83,15 +83,15 @@ async fn a_fault_tells_whether_a_retry_is_safe() {
     let room = room().await;
     let mut faults = Vec::new();
     for fault in [Wrong::Busy { after: 7 }, Wrong::Unavailable, Wrong::Broken, Wrong::Cut] {
-        room.fake.stage().plan(&Planned { method: "chat.postMessage".to_owned(), times: 1, fault });
+        room.fake.service_state().plan(&Planned { method: "chat.postMessage".to_owned(), times: 1, fault });
         faults.push(room.slack.send(&place("D1", None), &Post::text("x")).await.unwrap_err());
     }
-    assert_eq!(faults[0], Fault::Busy { after: Duration::from_secs(7) });
-    assert!(matches!(faults[1], Fault::Unreachable(_)), "{faults:?}");
-    assert!(matches!(faults[2], Fault::Uncertain(_)), "{faults:?}");
-    assert!(matches!(faults[3], Fault::Uncertain(_)), "{faults:?}");
+    assert_eq!(faults[0], AdapterError::Busy { after: Duration::from_secs(7) });
+    assert!(matches!(faults[1], AdapterError::Unreachable(_)), "{faults:?}");
+    assert!(matches!(faults[2], AdapterError::Uncertain(_)), "{faults:?}");
+    assert!(matches!(faults[3], AdapterError::Uncertain(_)), "{faults:?}");
     // Only the call whose connection was cut was carried out.
-    assert_eq!(room.fake.stage().state().messages.len(), 1);
+    assert_eq!(room.fake.service_state().state().messages.len(), 1);
     assert!(!format!("{faults:?}").contains("xoxb"));
 }
 
@@ -102,7 +102,7 @@ async fn an_unreachable_service_is_a_certain_failure() {
     settings["api"] = json!(format!("http://{free}/api"));
     let slack = channels::slack::Slack::new(&serde_json::from_value(settings).unwrap()).unwrap();
     let fault = slack.send(&place("D1", None), &Post::text("x")).await.unwrap_err();
-    assert!(matches!(fault, Fault::Unreachable(_)), "{fault:?}");
+    assert!(matches!(fault, AdapterError::Unreachable(_)), "{fault:?}");
 }
 
 #[tokio::test]
@@ -112,9 +112,9 @@ async fn slacks_rate_limits_and_refusals_become_faults() {
     room.fake.invite("C1");
     let say = async |chat: &str| room.slack.send(&place(chat, None), &Post::text("x")).await;
     say("C1").await.unwrap();
-    assert_eq!(say("C1").await.unwrap_err(), Fault::Busy { after: Duration::from_secs(1) });
+    assert_eq!(say("C1").await.unwrap_err(), AdapterError::Busy { after: Duration::from_secs(1) });
     let fault = say("C2").await.unwrap_err();
-    assert_eq!(fault, Fault::Refused("not_in_channel: invite the app to the channel".to_owned()));
+    assert_eq!(fault, AdapterError::Refused("not_in_channel: invite the app to the channel".to_owned()));
     assert!(say("C3").await.unwrap_err().to_string().contains("channel_not_found"));
 }
 
@@ -151,5 +151,5 @@ async fn a_server_without_statuses_is_asked_once() {
         room.slack.typing(&place("D1", None), Some("1.0"), "is thinking…").await.unwrap();
     }
     room.slack.stop_typing(&place("D1", None)).await.unwrap();
-    assert_eq!(room.fake.stage().state().calls[method], 1);
+    assert_eq!(room.fake.service_state().state().calls[method], 1);
 }

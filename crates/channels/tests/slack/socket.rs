@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use channels::{Adapter as _, Button, Content, Fault, Post};
+use channels::{Adapter as _, AdapterError, Button, Content, Post};
 use protocol::channel::ChannelState;
 use serde_json::json;
 use testkit::platforms::{
+    service_state::{GivenFile, Planned, Platform as _, ServiceFault as Wrong, Tap, UserMessage},
     slack::Options,
-    stage::{Fault as Wrong, GivenFile, Planned, Platform as _, Said, Tap},
 };
 use tokio::time::timeout;
 
@@ -78,18 +78,18 @@ async fn the_state_follows_the_connection() {
     until(ChannelState::Connected).await;
     // The next connection is not open yet, and the state already says so.
     let method = "apps.connections.open".to_owned();
-    room.fake.stage().plan(&Planned { method, times: 1, fault: Wrong::Hold });
+    room.fake.service_state().plan(&Planned { method, times: 1, fault: Wrong::Hold });
     room.fake.cut();
     until(ChannelState::Reconnecting).await;
     room.until("the held call", |_, state| !state.held.is_empty()).await;
-    room.fake.stage().release();
+    room.fake.service_state().release();
     until(ChannelState::Connected).await;
 }
 
 #[tokio::test]
 async fn a_broken_connection_is_replaced_and_nothing_is_lost() {
     let mut room = Room::new(Options::default()).await.listening().await;
-    room.fake.stage().plan(&Planned {
+    room.fake.service_state().plan(&Planned {
         method: "apps.connections.open".to_owned(),
         times: 1,
         fault: Wrong::Unavailable,
@@ -125,7 +125,7 @@ async fn a_wrong_token_ends_receiving_with_advice_and_without_the_token() {
         let room = Room::with(Options::default(), settings).await;
         let fault = room.ends().await;
         let text = format!("{fault} {fault:?} {:?}", room.slack);
-        assert!(matches!(fault, Fault::Refused(_)) && text.contains("invalid_auth"), "{text}");
+        assert!(matches!(fault, AdapterError::Refused(_)) && text.contains("invalid_auth"), "{text}");
         assert!(!text.contains("wrong\"") && !text.contains("xoxb-") && !text.contains("xapp-"), "{text}");
     }
 }
@@ -181,17 +181,22 @@ async fn files_are_fetched_with_the_token_and_only_from_slack() {
     let mut room = Room::new(Options::default()).await.listening().await;
     let file =
         GivenFile { name: "a.txt".to_owned(), mime: "text/plain".to_owned(), base64: "aGVsbG8=".to_owned() };
-    room.fake.say(Said { chat: "D1".to_owned(), from: "U1".to_owned(), file: Some(file), ..Said::default() });
+    room.fake.say(UserMessage {
+        chat: "D1".to_owned(),
+        from: "U1".to_owned(),
+        file: Some(file),
+        ..UserMessage::default()
+    });
     let Content::Message { mut files, .. } = room.next().await.content else { panic!() };
     let mut file = files.pop().unwrap();
     assert_eq!((file.name.as_str(), file.mime.as_str(), file.size), ("a.txt", "text/plain", Some(5)));
     assert_eq!(room.slack.download(&file, 5).await.unwrap(), "hello");
     let fault = room.slack.download(&file, 4).await.unwrap_err();
-    assert!(matches!(fault, Fault::Refused(_)), "{fault}");
+    assert!(matches!(fault, AdapterError::Refused(_)), "{fault}");
     // Another server, which must not receive the token; it would record the call.
     let elsewhere = Room::new(Options::default()).await;
     file.reference = format!("{}/api/auth.test", elsewhere.fake.url());
     let fault = room.slack.download(&file, 100).await.unwrap_err();
     assert!(fault.to_string().contains("not Slack"), "{fault}");
-    assert!(elsewhere.fake.stage().state().calls.is_empty());
+    assert!(elsewhere.fake.service_state().state().calls.is_empty());
 }

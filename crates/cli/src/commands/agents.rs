@@ -9,7 +9,7 @@ use owo_colors::OwoColorize;
 use project::{
     external::{self, Candidate},
     settings::site,
-    trust::{self, Standing},
+    trust::{self, DirectoryTrust},
 };
 use protocol::agent::Abilities;
 use serde::Serialize;
@@ -69,7 +69,7 @@ pub(crate) async fn agents(options: Agents) -> Result<Exit, Failure> {
     let environment = Environment::capture();
     let unusable = |message: String| Failure::usage(format!("invalid configuration\n{message}"));
     let (places, site) = (wiring::places_in(None)?, site(here.clone()).await);
-    let guard = Standing::read(&places.data, &site, [].iter()).guard;
+    let guard = DirectoryTrust::read(&places.data, &site, [].iter()).guard;
     let loaded = load(&environment, &site, &guard).map_err(|error| unusable(error.to_string()))?;
     if let Some(warning) = trust::warning(&site.directory, &loaded.withheld) {
         terminal::note(&format!("{} {warning}", "warning:".yellow().bold()));

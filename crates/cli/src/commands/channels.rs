@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use channels::{
-    Fault, Settings,
+    AdapterError, Settings,
     gateway::{self, Gateway, ledger_path},
     health,
     ledger::{CODE_LIFE, Ledger, Roles},
@@ -31,7 +31,7 @@ pub(crate) async fn channels(options: Channels) -> Result<Exit, Failure> {
         None => run(&options, &places).await,
         Some(ChannelsAction::Status(status)) => self::status(&places, *status).await,
         Some(ChannelsAction::Pair(pair)) => self::pair(&places, pair).await,
-        Some(ChannelsAction::People) => people(&places).await,
+        Some(ChannelsAction::People) => users(&places).await,
         Some(ChannelsAction::Unpair(unpair)) => self::unpair(&places, unpair).await,
         Some(ChannelsAction::Aside) => aside(&places).await,
     }
@@ -65,7 +65,7 @@ async fn run(options: &Channels, places: &Places) -> Result<Exit, Failure> {
 /// A service that refuses the token refuses it again, so the user has to correct the configuration.
 fn unusable(error: gateway::Error) -> Failure {
     match error {
-        gateway::Error::Channel { fault: Fault::Refused(_), .. } => {
+        gateway::Error::Channel { fault: AdapterError::Refused(_), .. } => {
             Failure::usage(error.to_string()).hint(SETUP)
         }
         error => Failure::error(error.to_string()),
@@ -220,12 +220,12 @@ async fn pair(places: &Places, options: &Pair) -> Result<Exit, Failure> {
     say(&code)
 }
 
-async fn people(places: &Places) -> Result<Exit, Failure> {
-    let people = visit(&places.data)?.people().await.map_err(|error| broken(&error))?;
-    if people.is_empty() {
+async fn users(places: &Places) -> Result<Exit, Failure> {
+    let users = visit(&places.data)?.users().await.map_err(|error| broken(&error))?;
+    if users.is_empty() {
         terminal::note("No chat user was paired with a code. `baton channels pair` creates one.");
     }
-    for (channel, person, roles) in people {
+    for (channel, person, roles) in users {
         let may = match roles {
             Roles { approve: true, .. } => "may prompt and approve",
             Roles { .. } => "may prompt",

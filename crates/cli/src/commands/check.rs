@@ -30,7 +30,7 @@ const AFTERMATH: Duration = Duration::from_millis(500);
 
 /// Checks a server or a recording. Exits with an error if there was a violation.
 pub(crate) async fn check(options: Check) -> Result<Exit, Failure> {
-    let mut paper = Paper { format: options.format, told: 0, failed: false };
+    let mut paper = FindingsWriter { format: options.format, told: 0, failed: false };
     if options.target.starts_with("http://") || options.target.starts_with("https://") {
         watch(&options, &mut paper).await?;
     } else {
@@ -40,7 +40,7 @@ pub(crate) async fn check(options: Check) -> Result<Exit, Failure> {
 }
 
 /// Checks each stream of a recording separately.
-async fn read(file: &str, paper: &mut Paper) -> Result<(), Failure> {
+async fn read(file: &str, paper: &mut FindingsWriter) -> Result<(), Failure> {
     let bytes = if file == "-" {
         let mut bytes = Vec::new();
         tokio::io::stdin().read_to_end(&mut bytes).await.map(|_| bytes)
@@ -64,7 +64,7 @@ async fn read(file: &str, paper: &mut Paper) -> Result<(), Failure> {
 }
 
 /// Checks the events that a server sends from now on.
-async fn watch(options: &Check, paper: &mut Paper) -> Result<(), Failure> {
+async fn watch(options: &Check, paper: &mut FindingsWriter) -> Result<(), Failure> {
     let mut signals = Signals::catch();
     let deadline = options.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut events = environment::client(&options.target)?.events(Scope::Global, None);
@@ -110,7 +110,7 @@ struct Live {
 }
 
 impl Live {
-    fn receive(&mut self, received: &Received, paper: &mut Paper) -> Result<(), Failure> {
+    fn receive(&mut self, received: &Received, paper: &mut FindingsWriter) -> Result<(), Failure> {
         let Received { cursor, event, .. } = received;
         self.has_cursors |= cursor.is_some();
         match &event.body {
@@ -138,14 +138,14 @@ impl Live {
 
 /// Output of the findings.
 #[derive(Debug)]
-struct Paper {
+struct FindingsWriter {
     format: Format,
     /// Findings of this stream that are already printed.
     told: usize,
     failed: bool,
 }
 
-impl Paper {
+impl FindingsWriter {
     fn findings(&mut self, stream: &str, findings: &[Finding]) -> Result<(), Failure> {
         self.told += findings.len();
         findings.iter().try_for_each(|finding| match self.format {

@@ -2,9 +2,9 @@
 
 mod answers;
 mod diff;
-mod door;
 mod follow;
 mod input;
+mod loopback;
 mod screen;
 mod trouble;
 mod words;
@@ -35,14 +35,14 @@ use super::{
 use crate::{
     args::{Format, Run},
     exit::{Exit, Failure},
-    signals::{Asked, Signals},
+    signals::{SignalOrigin, Signals},
     terminal,
     wiring::Purpose,
 };
 use answers::Answers;
-use door::Door;
 use follow::Follower;
 use input::Input;
+use loopback::LoopbackServer;
 use screen::Screen;
 
 /// Timeout for the last events of a turn after its session is known to be idle: the second event of the idle
@@ -60,11 +60,11 @@ pub(crate) async fn run(options: Run) -> Result<Exit, Failure> {
     let input = Input::read(&options, &message).await?;
     let (host, engine) = Host::open(&options.engine, options.attach.as_deref(), &here, Purpose::Run).await?;
     // Plugins run their shutdown hooks when the engine closes and may call the server then.
-    let mut door = None;
+    let mut loopback = None;
     let ended = Box::pin(async {
-        let place = Place::find(&options, &host, &here).await?;
+        let place = TurnTarget::find(&options, &host, &here).await?;
         if let Some(engine) = &engine {
-            door = Door::open(engine, &place.directory).await;
+            loopback = LoopbackServer::open(engine, &place.directory).await;
         }
         take_turn(&options, host, place, input, message, signals).await
     });
@@ -72,7 +72,7 @@ pub(crate) async fn run(options: Run) -> Result<Exit, Failure> {
     if let Some(engine) = engine {
         engine.close().await;
     }
-    drop(door);
+    drop(loopback);
     ended
 }
 
@@ -88,12 +88,12 @@ fn here(options: &Run) -> Result<PathBuf, Failure> {
 }
 
 /// Session and directory of the turn; without a session it gets a new one.
-struct Place {
+struct TurnTarget {
     session: Option<Session>,
     directory: String,
 }
 
-impl Place {
+impl TurnTarget {
     async fn find(options: &Run, host: &Host, here: &Path) -> Result<Self, Failure> {
         let here = here.to_str().ok_or_else(|| Failure::usage("the directory's name is not UTF-8"))?;
         let mut session = host.find(&Choice::of(options), here).await?;
@@ -108,7 +108,7 @@ impl Place {
 async fn take_turn(
     options: &Run,
     host: Host,
-    Place { session, directory }: Place,
+    TurnTarget { session, directory }: TurnTarget,
     input: Input,
     message: MessageId,
     signals: Signals,
@@ -328,7 +328,7 @@ impl Turn {
     }
 
     /// Aborts the turn. Returns true on the second signal: the user does not want to wait.
-    fn stop(&mut self, asked: Asked) -> bool {
+    fn stop(&mut self, asked: SignalOrigin) -> bool {
         if std::mem::replace(&mut self.stopping, true) {
             return true;
         }
@@ -336,8 +336,8 @@ impl Turn {
         // The loop waits for the session's idle, so it need not wait for this call.
         tokio::spawn(async move {
             let stopped = match asked {
-                Asked::Person => host.abort(&session).await,
-                Asked::System => host.interrupt(&session).await,
+                SignalOrigin::User => host.abort(&session).await,
+                SignalOrigin::System => host.interrupt(&session).await,
             };
             if let Err(failure) = stopped {
                 terminal::complain(&failure);

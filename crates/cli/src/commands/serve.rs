@@ -11,7 +11,7 @@ use std::{
 use ::channels::gateway::Gateway;
 use server::{
     App, Router, metrics, router,
-    security::{self, Policy},
+    security::{self, AccessPolicy},
     serve::{Admission, Capacity, serve_and_close},
     terminals::Terminals,
     web::Page,
@@ -95,7 +95,7 @@ async fn gateway(address: &str, places: &Places) -> Result<Gateway, Failure> {
 struct Serving {
     listener: TcpListener,
     admission: Admission,
-    policy: Policy,
+    policy: AccessPolicy,
     page: Page,
 }
 
@@ -162,7 +162,7 @@ async fn warnings(engine: &Engine) -> BTreeSet<String> {
 }
 
 /// Builds the router of an engine with the access policy, and the registry of terminals that clients open.
-pub(super) fn edge(engine: &Engine, policy: Policy, page: Page) -> (Router, Terminals) {
+pub(super) fn edge(engine: &Engine, policy: AccessPolicy, page: Page) -> (Router, Terminals) {
     let app = App::new(engine.sessions.clone(), engine.facts.clone(), engine.instances.clone())
         .with_channels(engine.channels())
         .with_page(page);
@@ -186,9 +186,9 @@ fn page(options: &Serve) -> Page {
     }
 }
 
-fn policy(options: &Serve) -> Result<Policy, Failure> {
+fn policy(options: &Serve) -> Result<AccessPolicy, Failure> {
     let refuse = |error: security::Error| Failure::usage(error.to_string());
-    let mut policy = Policy::local().with_credentials(environment::credentials());
+    let mut policy = AccessPolicy::local().with_credentials(environment::credentials());
     for host in options.allow_host.iter().chain([&options.hostname]) {
         policy = policy.allow_host(host).map_err(refuse)?;
     }
@@ -199,7 +199,7 @@ fn policy(options: &Serve) -> Result<Policy, Failure> {
 }
 
 /// Binds the port without listening. Also returns the host as it is displayed.
-async fn bind(options: &Serve, policy: &Policy) -> Result<(TcpSocket, String), Failure> {
+async fn bind(options: &Serve, policy: &AccessPolicy) -> Result<(TcpSocket, String), Failure> {
     let ip = resolve(&options.hostname).await?;
     policy.check_bind(ip).map_err(|error| {
         Failure::usage(error.to_string())

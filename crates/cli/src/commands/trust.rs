@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use project::{
     install_plugins,
     settings::site,
-    trust::{self, Standing},
+    trust::{self, DirectoryTrust},
 };
 use store::files::{Environment, Places, Site, auth::AuthFile, load, trust::Trust as Trusted};
 
@@ -87,9 +87,9 @@ async fn install(places: &Places, directory: PathBuf) {
     }
 }
 
-fn standing(environment: &Environment, places: &Places, site: &Site) -> Standing {
+fn standing(environment: &Environment, places: &Places, site: &Site) -> DirectoryTrust {
     let logins = AuthFile::new(environment, &places.data).read().map(|auth| auth.entries);
-    Standing::read(&places.data, site, logins.unwrap_or_default().keys())
+    DirectoryTrust::read(&places.data, site, logins.unwrap_or_default().keys())
 }
 
 fn list(places: &Places) -> Result<String, Failure> {

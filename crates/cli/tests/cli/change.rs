@@ -9,17 +9,17 @@ use testkit::watch::Watch;
 
 use crate::{
     directories::{Other, said},
-    world::World,
+    harness::Harness,
 };
 
 const TEXT: &str = "{\n  // takes its time\n  \"model\": \"demo/slow:30@5\",\n}\n";
 
 #[tokio::test]
 async fn a_change_during_a_turn_is_for_the_next_prompt_and_for_its_directory_only() {
-    let world = World::new();
-    let other = Other::new(&world, &json!({}));
+    let harness = Harness::new();
+    let other = Other::new(&harness, &json!({}));
     other.write("opencode.json", TEXT);
-    let server = world.serve().await;
+    let server = harness.serve().await;
     let session = other.session(&server).await;
     let mut watch = Watch::connect(&server.url, &other.about("/event"), Some(0)).await.unwrap();
     let prompt = json!({ "parts": [{ "type": "text", "text": "go" }] });
@@ -61,16 +61,16 @@ async fn a_change_during_a_turn_is_for_the_next_prompt_and_for_its_directory_onl
     assert_eq!(said(&server, &session, json!({ "agent": "poet" })).await.unwrap().0, "poet");
     let here = server.calls.session().await.unwrap();
     assert_eq!(said(&server, &here, json!({})).await.unwrap().1, "baton", "nothing has changed here");
-    assert!(!world.project().join("opencode.json").exists());
+    assert!(!harness.project().join("opencode.json").exists());
     drop(watch);
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_change_of_the_users_configuration_counts_in_every_directory() {
-    let world = World::new();
-    let other = Other::new(&world, &json!({ "model": "demo/simple" }));
-    let server = world.serve().await;
+    let harness = Harness::new();
+    let other = Other::new(&harness, &json!({ "model": "demo/simple" }));
+    let server = harness.serve().await;
     let got = async |path: &str| server.calls.get(path).await.unwrap();
     assert_eq!(got("/global/config").await["username"], Value::Null);
     assert_eq!(got("/config").await["username"], Value::Null);
@@ -87,10 +87,10 @@ async fn a_change_of_the_users_configuration_counts_in_every_directory() {
 
 #[tokio::test]
 async fn a_change_that_would_break_a_configuration_leaves_the_file_alone() {
-    let world = World::new();
-    let other = Other::new(&world, &json!({}));
+    let harness = Harness::new();
+    let other = Other::new(&harness, &json!({}));
     other.write("opencode.json", TEXT);
-    let server = world.serve().await;
+    let server = harness.serve().await;
     let session = other.session(&server).await;
     for (change, expected) in [
         (

@@ -3,10 +3,10 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::harness::Harness;
 
-fn configure(world: &World, channels: &Value) {
-    let directory = world.path("home/.config/opencode");
+fn configure(harness: &Harness, channels: &Value) {
+    let directory = harness.path("home/.config/opencode");
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(directory.join("baton.json"), json!({ "channels": channels }).to_string()).unwrap();
 }
@@ -18,21 +18,21 @@ fn bot() -> Value {
 
 #[tokio::test]
 async fn a_missing_or_invalid_channel_is_an_error_with_a_hint() {
-    let world = World::new();
+    let harness = Harness::new();
     for args in [&["channels"][..], &["serve", "--port", "0", "--channels"]] {
-        let ended = world.run_with_data(args).await;
+        let ended = harness.run_with_data(args).await;
         assert_eq!(ended.code, Some(2), "{ended:?}");
         assert!(
             ended.stderr.contains("no channel is configured") && ended.stderr.contains("baton.json"),
             "{ended:?}"
         );
     }
-    configure(&world, &json!({ "telegramm": {} }));
-    let ended = world.run_with_data(&["channels", "--attach", "http://127.0.0.1:1"]).await;
+    configure(&harness, &json!({ "telegramm": {} }));
+    let ended = harness.run_with_data(&["channels", "--attach", "http://127.0.0.1:1"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.stderr.contains("telegramm"), "{ended:?}");
-    configure(&world, &bot());
-    let ended = world.run_with_data(&["channels"]).await;
+    configure(&harness, &bot());
+    let ended = harness.run_with_data(&["channels"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(
         ended.stderr.contains("no server to talk to") && ended.stderr.contains("baton serve"),
@@ -43,7 +43,7 @@ async fn a_missing_or_invalid_channel_is_an_error_with_a_hint() {
 
 #[tokio::test]
 async fn a_wrong_setting_is_reported_with_file_line_key_and_advice() {
-    let world = World::new();
+    let harness = Harness::new();
     let telegram = |key: &str, value: &Value| {
         let mut bot = bot();
         bot["telegram"][key] = value.clone();
@@ -68,11 +68,11 @@ async fn a_wrong_setting_is_reported_with_file_line_key_and_advice() {
         ),
         (json!({ "listen": "localhost" }), "channels.listen", "127.0.0.1:4097"),
     ] {
-        configure(&world, &channels);
+        configure(&harness, &channels);
         // Only a server on the same machine needs the directory there.
         let is_server = key == "channels.directory";
         let args = if is_server { &["serve", "--port", "0", "--channels"][..] } else { &["channels"] };
-        let ended = world.run_with_data(args).await;
+        let ended = harness.run_with_data(args).await;
         assert_eq!(ended.code, Some(2), "{ended:?}");
         for part in ["/opencode/baton.json:1:", &format!("`{key}`"), advice, "baton channels --help"] {
             assert!(ended.stderr.contains(part), "{part}: {ended:?}");
@@ -83,17 +83,17 @@ async fn a_wrong_setting_is_reported_with_file_line_key_and_advice() {
 
 #[tokio::test]
 async fn the_states_of_channels_are_shown_and_go_stale_with_their_gateway() {
-    let world = World::new();
+    let harness = Harness::new();
     let status = async |args: &[&str]| {
-        let ended = world.run_with_data(&[&["channels", "status"], args].concat()).await;
+        let ended = harness.run_with_data(&[&["channels", "status"], args].concat()).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
         ended.stdout
     };
     assert_eq!(status(&[]).await, "", "no gateway has run yet");
-    configure(&world, &bot());
-    let mut command = world.with_data(&["serve", "--port", "0", "--channels"]);
+    configure(&harness, &bot());
+    let mut command = harness.with_data(&["serve", "--port", "0", "--channels"]);
     command.env("NO_COLOR", "1");
-    let server = crate::world::Server::start(command).await;
+    let server = crate::harness::Server::start(command).await;
     let states = server.calls.get("/channel").await.unwrap();
     assert_eq!(states[0]["name"], "telegram", "{states}");
     let state = states[0]["state"].as_str().unwrap();
@@ -102,7 +102,7 @@ async fn the_states_of_channels_are_shown_and_go_stale_with_their_gateway() {
     server.signal(Signal::KILL);
     server.ended().await;
     assert_eq!(status(&[]).await, "telegram\tstopped: the gateway ended unexpectedly\n");
-    let server = world.serve().await;
+    let server = harness.serve().await;
     let states = server.calls.get("/channel").await.unwrap();
     assert_eq!(states[0]["state"], "stopped", "another process reads the same: {states}");
     server.stop().await;
@@ -112,11 +112,11 @@ async fn the_states_of_channels_are_shown_and_go_stale_with_their_gateway() {
 
 #[tokio::test]
 async fn channels_of_a_project_are_ignored_and_never_shown_to_clients() {
-    let world = World::new();
-    std::fs::write(world.project().join("baton.json"), json!({ "channels": bot() }).to_string()).unwrap();
-    let ended = world.run_with_data(&["channels", "--attach", "http://127.0.0.1:1"]).await;
+    let harness = Harness::new();
+    std::fs::write(harness.project().join("baton.json"), json!({ "channels": bot() }).to_string()).unwrap();
+    let ended = harness.run_with_data(&["channels", "--attach", "http://127.0.0.1:1"]).await;
     assert!(ended.stderr.contains("no channel is configured"), "{ended:?}");
-    let server = world.serve().await;
+    let server = harness.serve().await;
     let config = server.calls.get("/config").await.unwrap();
     assert_eq!(config.get("channels"), None);
     server.stop().await;
@@ -124,24 +124,24 @@ async fn channels_of_a_project_are_ignored_and_never_shown_to_clients() {
 
 #[tokio::test]
 async fn pairing_codes_are_created_and_users_removed_by_commands() {
-    let world = World::new();
-    let pair = world.run_with_data(&["channels", "pair"]).await;
+    let harness = Harness::new();
+    let pair = harness.run_with_data(&["channels", "pair"]).await;
     assert_eq!((pair.code, pair.stdout.trim().len()), (Some(0), 8), "{pair:?}");
-    let people = world.run_with_data(&["channels", "people"]).await;
+    let people = harness.run_with_data(&["channels", "people"]).await;
     assert_eq!((people.code, people.stdout.as_str()), (Some(0), ""), "{people:?}");
-    let unpair = world.run_with_data(&["channels", "unpair", "telegram", "1"]).await;
+    let unpair = harness.run_with_data(&["channels", "unpair", "telegram", "1"]).await;
     assert_eq!(unpair.code, Some(2), "{unpair:?}");
     assert!(unpair.stderr.contains("was not paired"), "{unpair:?}");
 }
 
 #[tokio::test]
 async fn a_second_gateway_refuses_to_start() {
-    let world = World::new();
-    configure(&world, &bot());
-    let mut first = world.with_data(&["serve", "--port", "0", "--channels"]);
+    let harness = Harness::new();
+    configure(&harness, &bot());
+    let mut first = harness.with_data(&["serve", "--port", "0", "--channels"]);
     first.env("NO_COLOR", "1");
-    let first = crate::world::Server::start(first).await;
-    let second = world.run_with_data(&["channels"]).await;
+    let first = crate::harness::Server::start(first).await;
+    let second = harness.run_with_data(&["channels"]).await;
     assert_eq!(second.code, Some(2), "{second:?}");
     assert!(second.stderr.contains("another gateway is running"), "{second:?}");
     first.stop().await;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::world::{World, finish};
+use crate::harness::{Harness, finish};
 
 fn recording(name: &str) -> String {
     let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../protocol/tests/fixtures/opencode");
@@ -13,22 +13,22 @@ fn recording(name: &str) -> String {
 
 #[tokio::test]
 async fn opencodes_double_idles_are_found() {
-    let world = World::new();
+    let harness = Harness::new();
     for name in ["error_400.jsonl", "abort.jsonl"] {
-        let ended = world.run(&["check", &recording(name)]).await;
+        let ended = harness.run(&["check", &recording(name)]).await;
         assert_eq!(ended.code, Some(1), "{name}: {ended:?}");
         assert!(ended.stdout.contains("violation idle-twice at event "), "{name}: {}", ended.stdout);
         assert!(ended.stdout.trim_end().lines().last().unwrap().contains("failed: "), "{}", ended.stdout);
     }
-    let ended = world.run(&["check", &recording("simple.jsonl")]).await;
+    let ended = harness.run(&["check", &recording("simple.jsonl")]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stdout.contains("1 turn, 1 idle pair: passed"), "{}", ended.stdout);
 }
 
 #[tokio::test]
 async fn programs_can_read_the_findings() {
-    let world = World::new();
-    let ended = world.run(&["check", &recording("error_400.jsonl"), "--format", "json"]).await;
+    let harness = Harness::new();
+    let ended = harness.run(&["check", &recording("error_400.jsonl"), "--format", "json"]).await;
     assert_eq!(ended.code, Some(1));
     let lines: Vec<Value> = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (summary, findings) = lines.split_last().unwrap();
@@ -40,22 +40,22 @@ async fn programs_can_read_the_findings() {
 
 #[tokio::test]
 async fn a_stream_can_be_piped_in() {
-    let world = World::new();
+    let harness = Harness::new();
     let text = std::fs::read_to_string(recording("simple.jsonl")).unwrap();
-    let ended = finish(world.command(&["check", "-"]), &text).await;
+    let ended = finish(harness.command(&["check", "-"]), &text).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 #[tokio::test]
 async fn an_input_that_cannot_be_checked_does_not_pass() {
-    let world = World::new();
-    let nonsense = world.path("nonsense");
+    let harness = Harness::new();
+    let nonsense = harness.path("nonsense");
     std::fs::write(&nonsense, "{\"hello\": 1}\n").unwrap();
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = format!("http://{}", taken.local_addr().unwrap());
     drop(taken);
     for target in ["no/such/file", nonsense.to_str().unwrap(), &nobody] {
-        let ended = world.run(&["check", target]).await;
+        let ended = harness.run(&["check", target]).await;
         assert_eq!(ended.code, Some(2), "{target}: {ended:?}");
         assert!(ended.stderr.starts_with("error: "), "{}", ended.stderr);
     }
@@ -63,10 +63,10 @@ async fn an_input_that_cannot_be_checked_does_not_pass() {
 
 #[tokio::test]
 async fn batons_own_stream_passes_live() {
-    let world = World::new();
-    let server = world.serve().await;
+    let harness = Harness::new();
+    let server = harness.serve().await;
     let session = server.calls.session().await.unwrap();
-    let watching = world.command(&["check", &server.url, "--until-idle", "--timeout", "30"]);
+    let watching = harness.command(&["check", &server.url, "--until-idle", "--timeout", "30"]);
     let watching = tokio::spawn(async move { finish(watching, "").await });
     // The check has begun once the server has a subscriber.
     while !server.metrics().await.contains("baton_subscribers 1\n") {

@@ -7,7 +7,7 @@ use protocol::{EndReason, EventBody, SessionStatus};
 use serde_json::{Value, json};
 use testkit::watch::Watch;
 
-use crate::world::{Server, World};
+use crate::harness::{Harness, Server};
 
 /// A scenario that asks permission for a command, which creates the file `LEFT`.
 const ASKING: &str = "permission";
@@ -19,8 +19,8 @@ pub(crate) struct Other {
 }
 
 impl Other {
-    pub(crate) fn new(world: &World, config: &Value) -> Self {
-        let path = world.path("other");
+    pub(crate) fn new(harness: &Harness, config: &Value) -> Self {
+        let path = harness.path("other");
         fs::create_dir(&path).unwrap();
         let other = Self { path: path.canonicalize().unwrap() };
         other.write("opencode.json", &config.to_string());
@@ -64,12 +64,12 @@ fn names(list: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn each_directory_has_its_own_agents_models_permissions_commands_and_skills() {
-    let world = World::new();
-    world.trust();
+    let harness = Harness::new();
+    harness.trust();
     let own = json!({ "permission": { "bash": "allow" } }).to_string();
-    fs::write(world.project().join("opencode.json"), own).unwrap();
+    fs::write(harness.project().join("opencode.json"), own).unwrap();
     let other = Other::new(
-        &world,
+        &harness,
         &json!({
             "model": "demo/simple", "default_agent": "poet", "permission": { "bash": "deny" },
             "agent": { "poet": { "prompt": "You answer in verse." } },
@@ -77,7 +77,7 @@ async fn each_directory_has_its_own_agents_models_permissions_commands_and_skill
     );
     other.write(".opencode/command/greet.md", "---\ndescription: Greets\n---\nSay hello to $1.");
     other.write(".opencode/skills/knots/SKILL.md", "---\nname: knots\ndescription: Ties\n---\nOver, under.");
-    let server = world.serve().await;
+    let server = harness.serve().await;
     let (here, there) = (server.calls.session().await.unwrap(), other.session(&server).await);
     let got = async |path: &str| server.calls.get(path).await.unwrap();
 
@@ -102,16 +102,16 @@ async fn each_directory_has_its_own_agents_models_permissions_commands_and_skill
     for session in [&here, &there] {
         said(&server, session, model(ASKING)).await.unwrap();
     }
-    assert!(world.project().join(LEFT).exists(), "allowed in this project");
+    assert!(harness.project().join(LEFT).exists(), "allowed in this project");
     assert!(!other.path.join(LEFT).exists(), "denied in the other");
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_change_of_the_configuration_is_for_the_next_prompt_and_leaves_a_turn_alone() {
-    let world = World::new();
-    let other = Other::new(&world, &json!({ "model": "demo/slow:30@5" }));
-    let server = world.serve().await;
+    let harness = Harness::new();
+    let other = Other::new(&harness, &json!({ "model": "demo/slow:30@5" }));
+    let server = harness.serve().await;
     let session = other.session(&server).await;
     let mut watch = Watch::connect(&server.url, &other.about("/event"), Some(0)).await.unwrap();
     let prompt = json!({ "parts": [{ "type": "text", "text": "go" }] });
@@ -151,9 +151,9 @@ async fn a_change_of_the_configuration_is_for_the_next_prompt_and_leaves_a_turn_
 
 #[tokio::test]
 async fn permanent_approvals_survive_a_change_of_the_configuration() {
-    let world = World::new();
-    let other = Other::new(&world, &json!({ "permission": { "bash": "ask" } }));
-    let server = world.serve().await;
+    let harness = Harness::new();
+    let other = Other::new(&harness, &json!({ "permission": { "bash": "ask" } }));
+    let server = harness.serve().await;
     let session = other.session(&server).await;
     let mut watch = Watch::connect(&server.url, &other.about("/event"), Some(0)).await.unwrap();
     server.calls.prompt(&session, ASKING, None).await.unwrap();
@@ -178,9 +178,9 @@ async fn permanent_approvals_survive_a_change_of_the_configuration() {
 
 #[tokio::test]
 async fn an_invalid_configuration_is_reported_only_in_its_directory() {
-    let world = World::new();
-    let other = Other::new(&world, &json!({ "model": "demo/simple" }));
-    let server = world.serve().await;
+    let harness = Harness::new();
+    let other = Other::new(&harness, &json!({ "model": "demo/simple" }));
+    let server = harness.serve().await;
     let (here, there) = (server.calls.session().await.unwrap(), other.session(&server).await);
     said(&server, &there, json!({})).await.unwrap();
     other.write("opencode.json", r#"{ "share": 1 }"#);
@@ -205,21 +205,21 @@ async fn an_invalid_configuration_is_reported_only_in_its_directory() {
 
 #[tokio::test]
 async fn run_uses_the_configuration_of_the_sessions_directory() {
-    let world = World::new();
-    let other = Other::new(&world, &json!({ "model": "demo/simple" }));
-    let server = world.serve().await;
+    let harness = Harness::new();
+    let other = Other::new(&harness, &json!({ "model": "demo/simple" }));
+    let server = harness.serve().await;
     let session = other.session(&server).await;
     server.stop().await;
-    let ended = world.run_with_data(&["run", "--session", &session, "hi"]).await;
+    let ended = harness.run_with_data(&["run", "--session", &session, "hi"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stdout.starts_with("Hello from the demo model."), "{ended:?}");
 }
 
 #[tokio::test]
 async fn disposing_of_a_directory_reloads_it_and_notifies_clients() {
-    let world = World::new();
-    let other = Other::new(&world, &json!({ "model": "demo/slow:30@5" }));
-    let server = world.serve().await;
+    let harness = Harness::new();
+    let other = Other::new(&harness, &json!({ "model": "demo/slow:30@5" }));
+    let server = harness.serve().await;
     let session = other.session(&server).await;
     let mut watch = Watch::connect(&server.url, &other.about("/event"), None).await.unwrap();
     let prompt = json!({ "parts": [{ "type": "text", "text": "go" }] });

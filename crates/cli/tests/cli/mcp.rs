@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::harness::Harness;
 
 /// The server that the tests of `agents` talk to.
 const SCRIPT: &str = include_str!("../../../native/src/tests/mcp/peer.sh");
@@ -18,21 +18,21 @@ fn mentioning(path: &str) -> usize {
     fs::read_dir("/proc").unwrap().flatten().filter(mentions).count()
 }
 
-fn configure(world: &World) -> String {
-    let script = world.path("peer.sh").to_str().unwrap().to_owned();
+fn configure(harness: &Harness) -> String {
+    let script = harness.path("peer.sh").to_str().unwrap().to_owned();
     fs::write(&script, SCRIPT).unwrap();
     let server = json!({ "type": "local", "command": ["bash", script, "plain"], "timeout": 30_000 });
     let config = json!({ "mcp": { "peer": server, "off": { "type": "remote", "url": "http://x.test", "enabled": false } } });
-    fs::write(world.project().join("opencode.json"), config.to_string()).unwrap();
-    world.trust();
+    fs::write(harness.project().join("opencode.json"), config.to_string()).unwrap();
+    harness.trust();
     script
 }
 
 #[tokio::test]
 async fn a_configured_server_is_connected_listed_and_ended_with_the_program() {
-    let world = World::new();
-    let script = configure(&world);
-    let server = world.serve().await;
+    let harness = Harness::new();
+    let script = configure(&harness);
+    let server = harness.serve().await;
     let status = until_connected(&server.calls).await;
     assert_eq!(status["off"], json!({ "status": "disabled" }));
     assert_eq!(mentioning(&script), 1);

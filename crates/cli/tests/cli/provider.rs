@@ -12,7 +12,7 @@ use tokio::{
     process::Command,
 };
 
-use crate::world::{Server, World, finish};
+use crate::harness::{Harness, Server, finish};
 
 const KEY: &str = "sk-fake-0123456789";
 const ANSWER: &str = "Hello from the fake.";
@@ -49,15 +49,15 @@ impl Fake {
     }
 
     /// Configures this server as a provider of the project.
-    fn configure(&self, world: &World, more: &Value) {
+    fn configure(&self, harness: &Harness, more: &Value) {
         let mut config = json!({ "provider": { "fake": {
             "npm": "@ai-sdk/openai-compatible", "name": "Fake",
             "options": { "baseURL": self.url, "apiKey": "{env:FAKE_SECRET}" },
             "models": { "m": { "name": "M", "limit": { "context": 100_000, "output": 1000 } } },
         } } });
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        world.trust();
-        fs::write(world.project().join("opencode.json"), config.to_string()).unwrap();
+        harness.trust();
+        fs::write(harness.project().join("opencode.json"), config.to_string()).unwrap();
     }
 }
 
@@ -98,9 +98,9 @@ fn with_key(mut command: Command) -> Command {
 
 #[tokio::test]
 async fn a_configured_provider_answers_and_gets_its_key() {
-    let (world, fake) = (World::new(), Fake::start().await);
-    fake.configure(&world, &json!({}));
-    let ended = finish(with_key(world.with_data(&["run", "--model", "fake/m", "hi"])), "").await;
+    let (harness, fake) = (Harness::new(), Fake::start().await);
+    fake.configure(&harness, &json!({}));
+    let ended = finish(with_key(harness.with_data(&["run", "--model", "fake/m", "hi"])), "").await;
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), format!("{ANSWER}\n").as_str()), "{ended:?}");
     let calls = fake.calls();
     assert!(!calls.is_empty());
@@ -111,16 +111,16 @@ async fn a_configured_provider_answers_and_gets_its_key() {
         assert_eq!(call.body["model"], "m");
     }
     // The only provider is also the default.
-    let ended = finish(with_key(world.with_data(&["run", "hi"])), "").await;
+    let ended = finish(with_key(harness.with_data(&["run", "hi"])), "").await;
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), format!("{ANSWER}\n").as_str()), "{ended:?}");
-    let log = fs::read_to_string(world.data().join("log/baton.log")).unwrap_or_default();
+    let log = fs::read_to_string(harness.data().join("log/baton.log")).unwrap_or_default();
     assert!(!log.contains(KEY), "{log}");
 }
 
 #[tokio::test]
 async fn clients_start_with_the_demo_and_not_with_an_external_agent() {
-    let world = World::new();
-    let mut command = world.with_data(&["serve", "--port", "0"]);
+    let harness = Harness::new();
+    let mut command = harness.with_data(&["serve", "--port", "0"]);
     let agent = json!({ "acp": { "mine": { "command": ["/bin/sh"] } } });
     command.env("OPENCODE_CONFIG_CONTENT", agent.to_string());
     let server = Server::start(command).await;
@@ -145,9 +145,9 @@ async fn clients_start_with_the_demo_and_not_with_an_external_agent() {
 
 #[tokio::test]
 async fn clients_see_the_provider_but_not_its_key() {
-    let (world, fake) = (World::new(), Fake::start().await);
-    fake.configure(&world, &json!({}));
-    let command = world.with_data(&["serve", "--port", "0", "--log-level", "trace"]);
+    let (harness, fake) = (Harness::new(), Fake::start().await);
+    fake.configure(&harness, &json!({}));
+    let command = harness.with_data(&["serve", "--port", "0", "--log-level", "trace"]);
     let server = Server::start(with_key(command)).await;
     let listed = server.calls.get("/config/providers").await.unwrap();
     let found = listed["providers"].as_array().unwrap().iter().find(|it| it["id"] == "fake").unwrap();
@@ -164,16 +164,16 @@ async fn clients_see_the_provider_but_not_its_key() {
         assert!(!answer.contains(KEY), "{path}: {answer}");
     }
     server.stop().await;
-    let log = fs::read_to_string(world.data().join("log/baton.log")).unwrap();
+    let log = fs::read_to_string(harness.data().join("log/baton.log")).unwrap();
     assert!(!log.contains(KEY), "{log}");
 }
 
 #[tokio::test]
 async fn instructions_agents_and_skills_reach_the_model() {
-    let (world, fake) = (World::new(), Fake::start().await);
-    let project = world.project();
+    let (harness, fake) = (Harness::new(), Fake::start().await);
+    let project = harness.project();
     fake.configure(
-        &world,
+        &harness,
         &json!({
             "default_agent": "poet", "instructions": ["docs/*.md"],
             "agent": { "poet": { "prompt": "You answer in verse.", "temperature": 0.25 } },
@@ -187,7 +187,7 @@ async fn instructions_agents_and_skills_reach_the_model() {
         fs::create_dir_all(project.join(path).parent().unwrap()).unwrap();
         fs::write(project.join(path), text).unwrap();
     }
-    let ended = finish(with_key(world.with_data(&["run", "hi"])), "").await;
+    let ended = finish(with_key(harness.with_data(&["run", "hi"])), "").await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let calls = fake.calls();
     let asked = calls.iter().find(|call| call.body["tools"].is_array()).unwrap();
@@ -200,9 +200,9 @@ async fn instructions_agents_and_skills_reach_the_model() {
 
 #[tokio::test]
 async fn commands_do_not_see_keys() {
-    let (world, fake) = (World::new(), Fake::start().await);
-    fake.configure(&world, &json!({ "permission": { "bash": "allow" } }));
-    let file = world.path("more.json");
+    let (harness, fake) = (Harness::new(), Fake::start().await);
+    fake.configure(&harness, &json!({ "permission": { "bash": "allow" } }));
+    let file = harness.path("more.json");
     let scenario = json!({ "spy": { "about": "looks around", "steps": [
         [
             { "do": "tool", "name": "bash", "input": { "command": "env > seen.txt", "description": "Look" } },
@@ -212,20 +212,20 @@ async fn commands_do_not_see_keys() {
     ] } });
     fs::write(&file, scenario.to_string()).unwrap();
     let args = ["run", "hi", "--model", "demo/spy", "--scenario-file", file.to_str().unwrap()];
-    let mut command = with_key(world.with_data(&args));
+    let mut command = with_key(harness.with_data(&args));
     command.env("ANTHROPIC_API_KEY", "sk-ant-0123456789").env("HARMLESS", "yes");
     let ended = finish(command, "").await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let seen = fs::read_to_string(world.project().join("seen.txt")).unwrap();
+    let seen = fs::read_to_string(harness.project().join("seen.txt")).unwrap();
     assert!(seen.contains("HARMLESS=yes"), "{seen}");
     assert!(!seen.contains(KEY) && !seen.contains("sk-ant-"), "{seen}");
 }
 
 #[tokio::test]
 async fn the_configured_key_precedes_the_stored_one_and_that_the_environments() {
-    let (world, fake) = (World::new(), Fake::start().await);
+    let (harness, fake) = (Harness::new(), Fake::start().await);
     let used = async || {
-        let mut command = with_key(world.with_data(&["run", "hi", "--model", "fake/m"]));
+        let mut command = with_key(harness.with_data(&["run", "hi", "--model", "fake/m"]));
         command.env("FAKE_API_KEY", "sk-environment");
         let ended = finish(command, "").await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -238,12 +238,12 @@ async fn the_configured_key_precedes_the_stored_one_and_that_the_environments() 
             "npm": "@ai-sdk/openai-compatible", "env": ["FAKE_API_KEY"], "options": options, "models": { "m": {} },
         });
         let config = json!({ "provider": { "fake": provider } });
-        fs::write(world.project().join("opencode.json"), config.to_string()).unwrap();
-        world.trust();
+        fs::write(harness.project().join("opencode.json"), config.to_string()).unwrap();
+        harness.trust();
     };
     configure(json!({ "baseURL": fake.url }));
     assert_eq!(used().await, "sk-environment");
-    fs::write(world.data().join("auth.json"), r#"{"fake":{"type":"api","key":"sk-stored"}}"#).unwrap();
+    fs::write(harness.data().join("auth.json"), r#"{"fake":{"type":"api","key":"sk-stored"}}"#).unwrap();
     assert_eq!(used().await, "sk-stored");
     configure(json!({ "baseURL": fake.url, "apiKey": "{env:FAKE_SECRET}" }));
     assert_eq!(used().await, KEY);
@@ -251,15 +251,15 @@ async fn the_configured_key_precedes_the_stored_one_and_that_the_environments() 
 
 #[tokio::test]
 async fn a_key_that_a_client_stores_counts_from_the_next_prompt_on_and_is_never_shown() {
-    let (world, fake) = (World::new(), Fake::start().await);
+    let (harness, fake) = (Harness::new(), Fake::start().await);
     let provider = json!({
         "npm": "@ai-sdk/openai-compatible", "env": ["FAKE_API_KEY"], "options": { "baseURL": fake.url },
         "models": { "m": {} },
     });
     let config = json!({ "provider": { "fake": provider } });
-    fs::write(world.project().join("opencode.json"), config.to_string()).unwrap();
-    world.trust();
-    let server = world.serve().await;
+    fs::write(harness.project().join("opencode.json"), config.to_string()).unwrap();
+    harness.trust();
+    let server = harness.serve().await;
     let session = server.calls.session().await.unwrap();
     let prompt = |provider: &str, model: &str| {
         let model = json!({ "providerID": provider, "modelID": model });
@@ -289,7 +289,7 @@ async fn a_key_that_a_client_stores_counts_from_the_next_prompt_on_and_is_never_
     for path in ["/provider", "/provider/auth", "/config/providers", "/config"] {
         assert!(!server.calls.get(path).await.unwrap().to_string().contains(KEY), "{path}");
     }
-    let file = world.data().join("auth.json");
+    let file = harness.data().join("auth.json");
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
 
@@ -300,7 +300,7 @@ async fn a_key_that_a_client_stores_counts_from_the_next_prompt_on_and_is_never_
     assert_eq!(server.calls.delete("/auth/openai").await.unwrap(), true);
     assert!(!connected().await["connected"].as_array().unwrap().contains(&json!("openai")));
     server.stop().await;
-    let log = fs::read_to_string(world.data().join("log/baton.log")).unwrap();
+    let log = fs::read_to_string(harness.data().join("log/baton.log")).unwrap();
     assert!(!log.contains(KEY), "{log}");
 }
 
@@ -323,14 +323,14 @@ async fn site(text: &'static str, times: usize) -> String {
 
 #[tokio::test]
 async fn instructions_at_an_address_stay_in_effect_after_it_is_gone() {
-    let (world, fake) = (World::new(), Fake::start().await);
+    let (harness, fake) = (Harness::new(), Fake::start().await);
     let url = site("Use tabs, everywhere.", 1).await;
-    fake.configure(&world, &json!({ "instructions": [url] }));
+    fake.configure(&harness, &json!({ "instructions": [url] }));
     let allowed = json!({ "webfetch": { "private_addresses": true } });
-    let directory = world.path("home/.config/opencode");
+    let directory = harness.path("home/.config/opencode");
     fs::create_dir_all(&directory).unwrap();
     fs::write(directory.join("baton.json"), allowed.to_string()).unwrap();
-    let server = Server::start(with_key(world.with_data(&["serve", "--port", "0"]))).await;
+    let server = Server::start(with_key(harness.with_data(&["serve", "--port", "0"]))).await;
     let session = server.calls.session().await.unwrap();
     let prompt = json!({ "parts": [{ "type": "text", "text": "hello" }] });
     for _ in 0..2 {
@@ -341,7 +341,7 @@ async fn instructions_at_an_address_stay_in_effect_after_it_is_gone() {
     let calls = fake.calls();
     assert_eq!(calls.iter().filter(with_tools).filter(|call| told(call)).count(), 2, "{calls:?}");
     server.stop().await;
-    let log = fs::read_to_string(world.data().join("log/baton.log")).unwrap();
+    let log = fs::read_to_string(harness.data().join("log/baton.log")).unwrap();
     assert!(log.contains("cannot fetch instructions"), "the second time: {log}");
     assert!(!log.contains("sk-rules"), "an address may hold a key: {log}");
 }

@@ -1,54 +1,54 @@
 //! Tests of `baton sessions` and `baton completions`.
 
-use crate::world::World;
+use crate::harness::Harness;
 
 #[tokio::test]
 async fn sessions_are_listed_and_pruned() {
-    let world = World::new();
+    let harness = Harness::new();
     for _ in 0..2 {
-        world.run_with_data(&["run", "hi", "-m", "demo/simple"]).await;
+        harness.run_with_data(&["run", "hi", "-m", "demo/simple"]).await;
     }
-    let listed = world.run_with_data(&["sessions"]).await;
+    let listed = harness.run_with_data(&["sessions"]).await;
     assert_eq!((listed.code, listed.stdout.lines().count()), (Some(0), 2), "{listed:?}");
     assert!(listed.stdout.lines().all(|line| line.starts_with("ses_") && line.contains('$')), "{listed:?}");
-    let young = world.run_with_data(&["sessions", "prune", "--older-than", "30d"]).await;
+    let young = harness.run_with_data(&["sessions", "prune", "--older-than", "30d"]).await;
     assert_eq!((young.code, young.stderr.as_str()), (Some(0), "deleted 0 sessions\n"), "{young:?}");
-    let dry = world.run_with_data(&["sessions", "prune", "--older-than", "0m", "--dry-run"]).await;
+    let dry = harness.run_with_data(&["sessions", "prune", "--older-than", "0m", "--dry-run"]).await;
     assert_eq!((dry.code, dry.stderr.as_str()), (Some(0), "would delete 2 sessions\n"), "{dry:?}");
-    assert_eq!(world.run_with_data(&["sessions"]).await.stdout, listed.stdout);
-    let pruned = world.run_with_data(&["sessions", "prune", "--older-than", "0m"]).await;
+    assert_eq!(harness.run_with_data(&["sessions"]).await.stdout, listed.stdout);
+    let pruned = harness.run_with_data(&["sessions", "prune", "--older-than", "0m"]).await;
     assert_eq!((pruned.code, pruned.stderr.as_str()), (Some(0), "deleted 2 sessions\n"), "{pruned:?}");
-    assert!(world.run_with_data(&["sessions", "--all"]).await.stdout.is_empty());
-    let wrong = world.run_with_data(&["sessions", "prune", "--older-than", "soon"]).await;
+    assert!(harness.run_with_data(&["sessions", "--all"]).await.stdout.is_empty());
+    let wrong = harness.run_with_data(&["sessions", "prune", "--older-than", "soon"]).await;
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
 }
 
 #[tokio::test]
 async fn a_running_server_lists_and_deletes_its_sessions() {
-    let world = World::new();
-    let server = world.serve().await;
-    world.run_with_data(&["run", "hi", "-m", "demo/simple"]).await;
-    let listed = world.run_with_data(&["sessions", "--json"]).await;
+    let harness = Harness::new();
+    let server = harness.serve().await;
+    harness.run_with_data(&["run", "hi", "-m", "demo/simple"]).await;
+    let listed = harness.run_with_data(&["sessions", "--json"]).await;
     let sessions: Vec<protocol::Session> = serde_json::from_str(&listed.stdout).unwrap();
     assert_eq!(sessions.len(), 1);
-    assert_eq!(world.run(&["sessions", "--all", "--attach", &server.url]).await.stdout.lines().count(), 1);
-    let pruned = world.run_with_data(&["sessions", "prune", "--older-than", "0m"]).await;
+    assert_eq!(harness.run(&["sessions", "--all", "--attach", &server.url]).await.stdout.lines().count(), 1);
+    let pruned = harness.run_with_data(&["sessions", "prune", "--older-than", "0m"]).await;
     assert_eq!(pruned.stderr, "deleted 1 session\n", "{pruned:?}");
-    let models = world.run_with_data(&["models", "demo/baton"]).await;
+    let models = harness.run_with_data(&["models", "demo/baton"]).await;
     assert_eq!(models.stdout, "demo/baton\n", "{models:?}");
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_wrong_password_is_called_wrong() {
-    let world = World::new();
-    let mut serve = world.with_data(&["serve", "--port", "0"]);
+    let harness = Harness::new();
+    let mut serve = harness.with_data(&["serve", "--port", "0"]);
     serve.env("BATON_PASSWORD", "right");
-    let server = crate::world::Server::start(serve).await;
+    let server = crate::harness::Server::start(serve).await;
     let run = async |password: Option<&str>| {
-        let mut command = world.command(&["run", "hi", "-m", "demo/simple", "--attach", &server.url]);
+        let mut command = harness.command(&["run", "hi", "-m", "demo/simple", "--attach", &server.url]);
         command.envs(password.map(|password| ("BATON_PASSWORD", password)));
-        crate::world::finish(command, "").await
+        crate::harness::finish(command, "").await
     };
     let none = run(None).await;
     assert!(none.stderr.contains("hint: set BATON_PASSWORD"), "{none:?}");
@@ -60,9 +60,9 @@ async fn a_wrong_password_is_called_wrong() {
 
 #[tokio::test]
 async fn completions_know_the_commands() {
-    let world = World::new();
+    let harness = Harness::new();
     for shell in ["bash", "zsh", "fish"] {
-        let ended = world.run(&["completions", shell]).await;
+        let ended = harness.run(&["completions", shell]).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert!(ended.stdout.contains("older-than"), "{shell}");
     }

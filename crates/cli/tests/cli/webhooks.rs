@@ -10,7 +10,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::world::World;
+use crate::harness::Harness;
 
 /// Longer than the first pause before a retry.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -48,23 +48,23 @@ async fn receiver(refusals: usize) -> (SocketAddr, mpsc::UnboundedReceiver<(Stri
     (address, heard)
 }
 
-fn configure(world: &World, config: &Value) {
-    let directory = world.path("home/.config/opencode");
+fn configure(harness: &Harness, config: &Value) {
+    let directory = harness.path("home/.config/opencode");
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(directory.join("baton.json"), config.to_string()).unwrap();
 }
 
 #[tokio::test]
 async fn a_notice_that_was_refused_is_sent_again_after_a_restart() {
-    let world = World::new();
+    let harness = Harness::new();
     let (address, mut heard) = receiver(1).await;
     let hook =
         json!({ "url": format!("http://{address}/in"), "secret": "s3cret", "private_addresses": true });
-    configure(&world, &json!({ "webhook": { "chat": hook } }));
-    let ended = world.run_with_data(&["run", "hi", "--model", "demo/simple"]).await;
+    configure(&harness, &json!({ "webhook": { "chat": hook } }));
+    let ended = harness.run_with_data(&["run", "hi", "--model", "demo/simple"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let (first, _) = timeout(PATIENCE, heard.recv()).await.unwrap().unwrap();
-    let server = world.serve().await;
+    let server = harness.serve().await;
     let (again, body) = timeout(PATIENCE, heard.recv()).await.unwrap().unwrap();
     let id = |headers: &str| {
         let line = headers.lines().find(|line| line.starts_with("webhook-id:")).unwrap();
@@ -82,24 +82,24 @@ async fn a_notice_that_was_refused_is_sent_again_after_a_restart() {
 
 #[tokio::test]
 async fn a_project_cannot_configure_webhooks() {
-    let world = World::new();
+    let harness = Harness::new();
     let (address, mut heard) = receiver(0).await;
     let hook =
         json!({ "url": format!("http://{address}/in"), "secret": "s3cret", "private_addresses": true });
     let config = json!({ "webhook": { "chat": hook } });
-    std::fs::write(world.project().join("baton.json"), config.to_string()).unwrap();
-    let ended = world.run_with_data(&["run", "hi", "--model", "demo/simple"]).await;
+    std::fs::write(harness.project().join("baton.json"), config.to_string()).unwrap();
+    let ended = harness.run_with_data(&["run", "hi", "--model", "demo/simple"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let log = std::fs::read_to_string(world.data().join("log/baton.log")).unwrap();
+    let log = std::fs::read_to_string(harness.data().join("log/baton.log")).unwrap();
     assert!(log.contains("ignoring a webhook of the project"), "{log}");
     assert!(heard.try_recv().is_err());
 }
 
 #[tokio::test]
 async fn a_webhook_without_a_secret_is_a_reason_not_to_start() {
-    let world = World::new();
-    configure(&world, &json!({ "webhook": { "chat": { "url": "https://hooks.test/sk-1" } } }));
-    let ended = world.run_with_data(&["run", "hi", "--model", "demo/simple"]).await;
+    let harness = Harness::new();
+    configure(&harness, &json!({ "webhook": { "chat": { "url": "https://hooks.test/sk-1" } } }));
+    let ended = harness.run_with_data(&["run", "hi", "--model", "demo/simple"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.stderr.contains("the webhook chat has no `secret` to sign with"), "{ended:?}");
     assert!(!ended.stderr.contains("sk-1"), "{ended:?}");

@@ -7,7 +7,7 @@ use std::{
 
 use client::{
     Client, Error, Received,
-    streaming::{Ending, Outcome, Pace, Progress, PromptStream},
+    streaming::{Ending, Pace, Progress, PromptResult, PromptStream},
     view::{Activity, Request},
 };
 use futures::{StreamExt, channel::mpsc};
@@ -121,7 +121,7 @@ impl Scene {
         self.prompt.next().await.unwrap()
     }
 
-    async fn outcome(&mut self) -> Outcome {
+    async fn outcome(&mut self) -> PromptResult {
         loop {
             if let Progress::Done(outcome) = self.next().await {
                 assert_eq!(self.prompt.next().await, None, "nothing follows");
@@ -225,7 +225,7 @@ async fn an_answer_is_its_words_in_order() {
     scene.part(&text("prt_3", "msg_7", "Done."));
     assert_eq!(scene.next().await, Progress::Text("Hello\n\nDone.".into()));
     scene.status(&json!({ "type": "idle" }));
-    let expected = Outcome {
+    let expected = PromptResult {
         text: "Hello\n\nDone.".into(),
         steps: 2,
         ending: Ending::Complete,

@@ -20,9 +20,9 @@ use super::options::Options;
 use super::translate::is_work;
 use super::turn::Progress;
 use super::wire::{self, Models, Notice, read};
-use super::{limits, mcp, mend, outgoing};
-use crate::external::{Broken, Kept, Opened, Rested};
-use crate::jsonrpc::{self, Dialect, Error, Fault, Incoming, Link};
+use super::{lenient, limits, mcp, outgoing};
+use crate::external::{Broken, IdleEvent, KeptProcess, Opened};
+use crate::jsonrpc::{self, Dialect, Error, ErrorObject, Incoming, RpcProcess};
 use crate::roster::DEFAULT_MODEL;
 
 /// The error code of an agent without a login.
@@ -48,7 +48,7 @@ impl Note {
 /// A process with one ACP session.
 #[derive(Debug)]
 pub struct Conversation {
-    pub(super) link: Link,
+    pub(super) link: RpcProcess,
     pub(super) options: Arc<Options>,
     pub(super) note: Note,
     pub(super) able: PromptCapabilities,
@@ -84,7 +84,8 @@ impl Conversation {
             methods: wire::METHODS,
             ..jsonrpc::Options::default()
         };
-        let link = Link::open(&launch, peer).map_err(|failure| MessageError::unknown(failure.to_string()))?;
+        let link =
+            RpcProcess::open(&launch, peer).map_err(|failure| MessageError::unknown(failure.to_string()))?;
         let greeting = InitializeResponse::new(ProtocolVersion::V1);
         let mut opening = Opening { options, directory, link, greeting };
         opening.greet().await?;
@@ -172,7 +173,7 @@ impl Conversation {
     }
 
     async fn set(&mut self, request: &ClientRequest) -> Result<(), MessageError> {
-        let deadline = self.options.agent.patience.start;
+        let deadline = self.options.agent.timeouts.start;
         call(&mut self.link, request, deadline, &self.options, &[]).await.map(drop)
     }
 
@@ -237,16 +238,16 @@ fn is_model(option: &SessionConfigOption) -> bool {
     *option.id.0 == *"model" || option.category == Some(SessionConfigOptionCategory::Model)
 }
 
-impl Kept for Conversation {
-    async fn rest(&mut self) -> Rested {
+impl KeptProcess for Conversation {
+    async fn rest(&mut self) -> IdleEvent {
         loop {
             let Some(incoming) = self.link.next().await else {
-                return Rested::Ended(self.link.failure().await);
+                return IdleEvent::Ended(self.link.failure().await);
             };
             // A request that is dropped here is answered with an error.
             if self.is_woken_by(&incoming) && !self.is_stopped {
                 self.unread.push_back(incoming);
-                return Rested::Woke("The agent began to work by itself.".to_owned());
+                return IdleEvent::Woke("The agent began to work by itself.".to_owned());
             }
         }
     }
@@ -260,14 +261,14 @@ impl Kept for Conversation {
 struct Opening<'a> {
     options: &'a Options,
     directory: &'a str,
-    link: Link,
+    link: RpcProcess,
     greeting: InitializeResponse,
 }
 
 impl Opening<'_> {
     async fn greet(&mut self) -> Result<(), MessageError> {
         let request = outgoing::greeting();
-        let answer = self.ask(&request, self.options.agent.patience.start).await?;
+        let answer = self.ask(&request, self.options.agent.timeouts.start).await?;
         self.greeting = serde_json::from_value(answer).map_err(|error| self.nonsense(&request, &error))?;
         let (version, ours) = (self.greeting.protocol_version, ProtocolVersion::V1);
         if version != ours {
@@ -285,14 +286,14 @@ impl Opening<'_> {
 
     async fn begin(&mut self) -> Result<(Note, Choices), MessageError> {
         let request = outgoing::begin(self.directory, self.servers());
-        let answer = self.ask(&request, self.options.agent.patience.start * 2).await?;
+        let answer = self.ask(&request, self.options.agent.timeouts.start * 2).await?;
         if answer.is_object() && answer.get("sessionId").is_none_or(Value::is_null) {
             let message = format!("{} began a session without a session id", self.options.id());
             return Err(MessageError::unknown(message));
         }
         let models = Models::of(&answer);
         let opened: NewSessionResponse =
-            read(answer, mend::opened).map_err(|error| self.nonsense(&request, &error))?;
+            read(answer, lenient::opened).map_err(|error| self.nonsense(&request, &error))?;
         let note = Note { session: opened.session_id.to_string(), cost: 0.0 };
         let options = opened.config_options.unwrap_or_default();
         Ok((note, Choices { modes: opened.modes, options, models }))
@@ -307,11 +308,11 @@ impl Opening<'_> {
             (None, true) => outgoing::load(&note.session, self.directory, self.servers()),
             (None, false) => return Ok(None),
         };
-        match ask(&mut self.link, &request, self.options.agent.patience.start * 2).await {
+        match ask(&mut self.link, &request, self.options.agent.timeouts.start * 2).await {
             Ok(answer) => {
                 let models = Models::of(&answer);
                 // The answer to `session/resume` has the same fields.
-                let opened: LoadSessionResponse = read(answer, mend::opened).unwrap_or_default();
+                let opened: LoadSessionResponse = read(answer, lenient::opened).unwrap_or_default();
                 let options = opened.config_options.unwrap_or_default();
                 Ok(Some((note, Choices { modes: opened.modes, options, models })))
             }
@@ -332,7 +333,7 @@ impl Opening<'_> {
 }
 
 /// Sends a request while no message is expected; messages that arrive meanwhile are dropped.
-async fn ask(link: &mut Link, request: &ClientRequest, deadline: Duration) -> Result<Value, Error> {
+async fn ask(link: &mut RpcProcess, request: &ClientRequest, deadline: Duration) -> Result<Value, Error> {
     let peer = link.peer().clone();
     let asking = peer.request(request.method(), outgoing::value(request), deadline);
     tokio::pin!(asking);
@@ -350,7 +351,7 @@ async fn ask(link: &mut Link, request: &ClientRequest, deadline: Duration) -> Re
 
 /// Sends a request like [`ask`], with an error for the user.
 async fn call(
-    link: &mut Link,
+    link: &mut RpcProcess,
     request: &ClientRequest,
     deadline: Duration,
     options: &Options,
@@ -378,7 +379,7 @@ pub(super) fn complaint(error: &Error, options: &Options, logins: &[AuthMethod])
 }
 
 /// The agent's reason for a refusal, with the details that some agents put beside the message.
-fn reason(fault: &Fault) -> String {
+fn reason(fault: &ErrorObject) -> String {
     let details = fault.data.as_ref().and_then(|data| match data {
         Value::String(text) => Some(text.as_str()),
         data => ["details", "message"].iter().find_map(|key| data.get(key)?.as_str()),

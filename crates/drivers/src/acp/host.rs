@@ -17,16 +17,16 @@ use protocol::agent_event::{Answer, Ask};
 use protocol::config::{PermissionMode, SandboxMode};
 use serde_json::json;
 use supervision::permission::{Pattern, PermissionCheck, Permissions};
-use supervision::{Access, Failure, Gate, Target, blocking, object};
+use supervision::{Access, Gate, Target, ToolFailure, blocking, object};
 use workspace::diff;
 use workspace::files::{self, Root};
 
 use super::limits;
-use super::matter::Matter;
 use super::options::Options;
 use super::question;
-use super::terminal::{self, Confined, Terminals};
-use crate::jsonrpc::{Fault, INTERNAL_ERROR};
+use super::subject::PermissionSubject;
+use super::terminal::{self, CommandLimits, Terminals};
+use crate::jsonrpc::{ErrorObject, INTERNAL_ERROR};
 
 /// Serves the requests of an agent in one turn. Dropping it ends the commands that it runs.
 #[derive(Debug)]
@@ -74,19 +74,24 @@ impl Host {
     }
 
     /// Decides about a tool call and picks the matching option.
-    pub(super) async fn decide(&self, call: &str, matter: Matter, options: &[PermissionOption]) -> Decided {
-        let verdict = if self.bypasses() { Ok(()) } else { self.permit(call, &matter).await };
+    pub(super) async fn decide(
+        &self,
+        call: &str,
+        subject: PermissionSubject,
+        options: &[PermissionOption],
+    ) -> Decided {
+        let verdict = if self.bypasses() { Ok(()) } else { self.permit(call, &subject).await };
         let stopped = self.turn.cancellation().is_cancelled();
         let (wanted, refused) = match verdict {
             // Baton remembers approvals itself, because an agent may mean more by "always".
             Ok(()) => ([PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways], false),
-            Err(Failure::Error(_)) => {
+            Err(ToolFailure::Error(_)) => {
                 ([PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways], false)
             }
-            Err(Failure::Refused(_)) if !stopped => {
+            Err(ToolFailure::Refused(_)) if !stopped => {
                 ([PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways], true)
             }
-            Err(Failure::Refused(_) | Failure::Cancelled) => return Decided::cancelled(false),
+            Err(ToolFailure::Refused(_) | ToolFailure::Cancelled) => return Decided::cancelled(false),
         };
         let option = wanted.iter().find_map(|kind| options.iter().find(|option| option.kind == *kind));
         match option {
@@ -95,14 +100,14 @@ impl Host {
         }
     }
 
-    async fn permit(&self, call: &str, matter: &Matter) -> Result<(), Failure> {
+    async fn permit(&self, call: &str, subject: &PermissionSubject) -> Result<(), ToolFailure> {
         let gate = self.gate(&self.permissions, Some(call));
-        match matter {
-            Matter::Command { line } => {
+        match subject {
+            PermissionSubject::Command { line } => {
                 gate.command(line, self.root.directory()).await?;
                 self.granted().commands.insert(line.clone());
             }
-            Matter::Files { permission, files, diff } => {
+            PermissionSubject::Files { permission, files, diff } => {
                 let access = if *permission == "read" { Access::Read } else { Access::Write };
                 let mut paths = Vec::new();
                 for file in files {
@@ -121,7 +126,7 @@ impl Host {
                     gate.permit(permission, &paths, metadata).await?;
                 }
             }
-            Matter::Address { url } => {
+            PermissionSubject::Address { url } => {
                 let check = PermissionCheck {
                     permission: "webfetch".into(),
                     patterns: vec![Pattern::plain(url)],
@@ -130,7 +135,7 @@ impl Host {
                 };
                 self.permissions.require(&self.turn, check, Some(call)).await?;
             }
-            Matter::Other { tool, title, input } => {
+            PermissionSubject::Other { tool, title, input } => {
                 let check = PermissionCheck {
                     permission: tool.clone().into(),
                     patterns: vec![Pattern::plain("*")],
@@ -161,7 +166,7 @@ impl Host {
     }
 
     /// Serves a request about files or commands.
-    pub(super) async fn serve(&self, request: AgentRequest) -> Result<ClientResponse, Fault> {
+    pub(super) async fn serve(&self, request: AgentRequest) -> Result<ClientResponse, ErrorObject> {
         use ClientResponse as Answer;
         let terminals = &self.terminals;
         match request {
@@ -186,11 +191,11 @@ impl Host {
             AgentRequest::ReleaseTerminalRequest(it) => {
                 terminals.release(&it.terminal_id).map(Answer::ReleaseTerminalResponse)
             }
-            other => Err(Fault::unknown(other.method())),
+            other => Err(ErrorObject::unknown(other.method())),
         }
     }
 
-    async fn read(&self, wanted: ReadTextFileRequest) -> Result<ReadTextFileResponse, Failure> {
+    async fn read(&self, wanted: ReadTextFileRequest) -> Result<ReadTextFileResponse, ToolFailure> {
         let permissions = &self.permissions;
         let gate = self.gate(permissions, None);
         let path = gate.locate(&wanted.path.to_string_lossy(), Access::Read).await?;
@@ -200,13 +205,13 @@ impl Host {
         }
         let shown = path.clone();
         let text = blocking(move || files::current(&path)).await??;
-        let text = text.ok_or_else(|| Failure::Error(format!("there is no file {}", shown.display())))?;
+        let text = text.ok_or_else(|| ToolFailure::Error(format!("there is no file {}", shown.display())))?;
         Ok(ReadTextFileResponse::new(lines(&text, wanted.line, wanted.limit)))
     }
 
-    async fn write(&self, wanted: WriteTextFileRequest) -> Result<WriteTextFileResponse, Failure> {
+    async fn write(&self, wanted: WriteTextFileRequest) -> Result<WriteTextFileResponse, ToolFailure> {
         if self.options.sandbox.as_ref().is_some_and(|sandbox| sandbox.mode == SandboxMode::ReadOnly) {
-            return Err(Failure::Error("the sandbox does not allow writing".to_owned()));
+            return Err(ToolFailure::Error("the sandbox does not allow writing".to_owned()));
         }
         let gate = self.gate(&self.permissions, None);
         let path = self.place(&gate, &wanted.path.to_string_lossy()).await?;
@@ -223,7 +228,7 @@ impl Host {
             gate.permit_edit(vec![Target { written, path: path.clone() }], metadata).await?;
         }
         if self.turn.cancellation().is_cancelled() {
-            return Err(Failure::Cancelled);
+            return Err(ToolFailure::Cancelled);
         }
         let (file, content) = (path.clone(), wanted.content);
         blocking(move || files::write(&file, &content)).await??;
@@ -232,7 +237,7 @@ impl Host {
     }
 
     /// The file that a path leads to, checked unless the user has permitted it already.
-    async fn place(&self, gate: &Gate<'_>, path: &str) -> Result<PathBuf, Failure> {
+    async fn place(&self, gate: &Gate<'_>, path: &str) -> Result<PathBuf, ToolFailure> {
         let (root, text) = (self.root.clone(), path.to_owned());
         let place = blocking(move || root.locate(&text)).await??;
         if self.bypasses() || self.granted().files.contains(&place.path) {
@@ -241,7 +246,7 @@ impl Host {
         gate.locate(path, Access::Write).await
     }
 
-    async fn create(&self, wanted: CreateTerminalRequest) -> Result<CreateTerminalResponse, Fault> {
+    async fn create(&self, wanted: CreateTerminalRequest) -> Result<CreateTerminalResponse, ErrorObject> {
         let gate = self.gate(&self.permissions, None);
         let line = terminal::line(&wanted);
         let directory = match wanted.cwd.as_deref() {
@@ -262,9 +267,9 @@ impl Host {
             None => (None, Vec::new()),
         };
         if self.turn.cancellation().is_cancelled() {
-            return Err(fault(Failure::Cancelled));
+            return Err(fault(ToolFailure::Cancelled));
         }
-        let confined = Confined { sandbox, kept, root: self.root.clone() };
+        let confined = CommandLimits { sandbox, kept, root: self.root.clone() };
         let (time, hidden) = (self.options.command_time(), &self.options.agent.program.hidden);
         self.terminals.create(&wanted, directory, time, hidden, confined)
     }
@@ -291,12 +296,12 @@ impl Decided {
     }
 }
 
-fn fault(failure: Failure) -> Fault {
+fn fault(failure: ToolFailure) -> ErrorObject {
     let message = match failure {
-        Failure::Error(message) | Failure::Refused(message) => message,
-        Failure::Cancelled => "the turn was stopped".to_owned(),
+        ToolFailure::Error(message) | ToolFailure::Refused(message) => message,
+        ToolFailure::Cancelled => "the turn was stopped".to_owned(),
     };
-    Fault::new(INTERNAL_ERROR, message)
+    ErrorObject::new(INTERNAL_ERROR, message)
 }
 
 /// At most `count` lines of a text from the line `first`, counted from 1.

@@ -188,7 +188,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::acp::mend;
+    use crate::acp::lenient;
     use crate::acp::wire::read;
 
     fn form(properties: &serde_json::Value) -> (CreateElicitationRequest, Vec<String>) {
@@ -196,7 +196,7 @@ mod tests {
             "message": "Well?", "requestedSchema": { "type": "object", "properties": properties },
         });
         let order = order(&params);
-        (read(params, mend::form).unwrap(), order)
+        (read(params, lenient::form).unwrap(), order)
     }
 
     #[test]

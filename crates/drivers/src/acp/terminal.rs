@@ -15,10 +15,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use workspace::files::Root;
-use workspace::process::{self, Bounds, Exit, Kept, Output, Sandbox, Spec};
+use workspace::process::{self, Bounds, Exit, Output, Sandbox, SavedPath, Spec};
 
 use super::limits;
-use crate::jsonrpc::{Fault, INTERNAL_ERROR, INVALID_PARAMS};
+use crate::jsonrpc::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
 
 /// The commands of one turn. Dropping it ends them.
 #[derive(Debug, Default)]
@@ -40,9 +40,9 @@ struct Terminal {
 
 /// The restrictions of a command.
 #[derive(Debug)]
-pub(super) struct Confined {
+pub(super) struct CommandLimits {
     pub(super) sandbox: Option<Sandbox>,
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<SavedPath>,
     /// The project directory, relative to which messages name files.
     pub(super) root: Root,
 }
@@ -97,14 +97,14 @@ impl Terminals {
         directory: PathBuf,
         time: Duration,
         hidden: &[String],
-        confined: Confined,
-    ) -> Result<CreateTerminalResponse, Fault> {
+        confined: CommandLimits,
+    ) -> Result<CreateTerminalResponse, ErrorObject> {
         let mut state = self.state();
         if state.open.values().filter(|terminal| terminal.seen.borrow().over.is_none()).count()
             >= limits::TERMINALS
         {
             let message = format!("{} commands run already; wait for one or stop one", limits::TERMINALS);
-            return Err(Fault::new(INTERNAL_ERROR, message));
+            return Err(ErrorObject::new(INTERNAL_ERROR, message));
         }
         let mut spec = if wanted.args.is_empty() {
             Spec::shell(&wanted.command, directory, time)
@@ -127,7 +127,7 @@ impl Terminals {
     }
 
     /// The output of a command so far.
-    pub(super) fn output(&self, id: &TerminalId) -> Result<TerminalOutputResponse, Fault> {
+    pub(super) fn output(&self, id: &TerminalId) -> Result<TerminalOutputResponse, ErrorObject> {
         let state = self.state();
         let terminal = state.open.get(&*id.0).ok_or_else(|| unknown(id))?;
         let seen = terminal.seen.borrow();
@@ -139,25 +139,25 @@ impl Terminals {
     }
 
     /// Waits until a command has ended.
-    pub(super) async fn wait(&self, id: &TerminalId) -> Result<WaitForTerminalExitResponse, Fault> {
+    pub(super) async fn wait(&self, id: &TerminalId) -> Result<WaitForTerminalExitResponse, ErrorObject> {
         let mut seen =
             self.state().open.get(&*id.0).map(|terminal| terminal.seen.clone()).ok_or_else(|| unknown(id))?;
         let over = seen.wait_for(|seen| seen.over.is_some()).await.ok().and_then(|seen| seen.over.clone());
         match over {
             Some(Over::Exit(exit)) => Ok(WaitForTerminalExitResponse::new(status(exit))),
-            Some(Over::Failed(why)) => Err(Fault::new(INTERNAL_ERROR, why)),
-            None => Err(Fault::new(INTERNAL_ERROR, "the command was released before it was over")),
+            Some(Over::Failed(why)) => Err(ErrorObject::new(INTERNAL_ERROR, why)),
+            None => Err(ErrorObject::new(INTERNAL_ERROR, "the command was released before it was over")),
         }
     }
 
     /// Ends a command and every process that it has started.
-    pub(super) fn kill(&self, id: &TerminalId) -> Result<KillTerminalResponse, Fault> {
+    pub(super) fn kill(&self, id: &TerminalId) -> Result<KillTerminalResponse, ErrorObject> {
         self.state().open.get(&*id.0).ok_or_else(|| unknown(id))?.stop.cancel();
         Ok(KillTerminalResponse::new())
     }
 
     /// Ends a command and forgets its task. The agent may not use the terminal afterwards.
-    pub(super) fn release(&self, id: &TerminalId) -> Result<ReleaseTerminalResponse, Fault> {
+    pub(super) fn release(&self, id: &TerminalId) -> Result<ReleaseTerminalResponse, ErrorObject> {
         let mut state = self.state();
         let terminal = state.open.get_mut(&*id.0).ok_or_else(|| unknown(id))?;
         terminal.task = None;
@@ -171,8 +171,8 @@ impl Terminals {
     }
 }
 
-fn unknown(id: &TerminalId) -> Fault {
-    Fault::new(INVALID_PARAMS, format!("there is no terminal {id}"))
+fn unknown(id: &TerminalId) -> ErrorObject {
+    ErrorObject::new(INVALID_PARAMS, format!("there is no terminal {id}"))
 }
 
 async fn run(spec: Spec, root: Root, stop: CancellationToken, show: watch::Sender<Seen>) {
@@ -231,7 +231,7 @@ mod tests {
         let (terminals, directory) = (Terminals::default(), tempfile::TempDir::new().unwrap());
         let create_for = |line: &str, time: Duration| {
             let root = Root::new(directory.path()).unwrap();
-            let confined = Confined { sandbox: None, kept: Vec::new(), root };
+            let confined = CommandLimits { sandbox: None, kept: Vec::new(), root };
             let place = directory.path().to_owned();
             terminals.create(&wanted(line, &[]), place, time, &[], confined).unwrap().terminal_id
         };

@@ -75,7 +75,7 @@ impl Tool {
         self.name = self.name.take().or(name).or(named);
         self.parent = self.parent.take().or_else(|| said("claudeCode", "parentToolUseId"));
         if let Some(delta) = said("terminal_output_delta", "data") {
-            self.hear(&delta);
+            self.append_output(&delta);
         }
         self.title = call.title.or(self.title.take());
         self.kind = call.kind.or(self.kind);
@@ -86,7 +86,7 @@ impl Tool {
         self.locations = call.locations.unwrap_or(std::mem::take(&mut self.locations));
     }
 
-    fn hear(&mut self, delta: &str) {
+    fn append_output(&mut self, delta: &str) {
         let room = limits::OUTPUT.saturating_sub(self.heard.len());
         self.heard.push_str(start(delta, room));
     }

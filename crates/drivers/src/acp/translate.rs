@@ -27,7 +27,7 @@ pub(super) struct Translation {
     open: bool,
     /// True if a tool of the open step has finished.
     acted: bool,
-    speech: Option<Speech>,
+    speech: Option<OpenText>,
     /// The number of text and reasoning parts so far, from which their keys are made.
     spoken: usize,
     tools: BTreeMap<String, Tool>,
@@ -47,7 +47,7 @@ pub(super) struct Translation {
 
 /// The text or reasoning part that is open.
 #[derive(Debug)]
-struct Speech {
+struct OpenText {
     key: String,
     thought: bool,
     id: Option<MessageId>,
@@ -156,7 +156,7 @@ impl Translation {
             self.hush(events);
             self.speak(thought, chunk.message_id, events);
         }
-        let Some(Speech { key, .. }) = &self.speech else { return };
+        let Some(OpenText { key, .. }) = &self.speech else { return };
         let (key, delta) = (key.clone(), text);
         events.push(if thought {
             AgentEvent::ReasoningDelta { key, delta }
@@ -181,16 +181,16 @@ impl Translation {
         } else {
             AgentEvent::TextStarted { key: key.clone() }
         });
-        self.speech = Some(Speech { key, thought, id });
+        self.speech = Some(OpenText { key, thought, id });
     }
 
     /// Closes the open text or reasoning part.
     fn hush(&mut self, events: &mut Vec<AgentEvent>) {
         match self.speech.take() {
-            Some(Speech { key, thought: true, .. }) => {
+            Some(OpenText { key, thought: true, .. }) => {
                 events.push(AgentEvent::ReasoningEnded { key, metadata: None });
             }
-            Some(Speech { key, thought: false, .. }) => events.push(AgentEvent::TextEnded { key }),
+            Some(OpenText { key, thought: false, .. }) => events.push(AgentEvent::TextEnded { key }),
             None => {}
         }
     }

@@ -20,12 +20,12 @@ use serde_json::Value;
 
 use super::conversation::{Conversation, complaint};
 use super::host::{Decided, Host};
-use super::matter::Matter;
+use super::subject::PermissionSubject;
 use super::translate::{Activity, Translation, says};
 use super::wire::{self, Answered, Notice, Update};
 use super::{limits, outgoing, prompt, question};
 use crate::external::{Broken, Joining, Phase, Process, Signal};
-use crate::jsonrpc::{Asked, Error, Fault, INTERNAL_ERROR, Incoming};
+use crate::jsonrpc::{Asked, Error, ErrorObject, INTERNAL_ERROR, Incoming};
 
 /// Requests of an agent are served by the [`Host`], so none of them reaches the driver.
 type Request = std::convert::Infallible;
@@ -51,7 +51,7 @@ enum Received {
 #[derive(Debug)]
 struct Served {
     asked: Asked,
-    answer: Result<ClientResponse, Fault>,
+    answer: Result<ClientResponse, ErrorObject>,
     refused: bool,
 }
 
@@ -104,7 +104,7 @@ impl Conversation {
         let Some(host) = self.turn.host.clone() else { return };
         if self.turn.serving >= limits::ERRANDS {
             let message = format!("{} requests wait already", limits::ERRANDS);
-            return asked.answer(Err(Fault::new(INTERNAL_ERROR, message)));
+            return asked.answer(Err(ErrorObject::new(INTERNAL_ERROR, message)));
         }
         let params = asked.params.take();
         let order = question::order(&params);
@@ -129,12 +129,16 @@ impl Conversation {
         let call = request.tool_call.tool_call_id.to_string();
         self.turn.translation.written(host.terminals.outputs());
         emit(self.turn.translation.call(request.tool_call), out);
-        let matter = self.turn.translation.known(&call).map_or_else(
-            || Matter::Other { tool: "tool".to_owned(), title: String::new(), input: protocol::Extra::new() },
-            Matter::of,
+        let subject = self.turn.translation.known(&call).map_or_else(
+            || PermissionSubject::Other {
+                tool: "tool".to_owned(),
+                title: String::new(),
+                input: protocol::Extra::new(),
+            },
+            PermissionSubject::of,
         );
         self.serve(async move {
-            let Decided { answer, refused } = host.decide(&call, matter, &request.options).await;
+            let Decided { answer, refused } = host.decide(&call, subject, &request.options).await;
             Served { asked, answer: Ok(answer), refused }
         });
     }
@@ -282,7 +286,7 @@ impl Process for Conversation {
     fn interrupt(&mut self) -> bool {
         self.turn.is_interrupted = true;
         let notification = outgoing::cancel(&self.note.session);
-        let (peer, deadline) = (self.link.peer().clone(), self.options.agent.patience.interrupt);
+        let (peer, deadline) = (self.link.peer().clone(), self.options.agent.timeouts.interrupt);
         let (method, params) = (notification.method().to_owned(), outgoing::value(&notification));
         let telling =
             async move { Received::Cancelled(peer.notify(&method, params, deadline).await.is_ok()) };

@@ -1,6 +1,6 @@
 //! Decodes the messages of agents into the types of the official schema crate.
 //!
-//! Agents omit fields that the schema requires, so every message is [mended](super::mend) before it is decoded. Three
+//! Agents omit fields that the schema requires, so every message is [repaired](super::lenient) before it is decoded. Three
 //! types are defined here because the schema lacks them:
 //!
 //! - `state_update`, with which agents that follow the draft of version 2 report that they work. Its contents are the
@@ -17,12 +17,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Error, Value};
 
-use super::mend;
-use crate::jsonrpc::{Fault, INVALID_PARAMS};
+use super::lenient;
+use crate::jsonrpc::{ErrorObject, INVALID_PARAMS};
 
 /// Mends a message and decodes it.
-pub(super) fn read<T: DeserializeOwned>(mut message: Value, mend: fn(&mut Value)) -> Result<T, Error> {
-    mend(&mut message);
+pub(super) fn read<T: DeserializeOwned>(mut message: Value, repair: fn(&mut Value)) -> Result<T, Error> {
+    repair(&mut message);
     serde_json::from_value(message)
 }
 
@@ -47,7 +47,7 @@ impl Notice {
         if params.pointer("/update/sessionUpdate").is_some_and(|kind| kind == "state_update") {
             return Drafted::deserialize(params).map(Self::from);
         }
-        let SessionNotification { session_id, update, .. } = read(params, mend::notice)?;
+        let SessionNotification { session_id, update, .. } = read(params, lenient::notice)?;
         Ok(Self { session: session_id, update: Update::Session(Box::new(update)) })
     }
 }
@@ -91,7 +91,7 @@ pub(super) struct Answered {
 
 impl Answered {
     pub(super) fn read(mut answer: Value) -> Result<Self, Error> {
-        let unknown = mend::answered(&mut answer);
+        let unknown = lenient::answered(&mut answer);
         Ok(Self { response: serde_json::from_value(answer)?, unknown })
     }
 }
@@ -133,22 +133,22 @@ pub(super) const METHODS: &[&str] = &[
 ];
 
 /// Decodes a request of an agent.
-pub(super) fn asked(method: &str, params: Value) -> Result<AgentRequest, Fault> {
+pub(super) fn asked(method: &str, params: Value) -> Result<AgentRequest, ErrorObject> {
     let request = match method {
         "session/request_permission" => {
-            read(params, mend::permission).map(AgentRequest::RequestPermissionRequest)
+            read(params, lenient::permission).map(AgentRequest::RequestPermissionRequest)
         }
-        "elicitation/create" => read(params, mend::form).map(AgentRequest::CreateElicitationRequest),
-        "fs/read_text_file" => read(params, mend::call).map(AgentRequest::ReadTextFileRequest),
-        "fs/write_text_file" => read(params, mend::call).map(AgentRequest::WriteTextFileRequest),
-        "terminal/create" => read(params, mend::call).map(AgentRequest::CreateTerminalRequest),
-        "terminal/output" => read(params, mend::call).map(AgentRequest::TerminalOutputRequest),
-        "terminal/wait_for_exit" => read(params, mend::call).map(AgentRequest::WaitForTerminalExitRequest),
-        "terminal/kill" => read(params, mend::call).map(AgentRequest::KillTerminalRequest),
-        "terminal/release" => read(params, mend::call).map(AgentRequest::ReleaseTerminalRequest),
-        other => return Err(Fault::unknown(other)),
+        "elicitation/create" => read(params, lenient::form).map(AgentRequest::CreateElicitationRequest),
+        "fs/read_text_file" => read(params, lenient::call).map(AgentRequest::ReadTextFileRequest),
+        "fs/write_text_file" => read(params, lenient::call).map(AgentRequest::WriteTextFileRequest),
+        "terminal/create" => read(params, lenient::call).map(AgentRequest::CreateTerminalRequest),
+        "terminal/output" => read(params, lenient::call).map(AgentRequest::TerminalOutputRequest),
+        "terminal/wait_for_exit" => read(params, lenient::call).map(AgentRequest::WaitForTerminalExitRequest),
+        "terminal/kill" => read(params, lenient::call).map(AgentRequest::KillTerminalRequest),
+        "terminal/release" => read(params, lenient::call).map(AgentRequest::ReleaseTerminalRequest),
+        other => return Err(ErrorObject::unknown(other)),
     };
-    request.map_err(|error| Fault::new(INVALID_PARAMS, error.to_string()))
+    request.map_err(|error| ErrorObject::new(INVALID_PARAMS, error.to_string()))
 }
 
 #[cfg(test)]
@@ -174,7 +174,7 @@ mod tests {
                 .iter()
                 .all(|name| METHODS.contains(name))
         );
-        assert_eq!(asked("dance/now", params).unwrap_err(), Fault::unknown("dance/now"));
+        assert_eq!(asked("dance/now", params).unwrap_err(), ErrorObject::unknown("dance/now"));
         assert_eq!(asked("terminal/kill", json!({})).unwrap_err().code, INVALID_PARAMS);
     }
 

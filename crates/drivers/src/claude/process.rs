@@ -16,7 +16,8 @@ use super::wire::{self, Permit, Segment, State};
 use super::{content, permit};
 use crate::external::child::Words;
 use crate::external::{
-    Broken, Child, Failure, Heard, Joining, Kept, Options, Phase, Process, Rested, Signal,
+    Broken, Child, IdleEvent, Joining, KeptProcess, Options, OutputLine, Phase, Process, ProgramFailure,
+    Signal,
 };
 use crate::roster::DEFAULT_MODEL;
 
@@ -35,13 +36,13 @@ const FORGOTTEN: &str = "No conversation found";
 
 /// Settings that can change between the turns of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Manner {
+struct ProcessSettings {
     /// The model; none for Claude Code's own choice.
     model: Option<String>,
     mode: &'static str,
 }
 
-impl Manner {
+impl ProcessSettings {
     fn of(options: &Options, turn: &Turn) -> Self {
         let model = Some(turn.model.model_id.clone()).filter(|model| model != DEFAULT_MODEL);
         let mode = match options.program.mode {
@@ -92,10 +93,10 @@ pub struct ClaudeProcess {
     directory: PathBuf,
     translator: Translator,
     /// Lines that arrived between turns.
-    unread: VecDeque<Heard>,
+    unread: VecDeque<OutputLine>,
     /// Lines to be written.
     queue: VecDeque<Value>,
-    manner: Manner,
+    manner: ProcessSettings,
     /// This version reports its state, so a result does not end a turn.
     has_states: bool,
     /// Silence after which a result has ended the turn of a version that does not report its state: such a version may send
@@ -108,8 +109,12 @@ pub struct ClaudeProcess {
 
 impl ClaudeProcess {
     /// Starts a process that resumes the conversation with this id, or begins a new one.
-    pub(super) fn start(options: &Options, turn: &Turn, resume: Option<&str>) -> Result<Self, Failure> {
-        let manner = Manner::of(options, turn);
+    pub(super) fn start(
+        options: &Options,
+        turn: &Turn,
+        resume: Option<&str>,
+    ) -> Result<Self, ProgramFailure> {
+        let manner = ProcessSettings::of(options, turn);
         let fixed = [
             "-p",
             "--input-format",
@@ -137,7 +142,7 @@ impl ClaudeProcess {
             queue: VecDeque::new(),
             manner,
             has_states: false,
-            quiet: options.patience.quiet,
+            quiet: options.timeouts.quiet,
             controls: 0,
             turn: Progress::default(),
         };
@@ -152,7 +157,7 @@ impl ClaudeProcess {
 
     /// Applies the model and permission mode of a turn.
     pub(super) fn configure(&mut self, options: &Options, turn: &Turn) {
-        let manner = Manner::of(options, turn);
+        let manner = ProcessSettings::of(options, turn);
         if self.manner.model != manner.model {
             let model = manner.model.as_deref().unwrap_or(DEFAULT_MODEL);
             self.control(&json!({ "subtype": "set_model", "model": model }));
@@ -176,33 +181,35 @@ impl ClaudeProcess {
     /// The summary of the background task whose end made Claude Code continue.
     fn reason(&self) -> Option<&str> {
         self.unread.iter().rev().find_map(|heard| match heard {
-            Heard::Json(line) if line.get("subtype")? == "task_notification" => line.get("summary")?.as_str(),
+            OutputLine::Json(line) if line.get("subtype")? == "task_notification" => {
+                line.get("summary")?.as_str()
+            }
             _ => None,
         })
     }
 
     fn apply(&mut self, signal: translate::Signal, out: &mut Vec<Signal<Request>>) {
-        use translate::Signal as Said;
+        use translate::Signal as Translated;
         match signal {
-            Said::Say(child, event) => out.push(Signal::Emit(child, event)),
-            Said::ChildStarted { parent, subagent } => out.push(Signal::ChildStarted(parent, subagent)),
-            Said::Ended { child, end } => out.push(Signal::ChildEnded(child, end)),
-            Said::Named(note) => out.push(Signal::Note(note)),
-            Said::State(state) => self.state(state, out),
-            Said::Working => self.working(None, out),
-            Said::Segment(segment) => self.working(Some(segment), out),
-            Said::Permit { id, permit, child } => {
+            Translated::Say(child, event) => out.push(Signal::Emit(child, event)),
+            Translated::ChildStarted { parent, subagent } => out.push(Signal::ChildStarted(parent, subagent)),
+            Translated::Ended { child, end } => out.push(Signal::ChildEnded(child, end)),
+            Translated::Named(note) => out.push(Signal::Note(note)),
+            Translated::State(state) => self.state(state, out),
+            Translated::Working => self.working(None, out),
+            Translated::Segment(segment) => self.working(Some(segment), out),
+            Translated::Permit { id, permit, child } => {
                 self.turn.has_begun = true;
                 let ask = permit::ask(&permit, &self.directory);
                 out.push(Signal::Asked { id: id.clone(), child, ask, request: Request { id, permit } });
             }
-            Said::Dropped { id } => out.push(Signal::Withdrawn(id)),
-            Said::Unable { id } => self.queue.push_back(wire::refusal(&id)),
-            Said::Answered { id, error: Some(error) } => {
+            Translated::Dropped { id } => out.push(Signal::Withdrawn(id)),
+            Translated::Unable { id } => self.queue.push_back(wire::refusal(&id)),
+            Translated::Answered { id, error: Some(error) } => {
                 tracing::warn!(id, error, "Claude Code refused a control request");
             }
-            Said::Strange(reason) => out.push(Signal::Noise(reason)),
-            Said::Answered { .. } | Said::Notified(_) => {}
+            Translated::Strange(reason) => out.push(Signal::Noise(reason)),
+            Translated::Answered { .. } | Translated::Notified(_) => {}
         }
     }
 
@@ -276,10 +283,10 @@ impl ClaudeProcess {
 }
 
 impl Process for ClaudeProcess {
-    type Frame = Heard;
+    type Frame = OutputLine;
     type Request = Request;
 
-    async fn next(&mut self) -> Result<Heard, Broken> {
+    async fn next(&mut self) -> Result<OutputLine, Broken> {
         if let Some(heard) = self.unread.pop_front() {
             return Ok(heard);
         }
@@ -287,13 +294,13 @@ impl Process for ClaudeProcess {
         heard.map_err(|failure| Broken::gone(failure.to_string()))
     }
 
-    fn interpret(&mut self, frame: Heard, now: Millis) -> Vec<Signal<Request>> {
+    fn interpret(&mut self, frame: OutputLine, now: Millis) -> Vec<Signal<Request>> {
         let line = match frame {
-            Heard::Json(line) => line,
-            Heard::Noise { text, why } => return vec![Signal::Noise(format!("{why}: {text}"))],
+            OutputLine::Json(line) => line,
+            OutputLine::Noise { text, why } => return vec![Signal::Noise(format!("{why}: {text}"))],
         };
         let mut out = Vec::new();
-        for signal in self.translator.hear(line, now) {
+        for signal in self.translator.translate(line, now) {
             self.apply(signal, &mut out);
         }
         if self.has_ended() {
@@ -380,8 +387,8 @@ impl Process for ClaudeProcess {
     }
 }
 
-impl Kept for ClaudeProcess {
-    async fn rest(&mut self) -> Rested {
+impl KeptProcess for ClaudeProcess {
+    async fn rest(&mut self) -> IdleEvent {
         loop {
             let heard = if self.has_begun_by_itself() {
                 match timeout(EXPLAIN, self.child.next()).await {
@@ -398,7 +405,7 @@ impl Kept for ClaudeProcess {
                     }
                     self.unread.push_back(heard);
                 }
-                Err(failure) if !self.has_begun_by_itself() => return Rested::Ended(failure.to_string()),
+                Err(failure) if !self.has_begun_by_itself() => return IdleEvent::Ended(failure.to_string()),
                 Err(_) => break,
             }
             let is_explained = self.reason().is_some() || self.unread.len() > MAX_UNREAD;
@@ -406,7 +413,7 @@ impl Kept for ClaudeProcess {
                 break;
             }
         }
-        Rested::Woke(self.reason().unwrap_or(UNASKED).to_owned())
+        IdleEvent::Woke(self.reason().unwrap_or(UNASKED).to_owned())
     }
 
     fn is_working(&self) -> bool {
@@ -419,8 +426,8 @@ impl Kept for ClaudeProcess {
 }
 
 /// Returns true if a line begins a turn.
-fn begins(heard: &Heard) -> bool {
-    let Heard::Json(line) = heard else { return false };
+fn begins(heard: &OutputLine) -> bool {
+    let OutputLine::Json(line) = heard else { return false };
     match line.get("subtype").and_then(Value::as_str) {
         Some("session_state_changed") => line.get("state").is_some_and(|state| state == "running"),
         subtype => subtype == Some("init"),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::{ABILITIES, Claude, NAME};
 use crate::external::harness::{Fake, Harness, Ticking};
 use crate::external::keeper::Wake;
-use crate::external::{Bounds, Driver, Options, Patience};
+use crate::external::{Bounds, Driver, Options, Timeouts};
 use crate::roster::{About, External as _};
 use engine::limits::Limits;
 
@@ -54,18 +54,18 @@ const PATIENT: Duration = Duration::from_secs(20);
 /// A timeout that is expected to expire.
 const HASTY: Duration = Duration::from_millis(300);
 
-fn patient() -> Patience {
-    Patience {
+fn patient() -> Timeouts {
+    Timeouts {
         start: PATIENT,
         answer: PATIENT,
         interrupt: PATIENT,
         silence: PATIENT,
         settle: PATIENT,
-        ..Patience::default()
+        ..Timeouts::default()
     }
 }
 
-fn claude(fake: &Fake, patience: Patience) -> Options {
+fn claude(fake: &Fake, timeouts: Timeouts) -> Options {
     let about = About {
         id: NAME.into(),
         name: "Claude Code".into(),
@@ -75,7 +75,7 @@ fn claude(fake: &Fake, patience: Patience) -> Options {
         abilities: ABILITIES,
     };
     Options {
-        patience,
+        timeouts,
         bounds: Bounds { line: 100_000, errors: 4_000, write: PATIENT, linger: HASTY },
         ..Options::new(about, fake.configured())
     }

@@ -22,7 +22,7 @@ impl Todos {
     }
 
     /// Takes in the result of a successful call. Returns the whole list if the call has changed it.
-    pub(super) fn heard(
+    pub(super) fn observe(
         &mut self,
         name: &str,
         input: &Extra,
@@ -105,8 +105,8 @@ mod tests {
 
     use super::*;
 
-    fn heard(todos: &mut Todos, name: &str, input: Value, output: &str, result: &Value) -> Option<String> {
-        let list = todos.heard(name, &serde_json::from_value(input).unwrap(), output, result)?;
+    fn observe(todos: &mut Todos, name: &str, input: Value, output: &str, result: &Value) -> Option<String> {
+        let list = todos.observe(name, &serde_json::from_value(input).unwrap(), output, result)?;
         let shown = list.iter().map(|todo| format!("{}: {}", todo.content, todo.status));
         Some(shown.collect::<Vec<_>>().join(", "))
     }
@@ -115,37 +115,38 @@ mod tests {
     fn a_list_is_written_at_once() {
         let mut todos = Todos::default();
         let input = json!({ "todos": [{ "content": "one", "status": "completed" }, { "content": "two" }] });
-        let list = heard(&mut todos, "TodoWrite", input, "", &Value::Null);
+        let list = observe(&mut todos, "TodoWrite", input, "", &Value::Null);
         assert_eq!(list.as_deref(), Some("one: completed, two: pending"));
-        assert_eq!(heard(&mut todos, "Read", json!({}), "", &Value::Null), None);
+        assert_eq!(observe(&mut todos, "Read", json!({}), "", &Value::Null), None);
     }
 
     #[test]
     fn a_list_is_changed_entry_by_entry() {
         let mut todos = Todos::default();
-        heard(&mut todos, "TaskCreate", json!({ "subject": "one" }), "Task #4 created", &Value::Null);
+        observe(&mut todos, "TaskCreate", json!({ "subject": "one" }), "Task #4 created", &Value::Null);
         let told = json!({ "task": { "id": "5" } });
-        heard(&mut todos, "TaskCreate", json!({ "subject": "two" }), "", &told);
+        observe(&mut todos, "TaskCreate", json!({ "subject": "two" }), "", &told);
         let list =
-            heard(&mut todos, "TaskUpdate", json!({ "taskId": "4", "status": "in_progress" }), "", &told);
+            observe(&mut todos, "TaskUpdate", json!({ "taskId": "4", "status": "in_progress" }), "", &told);
         assert_eq!(list.as_deref(), Some("one: in_progress, two: pending"));
-        let list = heard(&mut todos, "TaskUpdate", json!({ "taskId": "5", "status": "deleted" }), "", &told);
+        let list =
+            observe(&mut todos, "TaskUpdate", json!({ "taskId": "5", "status": "deleted" }), "", &told);
         assert_eq!(list.as_deref(), Some("one: in_progress"));
-        assert_eq!(heard(&mut todos, "TaskUpdate", json!({ "taskId": "9" }), "", &told), None);
+        assert_eq!(observe(&mut todos, "TaskUpdate", json!({ "taskId": "9" }), "", &told), None);
         let all = json!({ "tasks": [{ "id": "7", "subject": "seven", "status": "completed" }] });
-        assert_eq!(heard(&mut todos, "TaskList", json!({}), "", &all).as_deref(), Some("seven: completed"));
+        assert_eq!(observe(&mut todos, "TaskList", json!({}), "", &all).as_deref(), Some("seven: completed"));
     }
 
     #[test]
     fn a_resumed_conversation_keeps_its_list() {
         let mut before = Todos::default();
         let input = serde_json::from_value(json!({ "subject": "one" })).unwrap();
-        let list = before.heard("TaskCreate", &input, "Task #4 created", &Value::Null).unwrap();
+        let list = before.observe("TaskCreate", &input, "Task #4 created", &Value::Null).unwrap();
         let mut after = Todos::default();
         after.remember(list);
         let done = json!({ "taskId": "4", "status": "completed" });
         assert_eq!(
-            heard(&mut after, "TaskUpdate", done, "", &Value::Null).as_deref(),
+            observe(&mut after, "TaskUpdate", done, "", &Value::Null).as_deref(),
             Some("one: completed")
         );
     }

@@ -16,7 +16,7 @@ use protocol::session::Tokens;
 use protocol::{AgentEvent, MessageError, Millis, Todo, TurnEnd};
 use serde_json::Value;
 
-use super::wire::{Block, Line, Permit, Segment, State, System, Wish};
+use super::wire::{Block, ControlBody, Line, Permit, Segment, State, System};
 use crate::external::Subagent;
 use children::Children;
 use scope::Scope;
@@ -137,7 +137,7 @@ impl Translator {
     }
 
     /// Translates a line.
-    pub(super) fn hear(&mut self, line: Value, now: Millis) -> Vec<Signal> {
+    pub(super) fn translate(&mut self, line: Value, now: Millis) -> Vec<Signal> {
         let mut out = Vec::new();
         match serde_json::from_value::<Line>(line) {
             Ok(line) => self.line(line, now, &mut out),
@@ -168,11 +168,11 @@ impl Translator {
                 self.segment(&segment, out);
                 out.push(Signal::Segment(segment));
             }
-            Line::ControlRequest { request_id: id, request: Wish::CanUseTool(permit) } => {
+            Line::ControlRequest { request_id: id, request: ControlBody::CanUseTool(permit) } => {
                 let child = self.whose(permit.agent_id.as_deref(), permit.tool_use_id.as_deref());
                 out.push(Signal::Permit { id, permit, child });
             }
-            Line::ControlRequest { request_id: id, request: Wish::Unknown } => {
+            Line::ControlRequest { request_id: id, request: ControlBody::Unknown } => {
                 out.push(Signal::Unable { id });
             }
             Line::ControlCancelRequest { request_id: id } => out.push(Signal::Dropped { id }),

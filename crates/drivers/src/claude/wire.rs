@@ -12,13 +12,13 @@ pub(super) enum Line {
     System(System),
     /// A streamed piece of a message.
     StreamEvent {
-        event: Piece,
+        event: StreamedPiece,
         #[serde(default)]
         parent_tool_use_id: Option<String>,
     },
     /// Complete blocks of a message.
     Assistant {
-        message: Spoken,
+        message: CompleteMessage,
         #[serde(default)]
         parent_tool_use_id: Option<String>,
         /// Set if the message is an error and not an answer of the model.
@@ -27,7 +27,7 @@ pub(super) enum Line {
     },
     /// Results of tools, or an echo of a prompt.
     User {
-        message: Told,
+        message: ResultContent,
         #[serde(default)]
         parent_tool_use_id: Option<String>,
         #[serde(default)]
@@ -38,7 +38,7 @@ pub(super) enum Line {
     /// A request to Baton.
     ControlRequest {
         request_id: String,
-        request: Wish,
+        request: ControlBody,
     },
     /// An answer to a request of Baton.
     ControlResponse {
@@ -127,7 +127,7 @@ pub(super) enum State {
 /// A streamed piece of a message, as the model sends it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Piece {
+pub(super) enum StreamedPiece {
     MessageStart {
         message: Opening,
     },
@@ -137,7 +137,7 @@ pub(super) enum Piece {
     },
     ContentBlockDelta {
         index: u64,
-        delta: Growth,
+        delta: BlockDelta,
     },
     ContentBlockStop {
         index: u64,
@@ -171,7 +171,7 @@ pub(super) struct Stop {
 /// A delta of a block.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Growth {
+pub(super) enum BlockDelta {
     TextDelta {
         text: String,
     },
@@ -187,7 +187,7 @@ pub(super) enum Growth {
 
 /// Complete blocks of a message.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Spoken {
+pub(super) struct CompleteMessage {
     pub(super) id: String,
     #[serde(default)]
     pub(super) content: Vec<Block>,
@@ -230,7 +230,7 @@ pub(super) enum Block {
 
 /// Content that the model receives. Plain text decodes as no blocks.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Told {
+pub(super) struct ResultContent {
     #[serde(default, deserialize_with = "blocks")]
     pub(super) content: Vec<Block>,
 }
@@ -287,7 +287,7 @@ impl Segment {
 /// A control request of Claude Code.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "subtype", rename_all = "snake_case")]
-pub(super) enum Wish {
+pub(super) enum ControlBody {
     CanUseTool(Permit),
     #[serde(other)]
     Unknown,

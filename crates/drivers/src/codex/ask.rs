@@ -25,7 +25,7 @@ pub(super) const METHODS: &[&str] = &[COMMAND, CHANGE, PERMISSIONS, QUESTION, EL
 
 /// A request of Codex that waits for the user.
 #[derive(Debug, PartialEq)]
-pub(super) struct Wish {
+pub(super) struct UserRequest {
     pub(super) ask: Ask,
     form: Form,
 }
@@ -84,33 +84,33 @@ struct Choice {
 }
 
 /// Decodes a request of Codex.
-pub(super) fn wish(
+pub(super) fn user_request(
     method: &str,
     params: Value,
     translation: &Translation,
     directory: &str,
-) -> Result<Wish, String> {
+) -> Result<UserRequest, String> {
     let params: Params = wire::read(method, params)?;
     let call = Some(params.item_id.clone()).filter(|call| !call.is_empty());
     Ok(match method {
-        COMMAND => Wish { ask: command(&params, call), form: Form::Decision },
-        CHANGE => Wish { ask: change(params, call, translation, directory), form: Form::Decision },
+        COMMAND => UserRequest { ask: command(&params, call), form: Form::Decision },
+        CHANGE => UserRequest { ask: change(params, call, translation, directory), form: Form::Decision },
         PERMISSIONS => {
             let mut metadata = noted(&params);
             metadata.insert("permissions".into(), params.permissions.clone());
             let ask = permission("codex_permissions", vec!["*".into()], vec!["*".into()], metadata, call);
-            Wish { ask, form: Form::Permissions(params.permissions) }
+            UserRequest { ask, form: Form::Permissions(params.permissions) }
         }
         QUESTION => {
             let names = params.questions.iter().map(|question| question.id.clone()).collect();
             let questions = params.questions.into_iter().map(question).collect();
-            Wish { ask: Ask::Question { questions, call }, form: Form::Answers(names) }
+            UserRequest { ask: Ask::Question { questions, call }, form: Form::Answers(names) }
         }
         _ => {
             let server = params.server_name.clone().unwrap_or_else(|| "mcp".into());
             let metadata = Extra::from_iter([("message".to_owned(), params.message.into())]);
             let ask = permission("codex_elicitation", vec![server.clone()], vec![server], metadata, None);
-            Wish { ask, form: Form::Elicitation }
+            UserRequest { ask, form: Form::Elicitation }
         }
     })
 }
@@ -172,7 +172,7 @@ fn question(asked: Asked) -> Question {
     }
 }
 
-impl Wish {
+impl UserRequest {
     /// Converts the user's answer into the reply.
     pub(super) fn reply(self, answer: Answer) -> Reply {
         let reply = |result, refused| Reply { result, refused, correction: None };

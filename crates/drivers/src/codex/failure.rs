@@ -5,10 +5,10 @@ use protocol::{MessageError, Rest};
 use serde_json::Value;
 
 use super::NAME;
-use super::wire::Trouble;
+use super::wire::ReportedError;
 
 /// The error of a turn that Codex reports as failed.
-pub(super) fn failure(trouble: Option<&Trouble>) -> MessageError {
+pub(super) fn failure(trouble: Option<&ReportedError>) -> MessageError {
     let Some(trouble) = trouble else {
         return MessageError::unknown("Codex reported a failed turn without a reason");
     };
@@ -39,7 +39,7 @@ pub(super) fn failure(trouble: Option<&Trouble>) -> MessageError {
 }
 
 /// The message of an error. Codex may pass on the provider's JSON answer, of which only the message is kept.
-fn sentence(trouble: &Trouble) -> String {
+fn sentence(trouble: &ReportedError) -> String {
     let answer: Option<Value> = serde_json::from_str(&trouble.message).ok();
     let said = answer.as_ref().and_then(|answer| answer.pointer("/error/message")?.as_str());
     let said = said.unwrap_or(&trouble.message);
@@ -55,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    fn trouble(value: Value) -> Trouble {
+    fn trouble(value: Value) -> ReportedError {
         serde_json::from_value(value).unwrap()
     }
 

@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 use tracing::debug;
 
 use super::policy::policy;
-use super::translate::{Counted, Translation};
+use super::translate::{TokenTotals, Translation};
 use super::turn::Progress;
 use super::wire::Notice;
 use super::{ask, wire};
-use crate::external::{Broken, Kept, Launch, Opened, Options, Patience, Rested};
-use crate::jsonrpc::{self, Dialect, Incoming, Link};
+use crate::external::{Broken, IdleEvent, KeptProcess, Launch, Opened, Options, Timeouts};
+use crate::jsonrpc::{self, Dialect, Incoming, RpcProcess};
 use crate::roster::DEFAULT_MODEL;
 
 /// The argument that makes Codex speak JSON-RPC.
@@ -51,7 +51,7 @@ type Answered = (Call, Result<Value, jsonrpc::Error>);
 /// A process with one thread.
 #[derive(Debug)]
 pub struct CodexProcess {
-    link: Link,
+    link: RpcProcess,
     pub(super) options: Options,
     pub(super) thread: String,
     /// The model of the thread unless a turn names another one.
@@ -82,7 +82,7 @@ struct Thread {
 /// A thread that was resumed or begun.
 struct Greeted {
     thread: ThreadOpened,
-    counted: Counted,
+    counted: TokenTotals,
     lost: Option<String>,
 }
 
@@ -97,7 +97,7 @@ impl CodexProcess {
         let peer =
             jsonrpc::Options { dialect: Dialect::Bare, methods: ask::METHODS, ..jsonrpc::Options::default() };
         let mut link =
-            Link::open(&launch(options, directory), peer).map_err(|failure| failure.to_string())?;
+            RpcProcess::open(&launch(options, directory), peer).map_err(|failure| failure.to_string())?;
         let greeted = match greet(&link, options, turn, resume).await {
             Ok(greeted) => greeted,
             Err(jsonrpc::Error::Ended { .. }) => return Err(link.failure().await),
@@ -121,7 +121,7 @@ impl CodexProcess {
 
     /// Queues a request. [`CodexProcess::receive`] sends it.
     pub(super) fn call(&mut self, call: Call, method: &'static str, params: Value) {
-        let (peer, deadline) = (self.link.peer().clone(), self.options.patience.answer);
+        let (peer, deadline) = (self.link.peer().clone(), self.options.timeouts.answer);
         let request = async move { (call, peer.request(method, params, deadline).await) };
         self.calls.push(request.boxed());
     }
@@ -157,11 +157,11 @@ impl CodexProcess {
 
     /// Returns true if a message between turns begins a turn.
     fn begins(&mut self, method: &str, params: Value) -> bool {
-        let Ok(told) = wire::told(method, params) else { return false };
-        if told.thread.as_ref() == Some(&self.thread) {
-            match told.notice {
+        let Ok(notification) = wire::notification(method, params) else { return false };
+        if notification.thread.as_ref() == Some(&self.thread) {
+            match notification.notice {
                 Notice::Goal { active } => self.has_goal = active,
-                Notice::TurnStarted => self.begun = told.turn,
+                Notice::TurnStarted => self.begun = notification.turn,
                 _ => {}
             }
         }
@@ -169,16 +169,16 @@ impl CodexProcess {
     }
 }
 
-impl Kept for CodexProcess {
-    async fn rest(&mut self) -> Rested {
+impl KeptProcess for CodexProcess {
+    async fn rest(&mut self) -> IdleEvent {
         loop {
             match self.link.next().await {
-                None => return Rested::Ended(self.link.failure().await),
+                None => return IdleEvent::Ended(self.link.failure().await),
                 // No turn can answer it. Dropping the request answers it with an error.
                 Some(Incoming::Asked(asked)) => debug!(asked.method, "Codex asks between turns"),
                 Some(Incoming::Told { method, params }) => {
                     if self.begins(&method, params) {
-                        return Rested::Woke(UNASKED.to_owned());
+                        return IdleEvent::Woke(UNASKED.to_owned());
                     }
                 }
                 Some(Incoming::Malformed(_)) => {}
@@ -192,12 +192,12 @@ impl Kept for CodexProcess {
 }
 
 async fn greet(
-    link: &Link,
+    link: &RpcProcess,
     options: &Options,
     turn: &Turn,
     resume: Option<&str>,
 ) -> Result<Greeted, jsonrpc::Error> {
-    let Patience { start, answer, .. } = options.patience;
+    let Timeouts { start, answer, .. } = options.timeouts;
     let peer = link.peer();
     let hello = json!({
         "clientInfo": { "name": "baton", "title": "Baton", "version": env!("CARGO_PKG_VERSION") },
@@ -213,7 +213,7 @@ async fn greet(
         match peer.request("thread/resume", params.into(), start).await {
             Ok(answer) => {
                 let thread = opened("thread/resume", answer)?;
-                return Ok(Greeted { thread, counted: Counted::older(), lost });
+                return Ok(Greeted { thread, counted: TokenTotals::older(), lost });
             }
             Err(jsonrpc::Error::Refused { fault, .. }) => lost = Some(fault.message),
             Err(error) => return Err(error),
@@ -221,14 +221,14 @@ async fn greet(
     }
     let answer = peer.request("thread/start", settings(options, turn).into(), start).await?;
     let thread = opened("thread/start", answer)?;
-    let counted = Counted::fresh(&thread.thread.id);
+    let counted = TokenTotals::fresh(&thread.thread.id);
     Ok(Greeted { thread, counted, lost })
 }
 
 fn opened(method: &str, answer: Value) -> Result<ThreadOpened, jsonrpc::Error> {
     serde_json::from_value(answer).map_err(|error| jsonrpc::Error::Refused {
         method: method.into(),
-        fault: jsonrpc::Fault::new(
+        fault: jsonrpc::ErrorObject::new(
             jsonrpc::INTERNAL_ERROR,
             format!("its answer contains no thread: {error}"),
         )

@@ -13,9 +13,9 @@ use serde_json::json;
 use super::ask::Reply;
 use super::failure::failure;
 use super::process::{Call, CodexProcess};
-use super::translate::{Errand, Translation};
+use super::translate::{SubagentTask, Translation};
 use super::turn::Signals;
-use super::wire::{self, Body, Item, Notice, Progress, Told, Trouble, TurnStatus};
+use super::wire::{self, Body, CodexNotification, Item, Notice, Progress, ReportedError, TurnStatus};
 use crate::external::{Signal, Subagent};
 
 /// Threads that can have a session at once.
@@ -35,8 +35,14 @@ pub(super) struct Thread {
 
 impl CodexProcess {
     /// Interprets a message about a thread that is not the session's own.
-    pub(super) fn told_of_thread(&mut self, thread: &str, told: Told, now: Millis, out: &mut Signals) {
-        let begins = match told.notice {
+    pub(super) fn thread_notification(
+        &mut self,
+        thread: &str,
+        notification: CodexNotification,
+        now: Millis,
+        out: &mut Signals,
+    ) {
+        let begins = match notification.notice {
             Notice::TurnStarted => true,
             // An item of a thread that has ended does not begin it again.
             Notice::ItemStarted(_) => !self.turn.known.contains(thread),
@@ -45,20 +51,20 @@ impl CodexProcess {
         if begins {
             self.start_thread(thread, out);
         }
-        self.expect_threads(Some(thread), &told.notice, out);
+        self.expect_threads(Some(thread), &notification.notice, out);
         let Some(it) = self.turn.threads.get_mut(thread) else { return };
-        if told.notice == Notice::TurnStarted {
-            it.turn.clone_from(&told.turn);
+        if notification.notice == Notice::TurnStarted {
+            it.turn.clone_from(&notification.turn);
             it.held = None;
         }
-        let ended = match &told.notice {
+        let ended = match &notification.notice {
             Notice::TurnCompleted(ended) => Some(ended.clone()),
             Notice::Closed => Some(wire::Turn { status: TurnStatus::Interrupted, ..wire::Turn::default() }),
             _ => None,
         };
         let events = match &ended {
             Some(ended) => it.translation.end(ended),
-            None => it.translation.hear(told, now),
+            None => it.translation.translate(notification, now),
         };
         if let Some(ended) = ended {
             let trouble = it.translation.trouble.as_ref();
@@ -99,7 +105,7 @@ impl CodexProcess {
                 None => return,
             },
         };
-        translation.note_errand(id, agents);
+        translation.note_task(id, agents);
         if agents.status != Progress::Completed || !agents.is_start() {
             return;
         }
@@ -115,8 +121,8 @@ impl CodexProcess {
         if self.turn.threads.contains_key(thread) || self.turn.threads.len() >= MAX_THREADS {
             return;
         }
-        let Some((parent, errand, shown)) = self.errand(thread) else { return };
-        let Errand { call, title, prompt } = errand;
+        let Some((parent, task, shown)) = self.task(thread) else { return };
+        let SubagentTask { call, title, prompt } = task;
         let counted = self.translation.counted.of(thread);
         let translation = Translation::new(thread, &self.directory, counted);
         let it = Thread { translation, parent: parent.clone(), turn: None, held: None };
@@ -128,22 +134,22 @@ impl CodexProcess {
     }
 
     /// The parent of a thread, its work, and the current state of the call that started it if that is still open.
-    fn errand(&mut self, thread: &str) -> Option<(Option<String>, Errand, Option<AgentEvent>)> {
-        let mut found = self.translation.errand(thread).map(|it| (None, it));
+    fn task(&mut self, thread: &str) -> Option<(Option<String>, SubagentTask, Option<AgentEvent>)> {
+        let mut found = self.translation.task(thread).map(|it| (None, it));
         if found.is_none() {
             found = self
                 .turn
                 .threads
                 .iter_mut()
-                .find_map(|(name, it)| Some((Some(name.clone()), it.translation.errand(thread)?)));
+                .find_map(|(name, it)| Some((Some(name.clone()), it.translation.task(thread)?)));
         }
-        let (parent, errand) = found?;
+        let (parent, task) = found?;
         let translation = match &parent {
             None => Some(&self.translation),
             Some(parent) => self.turn.threads.get(parent).map(|it| &it.translation),
         };
-        let shown = translation.and_then(|translation| translation.shown(&errand.call));
-        Some((parent, errand, shown))
+        let shown = translation.and_then(|translation| translation.shown(&task.call));
+        Some((parent, task, shown))
     }
 
     /// Continues or stops a thread whose request was answered.
@@ -169,7 +175,7 @@ impl CodexProcess {
 }
 
 /// The end of a thread's turn.
-fn end(ended: &wire::Turn, trouble: Option<&Trouble>) -> TurnEnd {
+fn end(ended: &wire::Turn, trouble: Option<&ReportedError>) -> TurnEnd {
     match ended.status {
         TurnStatus::Completed => TurnEnd::Completed,
         TurnStatus::Failed => TurnEnd::Error(failure(ended.error.as_ref().or(trouble))),

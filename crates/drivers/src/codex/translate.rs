@@ -21,7 +21,8 @@ use protocol::{AgentEvent, Extra, Millis, Todo};
 use serde_json::Value;
 
 use super::wire::{
-    Agents, Body, Count, Item, Notice, PlanStep, Progress, Reasoning, Told, Trouble, Turn, TurnStatus,
+    Agents, Body, CodexNotification, Count, Item, Notice, PlanStep, Progress, Reasoning, ReportedError, Turn,
+    TurnStatus,
 };
 use tool::Tool;
 
@@ -33,9 +34,9 @@ const UNTOLD: &str = "Codex does not report the prompt of this agent.";
 
 /// The token totals so far, by thread. The total of an absent thread is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Counted(BTreeMap<String, Count>);
+pub(super) struct TokenTotals(BTreeMap<String, Count>);
 
-impl Counted {
+impl TokenTotals {
     /// The counts for a new thread.
     pub(super) fn fresh(thread: &str) -> Self {
         Self(BTreeMap::from([(thread.to_owned(), Count::default())]))
@@ -60,7 +61,7 @@ impl Counted {
 
 /// The task of a subagent, from the call that started its thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Errand {
+pub(super) struct SubagentTask {
     pub(super) call: String,
     pub(super) title: String,
     pub(super) prompt: String,
@@ -79,16 +80,16 @@ pub(super) struct Translation {
     items: BTreeMap<String, Open>,
     /// Items that have ended. Later notifications about them are ignored.
     ended: BTreeSet<String>,
-    pub(super) counted: Counted,
+    pub(super) counted: TokenTotals,
     /// The tokens of the open step.
     used: Option<Tokens>,
     retrying: Option<u32>,
     /// The tasks of subagents, by thread.
-    errands: BTreeMap<String, Errand>,
+    tasks: BTreeMap<String, SubagentTask>,
     /// The tasks of subagents whose threads are not known yet.
-    unplaced: VecDeque<Errand>,
+    unplaced: VecDeque<SubagentTask>,
     /// The last error that Codex does not retry.
-    pub(super) trouble: Option<Trouble>,
+    pub(super) trouble: Option<ReportedError>,
 }
 
 /// An item that has begun.
@@ -109,7 +110,7 @@ enum Open {
 }
 
 impl Translation {
-    pub(super) fn new(thread: &str, directory: &str, counted: Counted) -> Self {
+    pub(super) fn new(thread: &str, directory: &str, counted: TokenTotals) -> Self {
         Self {
             thread: thread.to_owned(),
             directory: directory.trim_end_matches('/').to_owned(),
@@ -121,37 +122,37 @@ impl Translation {
             counted,
             used: None,
             retrying: None,
-            errands: BTreeMap::new(),
+            tasks: BTreeMap::new(),
             unplaced: VecDeque::new(),
             trouble: None,
         }
     }
 
     /// Returns true if a notification is about this thread and not about that of a subagent.
-    pub(super) fn is_own(&self, told: &Told) -> bool {
-        told.thread.as_deref().is_none_or(|thread| thread == self.thread)
+    pub(super) fn is_own(&self, notification: &CodexNotification) -> bool {
+        notification.thread.as_deref().is_none_or(|thread| thread == self.thread)
     }
 
     /// The task of a subagent that this thread has started.
-    pub(super) fn errand(&mut self, thread: &str) -> Option<Errand> {
-        self.errands.get(thread).cloned().or_else(|| self.unplaced.pop_front())
+    pub(super) fn task(&mut self, thread: &str) -> Option<SubagentTask> {
+        self.tasks.get(thread).cloned().or_else(|| self.unplaced.pop_front())
     }
 
     /// Records the tasks of the threads that a call starts.
-    pub(super) fn note_errand(&mut self, call: &str, agents: &Agents) {
-        self.unplaced.retain(|errand| errand.call != call);
+    pub(super) fn note_task(&mut self, call: &str, agents: &Agents) {
+        self.unplaced.retain(|task| task.call != call);
         let (title, prompt) = match (&agents.prompt, &agents.name) {
             (Some(prompt), _) if !prompt.is_empty() => (prompt.lines().next(), prompt.as_str()),
             (_, Some(name)) => (Some(name.as_str()), UNTOLD),
             _ => return,
         };
         let title = title.unwrap_or_default().to_owned();
-        let errand = Errand { call: call.to_owned(), title, prompt: prompt.to_owned() };
+        let task = SubagentTask { call: call.to_owned(), title, prompt: prompt.to_owned() };
         for thread in &agents.receiver_thread_ids {
-            self.errands.insert(thread.clone(), errand.clone());
+            self.tasks.insert(thread.clone(), task.clone());
         }
         if agents.receiver_thread_ids.is_empty() && agents.status == Progress::Running {
-            self.unplaced.push_back(errand);
+            self.unplaced.push_back(task);
         }
     }
 
@@ -177,9 +178,9 @@ impl Translation {
     }
 
     /// Translates a notification.
-    pub(super) fn hear(&mut self, told: Told, now: Millis) -> Vec<AgentEvent> {
-        if self.is_own(&told) {
-            self.own(told.notice, now);
+    pub(super) fn translate(&mut self, notification: CodexNotification, now: Millis) -> Vec<AgentEvent> {
+        if self.is_own(&notification) {
+            self.own(notification.notice, now);
         }
         std::mem::take(&mut self.events)
     }
@@ -236,7 +237,7 @@ impl Translation {
                 self.finish();
             }
             Body::Agents(agents) => {
-                self.note_errand(&item.id, agents);
+                self.note_task(&item.id, agents);
                 self.begin_tool(item);
             }
             // A text part opens with its first delta, so that no part stays empty.
@@ -352,7 +353,7 @@ impl Translation {
         }
     }
 
-    fn retry(&mut self, error: &Trouble, now: Millis) {
+    fn retry(&mut self, error: &ReportedError, now: Millis) {
         // The model repeats the text of the failed attempt. A step with tool calls is kept.
         if self.open && !self.worked && !self.items.is_empty() {
             self.ended.extend(std::mem::take(&mut self.items).into_keys());

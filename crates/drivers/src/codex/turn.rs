@@ -9,22 +9,22 @@ use protocol::{MessageError, MessageWithParts, Millis, TurnEnd};
 use serde_json::{Value, json};
 use tracing::debug;
 
-use super::ask::{self, Wish};
+use super::ask::{self, UserRequest};
 use super::failure::failure;
 use super::input::{Wanted, text_input, wanted};
 use super::process::{Call, CodexProcess, Frame, Received};
 use super::threads::Thread;
 use super::translate::Translation;
-use super::wire::{self, Notice, Status, Told, TurnStatus};
+use super::wire::{self, CodexNotification, Notice, Status, TurnStatus};
 use crate::external::{Broken, Phase, Process, Signal};
-use crate::jsonrpc::{Asked, Error, Fault, INVALID_PARAMS, Incoming};
+use crate::jsonrpc::{Asked, Error, ErrorObject, INVALID_PARAMS, Incoming};
 use crate::roster::DEFAULT_MODEL;
 
 /// A request of Codex.
 #[derive(Debug)]
 pub struct Request {
     asked: Asked,
-    wish: Wish,
+    wish: UserRequest,
 }
 
 pub(super) type Signals = Vec<Signal<Request>>;
@@ -139,36 +139,37 @@ impl CodexProcess {
         let thread = child.as_ref().and_then(|child| self.turn.threads.get(child));
         let translation = thread.map_or(&self.translation, |thread| &thread.translation);
         let directory = self.directory.trim_end_matches('/');
-        match ask::wish(&asked.method, asked.params.clone(), translation, directory) {
+        match ask::user_request(&asked.method, asked.params.clone(), translation, directory) {
             Ok(wish) => {
                 let (id, ask) = (asked.id.to_string(), wish.ask.clone());
                 out.push(Signal::Asked { id, child, ask, request: Request { asked, wish } });
             }
             Err(error) => {
                 debug!(error, "a request of Codex cannot be read");
-                asked.answer(Err(Fault::new(INVALID_PARAMS, error)));
+                asked.answer(Err(ErrorObject::new(INVALID_PARAMS, error)));
             }
         }
     }
 
-    fn told(&mut self, told: Told, now: Millis, out: &mut Signals) {
-        if let Notice::Resolved(id) = &told.notice {
+    fn notification(&mut self, notification: CodexNotification, now: Millis, out: &mut Signals) {
+        if let Notice::Resolved(id) = &notification.notice {
             out.push(Signal::Withdrawn(id.to_string()));
         }
-        if let Some(thread) = told.thread.clone().filter(|_| !self.translation.is_own(&told)) {
-            return self.told_of_thread(&thread, told, now, out);
+        if let Some(thread) = notification.thread.clone().filter(|_| !self.translation.is_own(&notification))
+        {
+            return self.thread_notification(&thread, notification, now, out);
         }
-        match &told.notice {
+        match &notification.notice {
             Notice::Goal { active } => self.has_goal = *active,
             // Codex continues by itself.
             Notice::TurnStarted if self.turn.held.is_some() => {
                 self.turn.held = None;
-                self.turn.current.clone_from(&told.turn);
+                self.turn.current.clone_from(&notification.turn);
             }
             _ => {}
         }
         if self.turn.held.is_none() {
-            match &told.notice {
+            match &notification.notice {
                 Notice::TurnCompleted(ended) => {
                     let current = self.turn.current.as_deref();
                     if current.is_none_or(|current| current == ended.id) {
@@ -177,7 +178,7 @@ impl CodexProcess {
                     return;
                 }
                 Notice::TurnStarted if self.turn.current.is_none() => {
-                    self.turn.current.clone_from(&told.turn);
+                    self.turn.current.clone_from(&notification.turn);
                 }
                 Notice::Status(Status::Active) => self.turn.farewell = None,
                 Notice::Status(Status::Idle) => self.expect_end("says that it is idle"),
@@ -188,8 +189,10 @@ impl CodexProcess {
                 _ => {}
             }
         }
-        self.expect_threads(None, &told.notice, out);
-        out.extend(self.translation.hear(told, now).into_iter().map(|event| Signal::Emit(None, event)));
+        self.expect_threads(None, &notification.notice, out);
+        out.extend(
+            self.translation.translate(notification, now).into_iter().map(|event| Signal::Emit(None, event)),
+        );
     }
 
     fn expect_end(&mut self, why: &'static str) {
@@ -257,10 +260,12 @@ impl Process for CodexProcess {
         match frame.0 {
             Received::Answered(call, answer) => self.answered(call, answer, &mut out),
             Received::Incoming(Incoming::Asked(asked)) => self.asked(asked, &mut out),
-            Received::Incoming(Incoming::Told { method, params }) => match wire::told(&method, params) {
-                Ok(told) => self.told(told, now, &mut out),
-                Err(error) => out.push(Signal::Noise(error)),
-            },
+            Received::Incoming(Incoming::Told { method, params }) => {
+                match wire::notification(&method, params) {
+                    Ok(notification) => self.notification(notification, now, &mut out),
+                    Err(error) => out.push(Signal::Noise(error)),
+                }
+            }
             Received::Incoming(Incoming::Malformed(malformed)) => {
                 out.push(Signal::Noise(malformed.to_string()));
             }
@@ -353,7 +358,7 @@ impl Process for CodexProcess {
             Some(trouble) => Broken { error: failure(Some(trouble)), is_gone: false },
             None => Broken::refuses(format!(
                 "Codex {why}, but did not end the turn within {:?}",
-                self.options.patience.settle
+                self.options.timeouts.settle
             )),
         };
         vec![Signal::Failed(broken)]

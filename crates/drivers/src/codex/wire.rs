@@ -15,7 +15,7 @@ const SPAWN: &str = "spawnAgent";
 
 /// A notification of Codex.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Told {
+pub(super) struct CodexNotification {
     /// The thread that it is about. None if it is about the whole process.
     pub(super) thread: Option<String>,
     pub(super) turn: Option<String>,
@@ -55,7 +55,7 @@ pub(super) enum Notice {
     Usage(Usage),
     Status(Status),
     Error {
-        error: Trouble,
+        error: ReportedError,
         will_retry: bool,
     },
     /// A request of Codex is settled, by an answer or by Codex itself.
@@ -77,7 +77,7 @@ pub(super) struct Turn {
     #[serde(default)]
     pub(super) status: TurnStatus,
     #[serde(default)]
-    pub(super) error: Option<Trouble>,
+    pub(super) error: Option<ReportedError>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -95,14 +95,14 @@ pub(super) enum TurnStatus {
 /// An error that Codex reports.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Trouble {
+pub(super) struct ReportedError {
     pub(super) message: String,
     pub(super) additional_details: Option<String>,
     /// The kind as a string, or as an object whose only key is the kind.
     pub(super) codex_error_info: Option<Value>,
 }
 
-impl Trouble {
+impl ReportedError {
     /// The kind of the error.
     pub(super) fn kind(&self) -> Option<&str> {
         match self.codex_error_info.as_ref()? {
@@ -247,7 +247,7 @@ pub(super) struct ToolCall {
     pub(super) status: Progress,
     pub(super) result: Option<ToolResult>,
     pub(super) content_items: Option<Vec<Value>>,
-    pub(super) error: Option<Trouble>,
+    pub(super) error: Option<ReportedError>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -344,7 +344,7 @@ struct Scope {
 }
 
 /// Decodes a notification. The error names the invalid field.
-pub(super) fn told(method: &str, mut params: Value) -> Result<Told, String> {
+pub(super) fn notification(method: &str, mut params: Value) -> Result<CodexNotification, String> {
     let scope: Scope = read(method, params.clone())?;
     let (item, delta) = (scope.item_id, scope.delta);
     let mut turn = scope.turn_id;
@@ -388,7 +388,7 @@ pub(super) fn told(method: &str, mut params: Value) -> Result<Told, String> {
         "thread/closed" | "thread/deleted" => Notice::Closed,
         _ => Notice::Other,
     };
-    Ok(Told { thread: scope.thread_id, turn, notice })
+    Ok(CodexNotification { thread: scope.thread_id, turn, notice })
 }
 
 fn status(params: &Value) -> Status {

@@ -16,7 +16,7 @@ use protocol::prompt::Delivery;
 use protocol::{AgentEvent, MessageError, MessageWithParts, Millis, TurnEnd};
 
 use super::child::Words;
-use super::{Bounds, ChildRegistry, IdlePool, Keeping, Kept, Launch, Patience, Subagent};
+use super::{Bounds, ChildRegistry, IdleLimits, IdlePool, KeptProcess, Launch, Subagent, Timeouts};
 use crate::roster::{About, Program};
 
 /// Settings that every external agent has.
@@ -26,11 +26,11 @@ pub struct Options {
     pub about: About,
     /// The program and its permissions.
     pub program: Program,
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// Resource limits of a process.
     pub bounds: Bounds,
     /// Limits for processes that are kept between turns.
-    pub keeping: Keeping,
+    pub keeping: IdleLimits,
     /// The idle processes of all agents.
     pub pool: IdlePool,
 }
@@ -38,9 +38,9 @@ pub struct Options {
 impl Options {
     /// The default limits for a configured program.
     pub fn new(about: About, program: Program) -> Self {
-        let keeping = Keeping { idle: program.idle, ..Keeping::default() };
-        let (patience, bounds, pool) = (Patience::default(), Bounds::default(), IdlePool::default());
-        Self { about, program, patience, bounds, keeping, pool }
+        let keeping = IdleLimits { idle: program.idle, ..IdleLimits::default() };
+        let (timeouts, bounds, pool) = (Timeouts::default(), Bounds::default(), IdlePool::default());
+        Self { about, program, timeouts, bounds, keeping, pool }
     }
 
     /// The configured program with its environment. `args` follow the configured arguments.
@@ -59,7 +59,7 @@ impl Options {
 /// An external agent.
 pub trait Agent: Send + Sync + 'static {
     /// A process with the conversation of one session.
-    type Process: Kept;
+    type Process: KeptProcess;
 
     /// The driver opens the first step of a turn, because the agent's protocol has no message for that.
     const OPENS_STEP: bool = false;
@@ -265,7 +265,7 @@ pub enum Joining {
 }
 
 /// A process that exchanges frames with an agent.
-pub trait Process: Kept {
+pub trait Process: KeptProcess {
     /// A message of the agent, or the answer to a call.
     type Frame: Send;
     /// The data that is needed to answer a request of the agent.

@@ -95,7 +95,7 @@ impl Default for Bounds {
 
 /// A line that a program wrote.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Heard {
+pub enum OutputLine {
     Json(Value),
     /// A line that is not JSON or not UTF-8.
     Noise {
@@ -108,7 +108,7 @@ pub enum Heard {
 /// The reason why a program writes no more lines. The message is for the user and quotes the program's error output.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum ProgramFailure {
     /// The program could not be started.
     #[error("{0}; is it installed and on the PATH?")]
     Start(#[source] process::Error),
@@ -219,8 +219,8 @@ pub struct Child {
 
 impl Child {
     /// Starts a program in its own process group.
-    pub fn start(launch: &Launch) -> Result<Self, Failure> {
-        let (companion, pipes) = process::start(&launch.spec()).map_err(Failure::Start)?;
+    pub fn start(launch: &Launch) -> Result<Self, ProgramFailure> {
+        let (companion, pipes) = process::start(&launch.spec()).map_err(ProgramFailure::Start)?;
         let Pipes { input, output } = pipes;
         let (input, deaf) = Input::over(input, launch.bounds.write);
         Ok(Self {
@@ -254,7 +254,7 @@ impl Child {
 
     /// Writes the queued lines, and returns the next line that arrives. A line leaves the queue once it is accepted, so
     /// nothing is lost if the future is dropped.
-    pub async fn exchange(&mut self, queue: &mut VecDeque<Value>) -> Result<Heard, Failure> {
+    pub async fn exchange(&mut self, queue: &mut VecDeque<Value>) -> Result<OutputLine, ProgramFailure> {
         let input = self.input.clone();
         let writing = async {
             while let Some(line) = queue.front() {
@@ -271,7 +271,7 @@ impl Child {
     }
 
     /// Returns the next line, or the reason why there is none. Nothing is lost if the future is dropped.
-    pub async fn next(&mut self) -> Result<Heard, Failure> {
+    pub async fn next(&mut self) -> Result<OutputLine, ProgramFailure> {
         loop {
             match self.lines.next() {
                 Ok(Some(line)) => return Ok(understand(&line)),
@@ -288,7 +288,7 @@ impl Child {
     }
 
     /// Waits for output, for the exit of the program, or for a failure to write.
-    async fn listen(&mut self) -> Result<(), Failure> {
+    async fn listen(&mut self) -> Result<(), ProgramFailure> {
         let until = self.unheard.as_ref().map(|(_, until)| *until);
         tokio::select! {
             biased;
@@ -297,7 +297,7 @@ impl Child {
                 _ => self.phase = Phase::Closed { until: Instant::now() + self.bounds.linger },
             },
             exit = self.companion.exited() => {
-                let exit = exit.map_err(Failure::Watch)?;
+                let exit = exit.map_err(ProgramFailure::Watch)?;
                 self.phase = Phase::Draining { exit, until: Instant::now() + DRAIN };
             },
             Ok(how) = &mut self.deaf, if self.unheard.is_none() => {
@@ -305,17 +305,19 @@ impl Child {
             },
             () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
                 let how = self.unheard.take().map(|(how, _)| how).unwrap_or_default();
-                return Err(Failure::Deaf { program: self.program.clone(), how, words: self.words() });
+                return Err(ProgramFailure::Deaf { program: self.program.clone(), how, words: self.words() });
             },
         }
         Ok(())
     }
 
     /// Waits for the exit of a program that has closed its output.
-    async fn outlive(&mut self, until: Instant) -> Result<(), Failure> {
+    async fn outlive(&mut self, until: Instant) -> Result<(), ProgramFailure> {
         match timeout_at(until, self.companion.exited()).await {
-            Ok(exit) => self.phase = Phase::Gone { exit: exit.map_err(Failure::Watch)? },
-            Err(_) => return Err(Failure::Mute { program: self.program.clone(), words: self.words() }),
+            Ok(exit) => self.phase = Phase::Gone { exit: exit.map_err(ProgramFailure::Watch)? },
+            Err(_) => {
+                return Err(ProgramFailure::Mute { program: self.program.clone(), words: self.words() });
+            }
         }
         Ok(())
     }
@@ -330,16 +332,20 @@ impl Child {
         }
     }
 
-    async fn gone(&mut self, exit: Exit) -> Failure {
+    async fn gone(&mut self, exit: Exit) -> ProgramFailure {
         // Wait until the error output is read completely.
         let _ = self.companion.wait().await;
         let rest = String::from_utf8_lossy(self.lines.rest());
         let partial = (!rest.trim().is_empty()).then(|| beginning(rest.trim(), NOISE));
-        Failure::Exited { program: self.program.clone(), exit, partial, words: self.words() }
+        ProgramFailure::Exited { program: self.program.clone(), exit, partial, words: self.words() }
     }
 
-    fn too_long(&self) -> Failure {
-        Failure::TooLong { program: self.program.clone(), limit: self.bounds.line, words: self.words() }
+    fn too_long(&self) -> ProgramFailure {
+        ProgramFailure::TooLong {
+            program: self.program.clone(),
+            limit: self.bounds.line,
+            words: self.words(),
+        }
     }
 
     /// The end of its error output.
@@ -356,15 +362,15 @@ impl Child {
     }
 }
 
-fn understand(line: &[u8]) -> Heard {
+fn understand(line: &[u8]) -> OutputLine {
     let why = match std::str::from_utf8(line) {
         Ok(text) => match serde_json::from_str(text) {
-            Ok(value) => return Heard::Json(value),
+            Ok(value) => return OutputLine::Json(value),
             Err(error) => format!("it is not JSON: {error}"),
         },
         Err(error) => format!("it is not UTF-8: {error}"),
     };
-    Heard::Noise { text: beginning(&String::from_utf8_lossy(line), NOISE), why }
+    OutputLine::Noise { text: beginning(&String::from_utf8_lossy(line), NOISE), why }
 }
 
 fn beginning(text: &str, most: usize) -> String {

@@ -13,7 +13,7 @@ use protocol::{AgentEvent, Message, MessageError, MessageWithParts, Part, PartBo
 use tokio::time::sleep;
 
 use super::agent::{Agent, Condition, Context, Opened, Options, Outcome, Task};
-use super::{ChildRegistry, Keeper, Kept as _, children, keeper, shell};
+use super::{ChildRegistry, IdleProcesses, KeptProcess as _, children, keeper, shell};
 use crate::roster::{About, External};
 
 /// Characters of a prompt that become the title of a session.
@@ -25,7 +25,7 @@ pub struct Driver<A: Agent>(Arc<Inner<A>>);
 struct Inner<A: Agent> {
     agent: A,
     clock: Arc<dyn Clock>,
-    keeper: Keeper<A::Process>,
+    keeper: IdleProcesses<A::Process>,
     children: ChildRegistry,
 }
 
@@ -33,7 +33,7 @@ impl<A: Agent> Driver<A> {
     /// Creates the runner and starts nothing. `wake` is called when the agent begins to work between turns.
     pub fn new(agent: A, clock: Arc<dyn Clock>, wake: keeper::Wake) -> Self {
         let Options { keeping, pool, .. } = agent.options();
-        let keeper = Keeper::new(*keeping, pool.clone(), wake);
+        let keeper = IdleProcesses::new(*keeping, pool.clone(), wake);
         Self(Arc::new(Inner { agent, clock, keeper, children: ChildRegistry::default() }))
     }
 }

@@ -25,8 +25,8 @@ use serde_json::{Value, json};
 
 use super::child::Words;
 use super::{
-    Agent, Broken, Child, Context, Heard, Joining, Kept, Opened, Options, Outcome, Phase, Process, Rested,
-    Signal, Task, exchange,
+    Agent, Broken, Child, Context, IdleEvent, Joining, KeptProcess, Opened, Options, Outcome, OutputLine,
+    Phase, Process, Signal, Task, exchange,
 };
 
 /// A message of the program. Unknown messages are noise, which the driver counts and skips.
@@ -104,19 +104,19 @@ fn finished() -> AgentEvent {
 }
 
 impl Process for ExampleProcess {
-    type Frame = Heard;
+    type Frame = OutputLine;
     /// The program's id of the request.
     type Request = String;
 
-    async fn next(&mut self) -> Result<Heard, Broken> {
+    async fn next(&mut self) -> Result<OutputLine, Broken> {
         let heard = self.child.exchange(&mut self.queue).await;
         heard.map_err(|failure| Broken::gone(failure.to_string()))
     }
 
-    fn interpret(&mut self, frame: Heard, _: Millis) -> Vec<Signal<String>> {
+    fn interpret(&mut self, frame: OutputLine, _: Millis) -> Vec<Signal<String>> {
         let line = match frame {
-            Heard::Json(line) => line,
-            Heard::Noise { text, why } => return vec![Signal::Noise(format!("{why}: {text}"))],
+            OutputLine::Json(line) => line,
+            OutputLine::Noise { text, why } => return vec![Signal::Noise(format!("{why}: {text}"))],
         };
         if self.state == State::Prompted {
             self.state = State::Working;
@@ -202,11 +202,11 @@ impl Process for ExampleProcess {
     }
 }
 
-impl Kept for ExampleProcess {
-    async fn rest(&mut self) -> Rested {
+impl KeptProcess for ExampleProcess {
+    async fn rest(&mut self) -> IdleEvent {
         loop {
             if let Err(failure) = self.child.next().await {
-                return Rested::Ended(failure.to_string());
+                return IdleEvent::Ended(failure.to_string());
             }
         }
     }
@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
     use crate::external::Driver;
-    use crate::external::harness::{Fake, Harness, Person};
+    use crate::external::harness::{Fake, Harness, SimulatedUser};
     use crate::roster::{About, External as _};
 
     /// A session with an agent whose program is this script.
@@ -259,8 +259,8 @@ mod tests {
             Self { fake, driver: driver.unwrap(), harness, session }
         }
 
-        async fn turn(&mut self, person: Person) -> EndReason {
-            self.harness.turn(&self.session, "please", person).await
+        async fn turn(&mut self, user: SimulatedUser) -> EndReason {
+            self.harness.turn(&self.session, "please", user).await
         }
 
         /// Asserts that each turn has ended once and that no process is left.
@@ -276,7 +276,7 @@ mod tests {
         let answer = r#"hear prompt; say '{"text":"Hello"}'; say '{"done":true}';"#;
         let mut played = Played::new(&format!("{answer} {answer} linger")).await;
         for _ in 0..2 {
-            assert_eq!(played.turn(Person::Agrees).await, EndReason::Completed);
+            assert_eq!(played.turn(SimulatedUser::Agrees).await, EndReason::Completed);
         }
         assert!(played.harness.story(&played.session.id).contains("Hello"));
         assert_eq!(played.fake.processes().len(), 1);
@@ -285,14 +285,15 @@ mod tests {
 
     #[tokio::test]
     async fn the_user_decides_about_a_command() {
-        for (person, allowed, end) in
-            [(Person::Agrees, true, EndReason::Completed), (Person::Refuses, false, EndReason::Blocked)]
-        {
+        for (user, allowed, end) in [
+            (SimulatedUser::Agrees, true, EndReason::Completed),
+            (SimulatedUser::Refuses, false, EndReason::Blocked),
+        ] {
             let asks = r#"hear prompt; say '{"ask":"a","command":"make"}'"#;
             let mut played =
                 Played::new(&format!(r#"{asks}; hear '"allowed":{allowed}'; say '{{"done":true}}'; linger"#))
                     .await;
-            assert_eq!(played.turn(person).await, end);
+            assert_eq!(played.turn(user).await, end);
             played.end(1).await;
         }
     }
@@ -305,7 +306,10 @@ mod tests {
         played.harness.submit(&played.session, "please").await;
         played.harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
         played.harness.sessions.abort(&played.session.id).await.unwrap();
-        assert_eq!(played.harness.until_idle(&played.session, Person::Agrees).await, EndReason::Aborted);
+        assert_eq!(
+            played.harness.until_idle(&played.session, SimulatedUser::Agrees).await,
+            EndReason::Aborted
+        );
         played.end(1).await;
     }
 
@@ -320,7 +324,7 @@ mod tests {
             (r#"hear prompt; say nonsense; say '{"done":false}'; linger"#, "without a reason"),
         ] {
             let mut played = Played::new(script).await;
-            assert_eq!(played.turn(Person::Agrees).await, EndReason::Error, "{script}");
+            assert_eq!(played.turn(SimulatedUser::Agrees).await, EndReason::Error, "{script}");
             let said = played.harness.error(&played.session).await;
             assert!(said.contains(error), "{said}");
             played.end(1).await;

@@ -94,7 +94,7 @@ impl<P: Process> Exchange<'_, P> {
                 biased;
                 () = turn.cancelled() => return self.interrupt().await,
                 Some(answered) = self.requests.next() => self.answered(answered),
-                frame = self.process.next() => self.hear(frame).await,
+                frame = self.process.next() => self.receive(frame).await,
                 () = turn.prompted(), if self.process.joining() != Joining::Waits => self.prompted().await,
                 child = self.children.stopped() => {
                     self.process.stop_child(&child);
@@ -111,27 +111,27 @@ impl<P: Process> Exchange<'_, P> {
     /// The time at which the process has been silent for too long. There is none while the process waits for the user, or
     /// while a call with a deadline of its own is open.
     fn deadline(&mut self) -> Option<Instant> {
-        let patience = &self.options.patience;
+        let timeouts = &self.options.timeouts;
         let phase = self.process.phase();
         if phase != Phase::Ending {
             self.ending = None;
         }
         match phase {
-            Phase::Ending => Some(*self.ending.get_or_insert_with(Instant::now) + patience.settle),
+            Phase::Ending => Some(*self.ending.get_or_insert_with(Instant::now) + timeouts.settle),
             Phase::Calling => None,
             _ if !self.requests.is_empty() => None,
-            Phase::Starting => Some(self.heard + patience.start),
-            Phase::Working => Some(self.heard + patience.silence),
+            Phase::Starting => Some(self.heard + timeouts.start),
+            Phase::Working => Some(self.heard + timeouts.silence),
             Phase::Listening(silence) => Some(self.heard + silence),
         }
     }
 
     async fn overdue(&mut self) -> Flow {
-        let Options { about, patience, .. } = self.options;
+        let Options { about, timeouts, .. } = self.options;
         let what = match self.process.phase() {
             Phase::Ending | Phase::Listening(_) => return self.conclude().await,
-            Phase::Starting => format!("did not begin to work on the prompt within {:?}", patience.start),
-            Phase::Working | Phase::Calling => format!("sent nothing for {:?}", patience.silence),
+            Phase::Starting => format!("did not begin to work on the prompt within {:?}", timeouts.start),
+            Phase::Working | Phase::Calling => format!("sent nothing for {:?}", timeouts.silence),
         };
         let words = self.process.last_words();
         Flow::Break(Outcome::failed(format!("{} {what}, so it was ended{words}", about.name)))
@@ -145,7 +145,7 @@ impl<P: Process> Exchange<'_, P> {
         Flow::Break(Outcome::failed(format!("{} did not end the turn", self.options.about.name)))
     }
 
-    async fn hear(&mut self, frame: Result<P::Frame, Broken>) -> Flow {
+    async fn receive(&mut self, frame: Result<P::Frame, Broken>) -> Flow {
         self.heard = Instant::now();
         let frame = match frame {
             Ok(frame) => frame,
@@ -256,7 +256,7 @@ impl<P: Process> Exchange<'_, P> {
     /// Interrupts the turn for the user with the agent's own message. A process that does not stop in time is ended,
     /// with it everything that it has started.
     async fn interrupt(&mut self) -> Outcome {
-        let deadline = Instant::now() + self.options.patience.interrupt;
+        let deadline = Instant::now() + self.options.timeouts.interrupt;
         self.requests.clear();
         self.children.end_all(&TurnEnd::Cancelled).await;
         let has_stopped =

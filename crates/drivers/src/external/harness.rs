@@ -44,7 +44,7 @@ pub(crate) const README: &str = "# Title\nmiddle\nlast line\n";
 
 /// The behaviour of the user when an agent asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Person {
+pub(crate) enum SimulatedUser {
     Agrees,
     AlwaysAgrees,
     Refuses,
@@ -202,15 +202,15 @@ impl Harness {
     }
 
     /// A whole turn: how it ended.
-    pub(crate) async fn turn(&mut self, session: &Session, text: &str, person: Person) -> EndReason {
+    pub(crate) async fn turn(&mut self, session: &Session, text: &str, user: SimulatedUser) -> EndReason {
         self.submit(session, text).await;
-        self.until_idle(session, person).await
+        self.until_idle(session, user).await
     }
 
     /// A whole turn in a new session.
-    pub(crate) async fn first_turn(&mut self, person: Person) -> Session {
+    pub(crate) async fn first_turn(&mut self, user: SimulatedUser) -> Session {
         let session = self.session().await;
-        self.turn(&session, "please", person).await;
+        self.turn(&session, "please", user).await;
         session
     }
 
@@ -231,11 +231,11 @@ impl Harness {
     }
 
     /// Answers requests until the session is idle: how its turn ended.
-    pub(crate) async fn until_idle(&mut self, session: &Session, person: Person) -> EndReason {
+    pub(crate) async fn until_idle(&mut self, session: &Session, user: SimulatedUser) -> EndReason {
         let mut end = None;
         loop {
             let body = self.next().await;
-            self.answer(&body, person).await;
+            self.answer(&body, user).await;
             match body {
                 EventBody::SessionStatus(it) if it.session_id == session.id => {
                     if let SessionStatus::Idle { reason, .. } = it.status {
@@ -249,28 +249,30 @@ impl Harness {
     }
 
     /// Answers if this is a request. The agent may have withdrawn it meanwhile.
-    pub(crate) async fn answer(&self, body: &EventBody, person: Person) {
+    pub(crate) async fn answer(&self, body: &EventBody, user: SimulatedUser) {
         match body {
             EventBody::PermissionAsked(asked) => {
-                let (reply, message) = match person {
-                    Person::Silent => return,
-                    Person::Agrees => (PermissionReply::Once, None),
-                    Person::AlwaysAgrees => (PermissionReply::Always, None),
-                    Person::Refuses => (PermissionReply::Reject, None),
-                    Person::Corrects => (PermissionReply::Reject, Some("do something else".to_owned())),
+                let (reply, message) = match user {
+                    SimulatedUser::Silent => return,
+                    SimulatedUser::Agrees => (PermissionReply::Once, None),
+                    SimulatedUser::AlwaysAgrees => (PermissionReply::Always, None),
+                    SimulatedUser::Refuses => (PermissionReply::Reject, None),
+                    SimulatedUser::Corrects => {
+                        (PermissionReply::Reject, Some("do something else".to_owned()))
+                    }
                 };
                 let _ = self.sessions.reply_permission(&asked.id, reply, message).await;
             }
-            EventBody::QuestionAsked(asked) => match person {
-                Person::Silent => {}
-                Person::Agrees | Person::AlwaysAgrees => {
+            EventBody::QuestionAsked(asked) => match user {
+                SimulatedUser::Silent => {}
+                SimulatedUser::Agrees | SimulatedUser::AlwaysAgrees => {
                     let last = |question: &Question| {
                         question.options.last().map(|option| option.label.clone()).into_iter().collect()
                     };
                     let answers = asked.questions.iter().map(last).collect();
                     self.sessions.reply_question(&asked.id, answers).await.unwrap();
                 }
-                Person::Refuses | Person::Corrects => {
+                SimulatedUser::Refuses | SimulatedUser::Corrects => {
                     self.sessions.reject_question(&asked.id).await.unwrap();
                 }
             },

@@ -21,10 +21,10 @@ const CLOSE: Duration = Duration::from_secs(2);
 const MOST_DOUBLINGS: u32 = 10;
 
 /// A process that is kept between turns, with the state of its conversation.
-pub trait Kept: Send + 'static {
+pub trait KeptProcess: Send + 'static {
     /// Watches the process while no turn uses it. The future is dropped when a turn takes the process, and is not called
     /// again after it has returned.
-    fn rest(&mut self) -> impl Future<Output = Rested> + Send;
+    fn rest(&mut self) -> impl Future<Output = IdleEvent> + Send;
 
     /// Tells whether the process works in the background.
     fn is_working(&self) -> bool {
@@ -37,7 +37,7 @@ pub trait Kept: Send + 'static {
 
 /// The reason why a process needs attention between turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rested {
+pub enum IdleEvent {
     /// It began to work by itself and needs a turn; the text explains why. It keeps the messages it has read so far.
     Woke(String),
     /// It ended; the text says how.
@@ -46,7 +46,7 @@ pub enum Rested {
 
 /// Limits for kept processes.
 #[derive(Debug, Clone, Copy)]
-pub struct Keeping {
+pub struct IdleLimits {
     /// Time after which an unused process is ended.
     pub idle: Duration,
     /// The same for a process that works in the background.
@@ -60,7 +60,7 @@ pub struct Keeping {
     pub longest: Duration,
 }
 
-impl Default for Keeping {
+impl Default for IdleLimits {
     fn default() -> Self {
         Self {
             idle: Duration::from_mins(10),
@@ -76,10 +76,10 @@ impl Default for Keeping {
 pub type Wake = Arc<dyn Fn(SessionId, String) + Send + Sync>;
 
 /// Keeps at most one process for each session. Cheap to clone; the processes end with the last clone.
-pub struct Keeper<K: Kept>(Arc<Inner<K>>);
+pub struct IdleProcesses<K: KeptProcess>(Arc<Inner<K>>);
 
-struct Inner<K: Kept> {
-    keeping: Keeping,
+struct Inner<K: KeptProcess> {
+    keeping: IdleLimits,
     pool: IdlePool,
     wake: Wake,
     state: Mutex<State<K>>,
@@ -107,9 +107,9 @@ struct Failures {
     last: Instant,
 }
 
-impl<K: Kept> Keeper<K> {
+impl<K: KeptProcess> IdleProcesses<K> {
     /// Creates an empty keeper.
-    pub fn new(keeping: Keeping, pool: IdlePool, wake: Wake) -> Self {
+    pub fn new(keeping: IdleLimits, pool: IdlePool, wake: Wake) -> Self {
         let closing = CancellationToken::new();
         let state = State { kept: HashMap::new(), failures: BTreeMap::new(), number: 0 };
         Self(Arc::new(Inner {
@@ -136,7 +136,7 @@ impl<K: Kept> Keeper<K> {
         state.failures.remove(&session);
         state.number += 1;
         let number = state.number;
-        let Keeping { idle, working, .. } = self.0.keeping;
+        let IdleLimits { idle, working, .. } = self.0.keeping;
         let is_working = kept.is_working();
         let patience = if is_working { working } else { idle };
         let wanted = CancellationToken::new();
@@ -188,7 +188,7 @@ impl<K: Kept> Keeper<K> {
     pub fn pause(&self, session: &SessionId) -> Option<Duration> {
         let failures = *self.0.state().failures.get(session)?;
         let doublings = failures.count.saturating_sub(1).min(MOST_DOUBLINGS);
-        let Keeping { pause, longest, .. } = self.0.keeping;
+        let IdleLimits { pause, longest, .. } = self.0.keeping;
         let pause = pause.saturating_mul(1 << doublings).min(longest);
         pause.checked_sub(failures.last.elapsed()).filter(|left| !left.is_zero())
     }
@@ -203,26 +203,26 @@ impl<K: Kept> Keeper<K> {
     }
 }
 
-impl<K: Kept> Inner<K> {
+impl<K: KeptProcess> Inner<K> {
     fn state(&self) -> MutexGuard<'_, State<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Kept> Clone for Keeper<K> {
+impl<K: KeptProcess> Clone for IdleProcesses<K> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<K: Kept> fmt::Debug for Keeper<K> {
+impl<K: KeptProcess> fmt::Debug for IdleProcesses<K> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Keeper").field("kept", &self.0.state().kept.len()).finish_non_exhaustive()
+        out.debug_struct("IdleProcesses").field("kept", &self.0.state().kept.len()).finish_non_exhaustive()
     }
 }
 
 /// Watches one process until a turn takes it or its time is over.
-struct Watch<K: Kept> {
+struct Watch<K: KeptProcess> {
     keeper: Weak<Inner<K>>,
     session: SessionId,
     number: u64,
@@ -234,7 +234,7 @@ struct Watch<K: Kept> {
     idle: Option<Idle>,
 }
 
-impl<K: Kept> Watch<K> {
+impl<K: KeptProcess> Watch<K> {
     async fn over(mut self, mut kept: K) -> Option<K> {
         let evicted = self.idle.as_ref().map(|idle| idle.evicted().clone()).unwrap_or_default();
         let rested = tokio::select! {
@@ -246,7 +246,7 @@ impl<K: Kept> Watch<K> {
             () = sleep_until(self.until) => None,
         };
         match rested {
-            Some(Rested::Woke(why)) => {
+            Some(IdleEvent::Woke(why)) => {
                 self.idle = None;
                 (self.wake)(self.session.clone(), why);
                 tokio::select! {
@@ -256,7 +256,7 @@ impl<K: Kept> Watch<K> {
                     () = sleep_until(self.until) => {}
                 }
             }
-            Some(Rested::Ended(how)) => {
+            Some(IdleEvent::Ended(how)) => {
                 tracing::info!(session = %self.session, how, "an idle agent process ended");
             }
             None => {}

@@ -21,8 +21,8 @@ pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
     let rules: Vec<Rule> = rules.iter().chain(own).cloned().collect();
     // If the approvals cannot be read, the user is asked.
     let approved = turn.approved().await.unwrap_or_default();
-    let matter = Matter::new(turn, permission, patterns).await;
-    match matter.judge(&rules, &approved) {
+    let subject = RequestSubject::new(turn, permission, patterns).await;
+    match subject.judge(&rules, &approved) {
         Verdict::Allowed => Answer::Once,
         Verdict::Denied(rules) => {
             let rule = rules.iter().rfind(|rule| rule.action == Action::Deny).map(|rule| &rule.pattern);
@@ -30,11 +30,11 @@ pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
             Answer::Rejected { message: Some(denied(&rules)) }
         }
         Verdict::Ask | Verdict::Confined => {
-            let exact = matter.protected();
+            let exact = subject.protected();
             if let Some(exact) = &exact {
                 always.clone_from(exact);
             }
-            let enough = move |approved: &[Rule]| matter.judge(&rules, approved) == Verdict::Allowed;
+            let enough = move |approved: &[Rule]| subject.judge(&rules, approved) == Verdict::Allowed;
             match turn.ask_unless(ask, enough).await {
                 // Baton keeps the approval. The agent might apply it to more than this one file.
                 Answer::Always if exact.is_some() => Answer::Once,
@@ -45,7 +45,7 @@ pub async fn ask(turn: &Turn, rules: &[Rule], mut ask: Ask) -> Answer {
 }
 
 /// The subject of a permission request.
-struct Matter {
+struct RequestSubject {
     /// The permissions that the action needs, all of which must be allowed. None if they cannot be determined.
     checks: Option<Vec<PermissionCheck>>,
     permission: String,
@@ -53,7 +53,7 @@ struct Matter {
     patterns: Vec<String>,
 }
 
-impl Matter {
+impl RequestSubject {
     async fn new(turn: &Turn, permission: &str, patterns: &[String]) -> Self {
         let checks = match permission {
             "bash" => commands(turn, patterns).await,
@@ -152,8 +152,8 @@ mod tests {
             rules.iter().map(|(of, pattern, action)| Rule::new(*of, *pattern, *action)).collect();
         let patterns = vec![pattern.to_owned()];
         let checks = Some(files(permission, &patterns));
-        let matter = Matter { checks, permission: permission.to_owned(), patterns };
-        match matter.judge(&rules, &[]) {
+        let subject = RequestSubject { checks, permission: permission.to_owned(), patterns };
+        match subject.judge(&rules, &[]) {
             Verdict::Allowed => Allow,
             Verdict::Denied(_) => Deny,
             Verdict::Ask | Verdict::Confined => Ask,
@@ -183,9 +183,9 @@ mod tests {
     #[test]
     fn an_approval_of_the_exact_pattern_allows_it() {
         let patterns = vec!["make; rm -rf $x".to_owned()];
-        let matter = Matter { checks: None, permission: "bash".into(), patterns };
+        let subject = RequestSubject { checks: None, permission: "bash".into(), patterns };
         let approved = |pattern: &str| [Rule::new("bash", pattern, Allow)];
-        assert_eq!(matter.judge(&[], &approved("make; rm -rf $x")), Verdict::Allowed);
-        assert_eq!(matter.judge(&[], &approved("make*")), Verdict::Ask);
+        assert_eq!(subject.judge(&[], &approved("make; rm -rf $x")), Verdict::Allowed);
+        assert_eq!(subject.judge(&[], &approved("make*")), Verdict::Ask);
     }
 }

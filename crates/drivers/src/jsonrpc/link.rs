@@ -9,21 +9,21 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Inbox, Incoming, Options, Peer};
-use crate::external::{Child, Failure, Heard, Input, Launch};
+use crate::external::{Child, Input, Launch, OutputLine, ProgramFailure};
 
 /// Most lines that wait between the program and the peer, which has its own queues.
 const WAITING: usize = 16;
 
-/// Time that [`Link::failure`] waits for the program to end.
+/// Time that [`RpcProcess::failure`] waits for the program to end.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Time that [`Link::stop`] waits for the program and its processes to end.
+/// Time that [`RpcProcess::stop`] waits for the program and its processes to end.
 const STOP: Duration = Duration::from_secs(5);
 
 /// A running program and the local end of the connection to it. Dropping it kills the program and every process that
 /// the program has started.
 #[derive(Debug)]
-pub struct Link {
+pub struct RpcProcess {
     pub(crate) peer: Peer,
     pub(crate) inbox: Inbox,
     ended: watch::Receiver<Option<String>>,
@@ -31,9 +31,9 @@ pub struct Link {
     pump: AbortOnDropHandle<()>,
 }
 
-impl Link {
+impl RpcProcess {
     /// Starts a program.
-    pub fn open(launch: &Launch, options: Options) -> Result<Self, Failure> {
+    pub fn open(launch: &Launch, options: Options) -> Result<Self, ProgramFailure> {
         let child = Child::start(launch)?;
         let (deliver, mut arriving) = mpsc::channel(WAITING);
         let (transport, lines) = mpsc::channel(WAITING);
@@ -101,11 +101,11 @@ impl Pump {
         self.child.stop().await;
     }
 
-    async fn read(&mut self) -> Option<Failure> {
+    async fn read(&mut self) -> Option<ProgramFailure> {
         loop {
             let message = match self.child.next().await {
-                Ok(Heard::Json(value)) => Message::read(value),
-                Ok(Heard::Noise { why, .. }) => Err(Malformed(why)),
+                Ok(OutputLine::Json(value)) => Message::read(value),
+                Ok(OutputLine::Noise { why, .. }) => Err(Malformed(why)),
                 Err(failure) => return Some(failure),
             };
             if self.deliver.send(message).await.is_err() {

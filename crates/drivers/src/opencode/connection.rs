@@ -12,11 +12,11 @@ use protocol::{EventBody, SessionId};
 
 use super::run::in_time;
 use super::server::Lease;
-use super::{OpenCode, Patience, wire};
-use crate::external::{Kept, Opened, Rested};
+use super::{OpenCode, Timeouts, wire};
+use crate::external::{IdleEvent, KeptProcess, Opened};
 
 /// A connection to the session of a turn. Its lease keeps the server running.
-pub struct Connection {
+pub struct SessionConnection {
     pub(super) lease: Lease,
     pub(super) client: Client,
     pub(super) session: SessionId,
@@ -24,15 +24,15 @@ pub struct Connection {
     pub(super) stream: Option<EventStream>,
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for SessionConnection {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Connection").field("session", &self.session).finish_non_exhaustive()
+        out.debug_struct("SessionConnection").field("session", &self.session).finish_non_exhaustive()
     }
 }
 
 /// A connection serves one turn and is not kept, so that the server can stop when no turn needs it.
-impl Kept for Connection {
-    async fn rest(&mut self) -> Rested {
+impl KeptProcess for SessionConnection {
+    async fn rest(&mut self) -> IdleEvent {
         std::future::pending().await
     }
 
@@ -44,16 +44,16 @@ pub(super) async fn open(
     agent: &OpenCode,
     turn: &Turn,
     resume: Option<&str>,
-) -> Result<Opened<Connection>, String> {
+) -> Result<Opened<SessionConnection>, String> {
     let directory = &turn.session.directory;
     let lease = agent.server.lease(directory).await?;
     let client = lease.client.clone().in_directory(directory);
-    let Patience { call, lost, .. } = agent.patience;
+    let Timeouts { call, lost, .. } = agent.timeouts;
     let stream = in_time(call, "the event stream of OpenCode did not open", listen(&client, lost)).await?;
     let opening = Box::pin(session(agent, &client, resume));
     let (session, lost) = in_time(call, "OpenCode did not open the session", opening).await?;
     let note = Some(session.to_string());
-    Ok(Opened { process: Connection { lease, client, session, stream: Some(stream) }, note, lost })
+    Ok(Opened { process: SessionConnection { lease, client, session, stream: Some(stream) }, note, lost })
 }
 
 /// Begins to listen. No later event is missed.

@@ -5,7 +5,7 @@ use net::chain;
 use protocol::{AgentEvent, EventBody, SessionStatus, TurnEnd};
 use tokio::time::Instant;
 
-use super::run::{Drive, Flow, in_time, until_cancelled};
+use super::run::{Flow, TurnState, in_time, until_cancelled};
 
 /// An end that waits for children.
 pub(super) struct Held {
@@ -14,14 +14,14 @@ pub(super) struct Held {
     may_go_on: bool,
 }
 
-impl Drive<'_> {
+impl TurnState<'_> {
     /// Records the activity of this session and its children. The stream also carries the events of other sessions.
     pub(super) async fn note(&mut self, body: &EventBody) {
         let Some(session) = body.session_id() else { return };
         if *session != self.session && !self.children.contains_key(session) {
             return;
         }
-        if self.pulse.heard(Instant::now()) {
+        if self.checks.heard(Instant::now()) {
             self.turn.emit(AgentEvent::Resumed).await;
         }
         let is_idle =
@@ -51,7 +51,7 @@ impl Drive<'_> {
                 Some(Held { end, may_go_on: false }) => return Flow::Break(end),
                 Some(held) => {
                     self.held = Some(held);
-                    self.pulse.unsure(Instant::now());
+                    self.checks.unsure(Instant::now());
                 }
                 None => {}
             }
@@ -61,9 +61,9 @@ impl Drive<'_> {
 
     /// Asks the server whether it is idle.
     pub(super) async fn check(&mut self) -> Flow {
-        self.pulse.asked(Instant::now());
+        self.checks.asked(Instant::now());
         let asking = async { self.client.statuses().await.map_err(|error| chain(&error)) };
-        let asking = in_time(self.agent.patience.call, "OpenCode did not report its status", asking);
+        let asking = in_time(self.agent.timeouts.call, "OpenCode did not report its status", asking);
         match until_cancelled(self.turn, asking).await? {
             Ok(statuses) => match statuses.get(&self.session) {
                 None | Some(SessionStatus::Idle { .. }) => self.rest().await,
@@ -75,7 +75,7 @@ impl Drive<'_> {
             Err(error) => {
                 // If the server has ended, the event stream reports it.
                 tracing::debug!(error, "cannot read the status of OpenCode");
-                self.pulse.unsure(Instant::now());
+                self.checks.unsure(Instant::now());
                 Flow::Continue(())
             }
         }
@@ -102,7 +102,7 @@ impl Drive<'_> {
         if self.translator.is_acting() || !self.asked.is_empty() || !self.born.is_empty() {
             return;
         }
-        let Some(silence) = self.pulse.silence(Instant::now()) else { return };
+        let Some(silence) = self.checks.silence(Instant::now()) else { return };
         let minutes = silence.as_secs() / 60;
         let message = format!(
             "OpenCode reports that it is busy, but has sent nothing for {minutes} minutes. Its model may not be answering. \

@@ -19,11 +19,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::connection::Connection;
+use super::connection::SessionConnection;
 use super::ending::Held;
-use super::pulse::Pulse;
 use super::server::Lease;
-use super::translate::{Child, Said, TASK_SESSION, Translator};
+use super::status_checks::StatusChecks;
+use super::translate::{Child, Consequence, TASK_SESSION, Translator};
 use super::{OpenCode, wire};
 use crate::external::{Condition, Outcome, permission};
 
@@ -39,14 +39,14 @@ const TASK_PARENT: &str = "parentSessionId";
 pub(super) type Flow<T = ()> = ControlFlow<TurnEnd, T>;
 
 /// Sends the prompt and follows the turn.
-pub(super) async fn work(agent: &OpenCode, turn: &Turn, connection: &mut Connection) -> Outcome {
-    let Connection { lease, client, session, stream } = connection;
+pub(super) async fn work(agent: &OpenCode, turn: &Turn, connection: &mut SessionConnection) -> Outcome {
+    let SessionConnection { lease, client, session, stream } = connection;
     let Some(stream) = stream.take() else {
         return Outcome::failed("the connection to OpenCode has served a turn already");
     };
     let translator = Translator::new(session.clone());
     let source = Source::Stream(stream);
-    let mut drive = Drive::new(agent, turn, client.clone(), session.clone(), translator, source);
+    let mut drive = TurnState::new(agent, turn, client.clone(), session.clone(), translator, source);
     let end = match drive.send(&turn.prompt).await {
         Flow::Continue(()) => drive.follow(Some(lease)).await,
         Flow::Break(end) => end,
@@ -59,7 +59,7 @@ pub(super) async fn work(agent: &OpenCode, turn: &Turn, connection: &mut Connect
 pub(super) async fn follow_child(agent: &OpenCode, turn: &Turn, stream: ChildStream) -> TurnEnd {
     let ChildStream { session, events, client } = stream;
     let translator = Translator::of_child(session.clone());
-    let mut drive = Drive::new(agent, turn, client, session, translator, Source::Parent(events));
+    let mut drive = TurnState::new(agent, turn, client, session, translator, Source::Parent(events));
     drive.follow(None).await
 }
 
@@ -104,7 +104,7 @@ pub(super) struct ChildStream {
 type Replied = Result<(), client::Error>;
 
 /// The state of one turn.
-pub(super) struct Drive<'a> {
+pub(super) struct TurnState<'a> {
     pub(super) agent: &'a OpenCode,
     pub(super) turn: &'a Turn,
     pub(super) client: Client,
@@ -129,10 +129,10 @@ pub(super) struct Drive<'a> {
     /// The server has ended or is unreachable.
     is_lost: bool,
     /// The schedule of status checks.
-    pub(super) pulse: Pulse,
+    pub(super) checks: StatusChecks,
 }
 
-impl<'a> Drive<'a> {
+impl<'a> TurnState<'a> {
     fn new(
         agent: &'a OpenCode,
         turn: &'a Turn,
@@ -157,7 +157,7 @@ impl<'a> Drive<'a> {
             born: FuturesUnordered::new(),
             held: None,
             is_lost: false,
-            pulse: Pulse::new(agent.patience.pace, Instant::now()),
+            checks: StatusChecks::new(agent.timeouts.pace, Instant::now()),
         }
     }
 
@@ -174,11 +174,11 @@ impl<'a> Drive<'a> {
                 biased;
                 () = self.turn.cancelled() => return self.abort().await,
                 why = &mut gone => self.lost(why),
-                event = self.source.next() => self.hear(event).await,
+                event = self.source.next() => self.receive(event).await,
                 Some(replied) = self.asked.next() => self.replied(replied).await,
                 () = self.turn.prompted() => self.join().await,
                 Some(()) = self.born.next() => self.release(),
-                () = sleep_until(self.pulse.due()) => self.check().await,
+                () = sleep_until(self.checks.due()) => self.check().await,
             };
             if let Flow::Break(end) = flow {
                 return end;
@@ -203,7 +203,7 @@ impl<'a> Drive<'a> {
             let sent = self.client.prompt_async(&self.session, &input).await;
             sent.map_err(|error| format!("OpenCode did not accept the prompt: {}", chain(&error)))
         };
-        let sending = in_time(self.agent.patience.call, "OpenCode did not accept the prompt", sending);
+        let sending = in_time(self.agent.timeouts.call, "OpenCode did not accept the prompt", sending);
         match until_cancelled(self.turn, sending).await {
             Flow::Continue(sent) => or_end(sent),
             // OpenCode may have received the prompt in spite of the error.
@@ -219,7 +219,7 @@ impl<'a> Drive<'a> {
         Flow::Continue(())
     }
 
-    async fn hear(&mut self, event: Result<Option<EventBody>, String>) -> Flow {
+    async fn receive(&mut self, event: Result<Option<EventBody>, String>) -> Flow {
         if self.has_refused.swap(false, Ordering::Relaxed) {
             self.translator.refused();
         }
@@ -228,7 +228,7 @@ impl<'a> Drive<'a> {
             Ok(Some(EventBody::ServerConnected(_))) => return self.catch_up().await,
             Ok(Some(body)) => {
                 self.note(&body).await;
-                self.translator.hear(body)
+                self.translator.translate(body)
             }
             // The parent's turn has ended, and therefore this one has too.
             Err(_) if matches!(self.source, Source::Parent(_)) => self.translator.settle(),
@@ -242,30 +242,30 @@ impl<'a> Drive<'a> {
         Flow::Break(TurnEnd::Error(MessageError::unknown(why)))
     }
 
-    pub(super) async fn act(&mut self, said: Vec<Said>) -> Flow {
+    pub(super) async fn act(&mut self, said: Vec<Consequence>) -> Flow {
         for said in said {
             match said {
-                Said::Agent(event @ AgentEvent::StepStarted { .. }) => {
+                Consequence::Agent(event @ AgentEvent::StepStarted { .. }) => {
                     self.held = None;
                     self.turn.emit(event).await;
                 }
-                Said::Agent(event) => self.turn.emit(self.placed(event)).await,
-                Said::Permission(request) => self.ask_permission(request),
-                Said::Question(request) => self.ask_question(request),
-                Said::Settled(request) => {
+                Consequence::Agent(event) => self.turn.emit(self.placed(event)).await,
+                Consequence::Permission(request) => self.ask_permission(request),
+                Consequence::Question(request) => self.ask_question(request),
+                Consequence::Settled(request) => {
                     if let Some(taken_back) = self.takes_back.remove(&request) {
                         taken_back.cancel();
                     }
                 }
-                Said::Child(child) => self.adopt(child).await,
-                Said::ForChild(child, body) => {
+                Consequence::Child(child) => self.adopt(child).await,
+                Consequence::ForChild(child, body) => {
                     if let Some(to) = self.children.get(&child) {
                         // The turn of the child may have ended, and it needs no more events then.
                         let _ = to.send(body).await;
                     }
                 }
-                Said::Unsure => self.pulse.unsure(Instant::now()),
-                Said::Ended(end) => self.hold(end)?,
+                Consequence::Unsure => self.checks.unsure(Instant::now()),
+                Consequence::Ended(end) => self.hold(end)?,
             }
         }
         Flow::Continue(())
@@ -335,7 +335,7 @@ impl<'a> Drive<'a> {
         {
             let message = format!("OpenCode did not accept the answer to a request: {}", chain(&error));
             self.turn.emit(AgentEvent::Warning(MessageError::unknown(message))).await;
-            self.pulse.unsure(Instant::now());
+            self.checks.unsure(Instant::now());
         }
         Flow::Continue(())
     }
@@ -370,7 +370,7 @@ impl<'a> Drive<'a> {
             Ok(state) => state,
             Err(error) => {
                 tracing::debug!(error = chain(&error), "cannot read the state of OpenCode; trying again");
-                self.pulse.unsure(Instant::now());
+                self.checks.unsure(Instant::now());
                 return Flow::Continue(());
             }
         };
@@ -379,10 +379,11 @@ impl<'a> Drive<'a> {
             .map(|request| request.id.to_string())
             .chain(questions.iter().map(|request| request.id.to_string()))
             .collect();
-        let settled = self.takes_back.keys().filter(|id| !open.contains(*id)).cloned().map(Said::Settled);
-        let mut said: Vec<Said> = settled.collect();
+        let settled =
+            self.takes_back.keys().filter(|id| !open.contains(*id)).cloned().map(Consequence::Settled);
+        let mut said: Vec<Consequence> = settled.collect();
         said.extend(self.translator.catch_up(messages));
-        said.extend((!todos.is_empty()).then_some(Said::Agent(AgentEvent::Todos(todos))));
+        said.extend((!todos.is_empty()).then_some(Consequence::Agent(AgentEvent::Todos(todos))));
         said.extend(permissions.into_iter().flat_map(|request| self.translator.permission(request)));
         said.extend(questions.into_iter().flat_map(|request| self.translator.question(request)));
         self.act(said).await?;
@@ -397,15 +398,15 @@ impl<'a> Drive<'a> {
                 return;
             }
             while let Ok(event) = self.source.next().await {
-                for said in event.map(|body| self.translator.hear(body)).unwrap_or_default() {
+                for said in event.map(|body| self.translator.translate(body)).unwrap_or_default() {
                     match said {
-                        Said::Agent(event) => self.turn.emit(self.placed(event)).await,
-                        Said::ForChild(child, body) => {
+                        Consequence::Agent(event) => self.turn.emit(self.placed(event)).await,
+                        Consequence::ForChild(child, body) => {
                             if let Some(to) = self.children.get(&child) {
                                 let _ = to.try_send(body);
                             }
                         }
-                        Said::Ended(_) => return,
+                        Consequence::Ended(_) => return,
                         _ => {}
                     }
                 }

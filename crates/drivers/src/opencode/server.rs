@@ -286,7 +286,7 @@ impl Starter {
         let uses = Mutex::new(Uses { count: 0, since: Instant::now(), idle: None, is_closing: false });
         let (released, pool, stop) = (Notify::new(), self.start.pool.clone(), CancellationToken::new());
         let live = Arc::new(Live { client, gone, uses, released, pool, stop });
-        let keeper = Keeper {
+        let keeper = IdleWatch {
             live: Arc::clone(&live),
             idle: self.start.idle,
             tell,
@@ -319,7 +319,7 @@ fn count(failures: &Mutex<u32>, change: impl FnOnce(u32) -> u32) {
 }
 
 /// Waits until the process exits or has been unused for a while, and then cleans up.
-struct Keeper {
+struct IdleWatch {
     live: Arc<Live>,
     idle: Duration,
     tell: watch::Sender<Option<String>>,
@@ -327,12 +327,12 @@ struct Keeper {
     closed: CancellationToken,
 }
 
-impl Keeper {
+impl IdleWatch {
     async fn keep(self, mut companion: Companion, output: BufReader<ChildStdout>) {
         let drain = tokio::spawn(drain(output));
         let why = tokio::select! {
             exit = companion.wait() => {
-                let exit = told(exit);
+                let exit = exit_text(exit);
                 count(&self.failures, |failures| failures.saturating_add(1));
                 Some(format!("the OpenCode server ended ({exit}): {}", last_words(&companion)))
             }
@@ -393,7 +393,7 @@ async fn address(output: &mut BufReader<ChildStdout>) -> Option<String> {
 /// The error for a server that did not report its address.
 async fn silent(mut companion: Companion) -> String {
     let why = match timeout(LAST_GRACE, companion.wait()).await {
-        Ok(exit) => format!("OpenCode ended before it listened ({})", told(exit)),
+        Ok(exit) => format!("OpenCode ended before it listened ({})", exit_text(exit)),
         Err(_) => "OpenCode did not report its address".to_owned(),
     };
     let words = last_words(&companion);
@@ -401,7 +401,7 @@ async fn silent(mut companion: Companion) -> String {
     format!("{why}: {words}")
 }
 
-fn told(exit: Result<Exit, process::Error>) -> String {
+fn exit_text(exit: Result<Exit, process::Error>) -> String {
     match exit {
         Ok(Exit::Code(code)) => format!("code {code}"),
         Ok(exit) => format!("{exit:?}"),

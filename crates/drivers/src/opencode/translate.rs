@@ -1,9 +1,9 @@
-//! Translates OpenCode's events into agent events and actions. Pure: events in, [`Said`] out.
+//! Translates OpenCode's events into agent events and actions. Pure: events in, [`Consequence`] out.
 //!
 //! OpenCode reports busy many times and, after an error or an abort, idle twice, the first time while a message is
 //! still open. So idle alone does not end a turn. A turn has ended when OpenCode is idle *and* every prompt of the turn
 //! was published *and* was followed by busy *and* no message is open. An event that looks like an end but fails this
-//! rule makes the translator [`Said::Unsure`]: the caller checks the server's status a little later and reports idle
+//! rule makes the translator [`Consequence::Unsure`]: the caller checks the server's status a little later and reports idle
 //! with [`Translator::settle`].
 //!
 //! Events may arrive twice: after a reconnect the caller reads the state and passes it on as events.
@@ -31,7 +31,7 @@ const UNTITLED: &str = "New session - ";
 /// One consequence of an event.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "made and taken apart on the spot")]
-pub(super) enum Said {
+pub(super) enum Consequence {
     /// An event for the session.
     Agent(AgentEvent),
     Permission(PermissionRequest),
@@ -139,7 +139,7 @@ impl Translator {
     }
 
     /// Translates an event.
-    pub(super) fn hear(&mut self, body: EventBody) -> Vec<Said> {
+    pub(super) fn translate(&mut self, body: EventBody) -> Vec<Consequence> {
         if self.is_over {
             return Vec::new();
         }
@@ -149,7 +149,7 @@ impl Translator {
         match body.session_id() {
             Some(session) if *session == self.session => self.hear_own(body),
             Some(session) => match self.below.get(session) {
-                Some(child) => vec![Said::ForChild(child.clone(), body)],
+                Some(child) => vec![Consequence::ForChild(child.clone(), body)],
                 None => Vec::new(),
             },
             None => Vec::new(),
@@ -164,7 +164,7 @@ impl Translator {
         }
     }
 
-    fn hear_own(&mut self, body: EventBody) -> Vec<Said> {
+    fn hear_own(&mut self, body: EventBody) -> Vec<Consequence> {
         match body {
             EventBody::SessionStatus(it) => self.status(it.status),
             EventBody::SessionIdle(_) => self.idle(),
@@ -178,31 +178,31 @@ impl Translator {
                 Some(step) if step.id == it.message_id => agent(step.delta(&it.part_id, &it.delta)),
                 _ => Vec::new(),
             },
-            EventBody::TodoUpdated(it) => vec![Said::Agent(AgentEvent::Todos(it.todos))],
+            EventBody::TodoUpdated(it) => vec![Consequence::Agent(AgentEvent::Todos(it.todos))],
             EventBody::PermissionAsked(it) => self.permission(it),
             EventBody::QuestionAsked(it) => self.question(it),
-            EventBody::PermissionReplied(it) => vec![Said::Settled(it.request_id.to_string())],
-            EventBody::QuestionReplied(it) => vec![Said::Settled(it.request_id.to_string())],
-            EventBody::QuestionRejected(it) => vec![Said::Settled(it.request_id.to_string())],
+            EventBody::PermissionReplied(it) => vec![Consequence::Settled(it.request_id.to_string())],
+            EventBody::QuestionReplied(it) => vec![Consequence::Settled(it.request_id.to_string())],
+            EventBody::QuestionRejected(it) => vec![Consequence::Settled(it.request_id.to_string())],
             _ => Vec::new(),
         }
     }
 
     /// Passes a permission on, once.
-    pub(super) fn permission(&mut self, request: PermissionRequest) -> Vec<Said> {
+    pub(super) fn permission(&mut self, request: PermissionRequest) -> Vec<Consequence> {
         let is_new =
             request.session_id == self.session && self.asked.insert(PermissionId::to_string(&request.id));
-        if is_new { vec![Said::Permission(request)] } else { Vec::new() }
+        if is_new { vec![Consequence::Permission(request)] } else { Vec::new() }
     }
 
     /// Passes a question on, once.
-    pub(super) fn question(&mut self, request: QuestionRequest) -> Vec<Said> {
+    pub(super) fn question(&mut self, request: QuestionRequest) -> Vec<Consequence> {
         let is_new =
             request.session_id == self.session && self.asked.insert(QuestionId::to_string(&request.id));
-        if is_new { vec![Said::Question(request)] } else { Vec::new() }
+        if is_new { vec![Consequence::Question(request)] } else { Vec::new() }
     }
 
-    fn status(&mut self, status: SessionStatus) -> Vec<Said> {
+    fn status(&mut self, status: SessionStatus) -> Vec<Consequence> {
         match status {
             SessionStatus::Idle { .. } => self.idle(),
             SessionStatus::Busy { .. } => {
@@ -213,34 +213,34 @@ impl Translator {
                 self.wants_busy &= !self.has_begun();
                 let mut said = agent(self.step.as_mut().map(Step::withdraw).unwrap_or_default());
                 self.is_retrying = true;
-                said.push(Said::Agent(AgentEvent::Retrying { attempt, limit, message, next }));
+                said.push(Consequence::Agent(AgentEvent::Retrying { attempt, limit, message, next }));
                 said
             }
         }
     }
 
-    fn resumed(&mut self) -> Vec<Said> {
+    fn resumed(&mut self) -> Vec<Consequence> {
         let was_retrying = std::mem::take(&mut self.is_retrying);
-        if was_retrying { vec![Said::Agent(AgentEvent::Resumed)] } else { Vec::new() }
+        if was_retrying { vec![Consequence::Agent(AgentEvent::Resumed)] } else { Vec::new() }
     }
 
-    fn idle(&mut self) -> Vec<Said> {
+    fn idle(&mut self) -> Vec<Consequence> {
         if !self.has_begun() && self.failure.is_none() {
             return Vec::new();
         }
         if !self.awaited.is_empty() || self.wants_busy {
-            return vec![Said::Unsure];
+            return vec![Consequence::Unsure];
         }
         if self.step.as_ref().is_some_and(|step| !step.is_done) {
             self.idle_is_due = true;
-            return vec![Said::Unsure];
+            return vec![Consequence::Unsure];
         }
         let end = self.verdict();
         self.end(end)
     }
 
     /// Ends the turn because a status check has found the server idle, regardless of missing events.
-    pub(super) fn settle(&mut self) -> Vec<Said> {
+    pub(super) fn settle(&mut self) -> Vec<Consequence> {
         if self.is_over {
             return Vec::new();
         }
@@ -272,10 +272,10 @@ impl Translator {
         self.step.as_ref().is_some_and(Step::is_acting)
     }
 
-    fn end(&mut self, end: TurnEnd) -> Vec<Said> {
+    fn end(&mut self, end: TurnEnd) -> Vec<Consequence> {
         self.is_over = true;
         let mut said = self.resumed();
-        said.push(Said::Ended(end));
+        said.push(Consequence::Ended(end));
         said
     }
 
@@ -294,7 +294,7 @@ impl Translator {
         }
     }
 
-    fn error(&mut self, error: Option<MessageError>) -> Vec<Said> {
+    fn error(&mut self, error: Option<MessageError>) -> Vec<Consequence> {
         match error {
             Some(MessageError::Aborted { .. }) => self.was_aborted = true,
             Some(error) => {
@@ -302,18 +302,18 @@ impl Translator {
             }
             None => {}
         }
-        vec![Said::Unsure]
+        vec![Consequence::Unsure]
     }
 
-    fn titled(&mut self, title: String) -> Vec<Said> {
+    fn titled(&mut self, title: String) -> Vec<Consequence> {
         if title.is_empty() || title.starts_with(UNTITLED) || self.title.as_ref() == Some(&title) {
             return Vec::new();
         }
         self.title = Some(title.clone());
-        vec![Said::Agent(AgentEvent::Titled(title))]
+        vec![Consequence::Agent(AgentEvent::Titled(title))]
     }
 
-    fn message(&mut self, message: Message) -> Vec<Said> {
+    fn message(&mut self, message: Message) -> Vec<Consequence> {
         match message {
             Message::User(message) => {
                 if self.is_child && self.first.is_none() {
@@ -336,16 +336,16 @@ impl Translator {
         is_younger && !self.closed.contains(id)
     }
 
-    fn assistant(&mut self, message: &AssistantMessage) -> Vec<Said> {
+    fn assistant(&mut self, message: &AssistantMessage) -> Vec<Consequence> {
         let mut said = Vec::new();
         if self.step.as_ref().is_none_or(|step| step.id != message.id) {
             said.extend(self.leave_step());
             if let Some(failure) = self.failure.take() {
-                said.push(Said::Agent(AgentEvent::Warning(failure)));
+                said.push(Consequence::Agent(AgentEvent::Warning(failure)));
             }
             (self.was_refused, self.idle_is_due) = (false, false);
             self.step = Some(Step::new(message.id.clone()));
-            said.push(Said::Agent(AgentEvent::step_started()));
+            said.push(Consequence::Agent(AgentEvent::step_started()));
         }
         if message.time.completed.is_some() {
             said.extend(self.close_step(message));
@@ -355,7 +355,7 @@ impl Translator {
 
     /// Closes the step of a complete message. A step with an error stays open, so that the end of the turn closes it
     /// with that error.
-    fn close_step(&mut self, message: &AssistantMessage) -> Vec<Said> {
+    fn close_step(&mut self, message: &AssistantMessage) -> Vec<Consequence> {
         let Some(step) = &mut self.step else { return Vec::new() };
         step.is_done = true;
         let mut said = agent(step.finish_texts());
@@ -375,7 +375,7 @@ impl Translator {
                     error: filtered.clone(),
                 };
                 // If no event follows, the status check finds out whether this was the last message.
-                said.extend([Said::Agent(finished), Said::Unsure]);
+                said.extend([Consequence::Agent(finished), Consequence::Unsure]);
                 self.closed.insert(message.id.clone());
                 self.step = None;
             }
@@ -388,10 +388,10 @@ impl Translator {
     }
 
     /// Closes a step that OpenCode never completed, because another one begins.
-    fn leave_step(&mut self) -> Vec<Said> {
+    fn leave_step(&mut self) -> Vec<Consequence> {
         let Some(mut step) = self.step.take() else { return Vec::new() };
         let mut said = agent(step.finish_texts());
-        said.push(Said::Agent(AgentEvent::StepFinished {
+        said.push(Consequence::Agent(AgentEvent::StepFinished {
             reason: Finish::Unknown,
             tokens: Tokens::default(),
             cost: Number::default(),
@@ -403,7 +403,7 @@ impl Translator {
         said
     }
 
-    fn part(&mut self, part: Part) -> Vec<Said> {
+    fn part(&mut self, part: Part) -> Vec<Consequence> {
         let Some(step) = self.step.as_mut().filter(|step| step.id == part.message_id) else {
             return Vec::new();
         };
@@ -414,11 +414,11 @@ impl Translator {
             self.relate(&child.session, Some(&self.session.clone()));
         }
         // The call names the session of the child, so the child must exist first.
-        child.map(Said::Child).into_iter().chain(news).collect()
+        child.map(Consequence::Child).into_iter().chain(news).collect()
     }
 
     /// Translates the state that was read after a reconnect. It never ends the turn.
-    pub(super) fn catch_up(&mut self, messages: Vec<MessageWithParts>) -> Vec<Said> {
+    pub(super) fn catch_up(&mut self, messages: Vec<MessageWithParts>) -> Vec<Consequence> {
         let mut said = Vec::new();
         if let Some(step) = &mut self.step {
             step.missed();
@@ -447,6 +447,6 @@ impl Translator {
     }
 }
 
-fn agent(events: Vec<AgentEvent>) -> Vec<Said> {
-    events.into_iter().map(Said::Agent).collect()
+fn agent(events: Vec<AgentEvent>) -> Vec<Consequence> {
+    events.into_iter().map(Consequence::Agent).collect()
 }

@@ -70,14 +70,14 @@ pub enum Login {
     /// An environment variable that is not empty.
     Variable(&'static str),
     /// A file that is not empty.
-    File(Place, &'static str),
+    File(LoginDirectory, &'static str),
     /// A variable that a TOML file names with this key, and that is not empty.
-    VariableIn(Place, &'static str, &'static str),
+    VariableIn(LoginDirectory, &'static str, &'static str),
 }
 
 /// The directory of a login file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum LoginDirectory {
     /// The home directory.
     Home,
     /// The directory that a variable names, or else this directory below the home directory.
@@ -88,7 +88,7 @@ const CLAUDE: &[Login] = &[
     Login::Variable("ANTHROPIC_API_KEY"),
     Login::Variable("ANTHROPIC_AUTH_TOKEN"),
     Login::Variable("CLAUDE_CODE_OAUTH_TOKEN"),
-    Login::File(Place::Named("CLAUDE_CONFIG_DIR", ".claude"), ".credentials.json"),
+    Login::File(LoginDirectory::Named("CLAUDE_CONFIG_DIR", ".claude"), ".credentials.json"),
 ];
 
 /// Claude Code calls Claude at Anthropic, Amazon or Google.
@@ -105,8 +105,8 @@ const CLAUDE_KEYS: Keys = Keys::Of(&[
 const CODEX: &[Login] = &[
     Login::Variable("CODEX_API_KEY"),
     Login::Variable("OPENAI_API_KEY"),
-    Login::File(Place::Named("CODEX_HOME", ".codex"), "auth.json"),
-    Login::VariableIn(Place::Named("CODEX_HOME", ".codex"), "config.toml", "env_key"),
+    Login::File(LoginDirectory::Named("CODEX_HOME", ".codex"), "auth.json"),
+    Login::VariableIn(LoginDirectory::Named("CODEX_HOME", ".codex"), "config.toml", "env_key"),
 ];
 
 const CODEX_KEYS: Keys =
@@ -116,13 +116,13 @@ const OPENCODE: &[Login] = &[
     Login::Variable("OPENCODE_API_KEY"),
     Login::Variable("ANTHROPIC_API_KEY"),
     Login::Variable("OPENAI_API_KEY"),
-    Login::File(Place::Named("XDG_DATA_HOME", ".local/share"), "opencode/auth.json"),
+    Login::File(LoginDirectory::Named("XDG_DATA_HOME", ".local/share"), "opencode/auth.json"),
 ];
 
 const GEMINI: &[Login] = &[
     Login::Variable("GEMINI_API_KEY"),
     Login::Variable("GOOGLE_API_KEY"),
-    Login::File(Place::Home, ".gemini/oauth_creds.json"),
+    Login::File(LoginDirectory::Home, ".gemini/oauth_creds.json"),
 ];
 
 const GEMINI_KEYS: Keys = Keys::Of(&[
@@ -195,7 +195,7 @@ pub const KNOWN: [Known; 11] = [
         &["goose", "acp"],
         &[
             Login::Variable("GOOSE_PROVIDER"),
-            Login::File(Place::Named("XDG_CONFIG_HOME", ".config"), "goose/config.yaml"),
+            Login::File(LoginDirectory::Named("XDG_CONFIG_HOME", ".config"), "goose/config.yaml"),
         ],
         Keys::All,
         "run `goose configure`",
@@ -204,7 +204,7 @@ pub const KNOWN: [Known; 11] = [
         "acp:qwen",
         "Qwen Code",
         &["qwen", "--acp"],
-        &[Login::Variable("DASHSCOPE_API_KEY"), Login::File(Place::Home, ".qwen/oauth_creds.json")],
+        &[Login::Variable("DASHSCOPE_API_KEY"), Login::File(LoginDirectory::Home, ".qwen/oauth_creds.json")],
         Keys::Of(&["DASHSCOPE_API_KEY", "OPENAI_API_KEY"]),
         "run `qwen` and log in",
     ),
@@ -212,7 +212,7 @@ pub const KNOWN: [Known; 11] = [
         "acp:copilot",
         "Copilot CLI",
         &["copilot", "--acp"],
-        &[Login::Variable("COPILOT_GITHUB_TOKEN"), Login::File(Place::Home, ".copilot/config.json")],
+        &[Login::Variable("COPILOT_GITHUB_TOKEN"), Login::File(LoginDirectory::Home, ".copilot/config.json")],
         Keys::Of(&["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"]),
         "run `copilot` and log in",
     ),
@@ -220,7 +220,7 @@ pub const KNOWN: [Known; 11] = [
         "acp:kimi",
         "Kimi CLI",
         &["kimi", "acp"],
-        &[Login::Variable("KIMI_API_KEY"), Login::File(Place::Home, ".kimi/config.toml")],
+        &[Login::Variable("KIMI_API_KEY"), Login::File(LoginDirectory::Home, ".kimi/config.toml")],
         Keys::Of(&["KIMI_API_KEY", "MOONSHOT_API_KEY"]),
         "run `kimi` and log in",
     ),

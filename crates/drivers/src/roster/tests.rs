@@ -6,5 +6,5 @@ mod continuation;
 mod handover;
 mod page;
 mod scenario;
-mod stage;
-mod watched;
+mod scenario_harness;
+mod supervised;

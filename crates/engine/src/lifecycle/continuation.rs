@@ -20,7 +20,7 @@ pub use reminder::reminder;
 
 /// Limits for turns that continue by themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
+pub struct ContinuationPolicy {
     /// True if open todos continue a turn.
     pub todos: bool,
     /// Maximum continuations of one episode, whether todos or hooks request them.
@@ -35,7 +35,7 @@ pub struct Policy {
     pub countdown: Duration,
 }
 
-impl Policy {
+impl ContinuationPolicy {
     /// Returns true if open todos can continue this episode: the agent has written the list in it, and continuation is
     /// on. The session's own setting wins over the policy.
     pub fn follows_todos(&self, state: &Continuation) -> bool {
@@ -44,7 +44,7 @@ impl Policy {
 }
 
 /// Does not follow todos, and uses the default limits.
-impl Default for Policy {
+impl Default for ContinuationPolicy {
     fn default() -> Self {
         Self {
             todos: false,
@@ -122,7 +122,7 @@ impl Count {
 }
 
 /// Decides whether a completed run continues because of its open todos.
-pub fn follow_todos(policy: &Policy, state: &Continuation, facts: &Facts<'_>) -> Verdict {
+pub fn follow_todos(policy: &ContinuationPolicy, state: &Continuation, facts: &Facts<'_>) -> Verdict {
     let count = Count::of(facts.todos);
     if !policy.follows_todos(state) || facts.ending.structured || !count.is_unfinished() {
         return Verdict::Rest;
@@ -145,7 +145,7 @@ pub fn follow_todos(policy: &Policy, state: &Continuation, facts: &Facts<'_>) ->
 }
 
 /// Decides whether a completed run continues because a hook requests it.
-pub fn follow_hook(policy: &Policy, state: &Continuation, facts: &Facts<'_>) -> Verdict {
+pub fn follow_hook(policy: &ContinuationPolicy, state: &Continuation, facts: &Facts<'_>) -> Verdict {
     match state.stopped {
         Some(reason @ (StopReason::Abort | StopReason::Stop)) => Verdict::Stop(reason),
         _ if !facts.ending.spoke && state.episode.is_some() => Verdict::Stop(StopReason::Silent),
@@ -154,7 +154,7 @@ pub fn follow_hook(policy: &Policy, state: &Continuation, facts: &Facts<'_>) -> 
 }
 
 /// Decides about a prompt with which a plugin wants to continue the session. It is a round of the user's episode.
-pub fn follow_plugin(policy: &Policy, state: &Continuation, facts: &Facts<'_>) -> Verdict {
+pub fn follow_plugin(policy: &ContinuationPolicy, state: &Continuation, facts: &Facts<'_>) -> Verdict {
     match state.stopped {
         Some(reason) if reason.holds_plugins() => Verdict::Stop(reason),
         _ => another(policy, episode(state, facts, Count::of(facts.todos)), facts),
@@ -203,7 +203,7 @@ fn episode(state: &Continuation, facts: &Facts<'_>, count: Count) -> Episode {
 }
 
 /// Adds one round, if the policy's limits allow it.
-fn another(policy: &Policy, episode: Episode, facts: &Facts<'_>) -> Verdict {
+fn another(policy: &ContinuationPolicy, episode: Episode, facts: &Facts<'_>) -> Verdict {
     let took = u64::try_from(facts.now.saturating_sub(episode.started)).unwrap_or_default();
     if episode.rounds >= policy.rounds {
         Verdict::Stop(StopReason::Rounds)

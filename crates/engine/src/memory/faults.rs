@@ -6,13 +6,13 @@ use std::{
     time::Duration,
 };
 
-use crate::ports::Failure;
+use crate::ports::StoreFailure;
 
 /// The fault of one append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The append fails and writes nothing.
-    Refuse(Failure),
+    Refuse(StoreFailure),
     /// The append is written and published, but reports that the log is unavailable. The writer cannot tell this
     /// from [`Fault::Refuse`].
     LoseAcknowledgement,
@@ -29,14 +29,14 @@ pub struct Faults(Mutex<Plan>);
 
 #[derive(Debug, Default)]
 struct Plan {
-    outage: Option<Failure>,
+    outage: Option<StoreFailure>,
     script: VecDeque<Option<Fault>>,
     read_delay: Duration,
 }
 
 impl Faults {
     /// Refuses every write until [`Faults::end_outage`], as a full disk does.
-    pub fn begin_outage(&self, failure: Failure) {
+    pub fn begin_outage(&self, failure: StoreFailure) {
         self.plan().outage = Some(failure);
     }
 
@@ -60,7 +60,7 @@ impl Faults {
         *self.plan() = Plan::default();
     }
 
-    pub(super) fn outage(&self) -> Option<Failure> {
+    pub(super) fn outage(&self) -> Option<StoreFailure> {
         self.plan().outage
     }
 

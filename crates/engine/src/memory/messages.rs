@@ -4,7 +4,7 @@ use protocol::{Message, MessageWithParts, SessionId};
 use serde::Serialize;
 
 use super::tables::Tables;
-use crate::ports::{Cursor, Direction, Error, Failure, Page, PartRecord, Record, Stretch};
+use crate::ports::{Cursor, Direction, Error, Page, PartRecord, Record, StoreFailure, Stretch};
 
 impl Tables {
     pub(super) fn messages(&self, session: &SessionId, page: &Page) -> Vec<MessageWithParts> {
@@ -78,5 +78,5 @@ fn record(message: &MessageWithParts) -> Result<Record, Error> {
 
 fn encode(value: &impl Serialize) -> Result<String, Error> {
     serde_json::to_string(value)
-        .map_err(|error| Error::new(Failure::Corrupt, format!("failed to encode a value: {error}")))
+        .map_err(|error| Error::new(StoreFailure::Corrupt, format!("failed to encode a value: {error}")))
 }

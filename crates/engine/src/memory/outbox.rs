@@ -6,7 +6,7 @@ use protocol::{EventId, Millis};
 use super::Memory;
 use crate::{
     limits::MAX_NOTICES,
-    ports::{Answer, Notice, Outbox},
+    ports::{Notice, Outbox, StoreFuture},
 };
 
 /// Waiting notices, oldest first, and the position up to which the log was read.
@@ -69,33 +69,33 @@ impl Waiting {
 }
 
 impl Memory {
-    fn change<T: Send + 'static>(&self, change: impl FnOnce(&mut Waiting) -> T) -> Answer<'_, T> {
+    fn change<T: Send + 'static>(&self, change: impl FnOnce(&mut Waiting) -> T) -> StoreFuture<'_, T> {
         future::ready(self.write(|shared| Ok(change(&mut shared.outbox)))).boxed()
     }
 }
 
 impl Outbox for Memory {
-    fn read_upto(&self) -> Answer<'_, Option<u64>> {
+    fn read_upto(&self) -> StoreFuture<'_, Option<u64>> {
         future::ready(Ok(self.lock().outbox.read_upto)).boxed()
     }
 
-    fn put(&self, upto: u64, notices: Vec<Notice>) -> Answer<'_, usize> {
+    fn put(&self, upto: u64, notices: Vec<Notice>) -> StoreFuture<'_, usize> {
         self.change(|outbox| outbox.put(upto, notices))
     }
 
-    fn heads(&self, receiver: &str, limit: usize) -> Answer<'_, Vec<Notice>> {
+    fn heads(&self, receiver: &str, limit: usize) -> StoreFuture<'_, Vec<Notice>> {
         future::ready(Ok(self.lock().outbox.heads(receiver, limit))).boxed()
     }
 
-    fn postpone(&self, receiver: &str, id: &EventId, attempts: u32, due: Millis) -> Answer<'_, ()> {
+    fn postpone(&self, receiver: &str, id: &EventId, attempts: u32, due: Millis) -> StoreFuture<'_, ()> {
         self.change(|outbox| outbox.postpone(receiver, id, attempts, due))
     }
 
-    fn remove(&self, receiver: &str, id: &EventId) -> Answer<'_, ()> {
+    fn remove(&self, receiver: &str, id: &EventId) -> StoreFuture<'_, ()> {
         self.change(|outbox| outbox.remove(receiver, id))
     }
 
-    fn retain(&self, receivers: Vec<String>) -> Answer<'_, ()> {
+    fn retain(&self, receivers: Vec<String>) -> StoreFuture<'_, ()> {
         self.change(|outbox| outbox.retain(&receivers))
     }
 }

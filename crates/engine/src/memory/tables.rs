@@ -29,7 +29,7 @@ use protocol::{
 
 use crate::{
     limits::MAX_APPROVALS,
-    ports::{Appended, Commit, Error, Failure, Listing, Logged, OpenPrompt, Span, Stored},
+    ports::{Appended, Commit, Error, Listing, Logged, OpenPrompt, Span, StoreFailure, Stored},
 };
 
 #[derive(Debug, Default)]
@@ -79,14 +79,14 @@ impl Tables {
             None if begins_with_creation(&commit) => 0,
             None => {
                 return Err(Error::new(
-                    Failure::Conflict,
+                    StoreFailure::Conflict,
                     format!("session {} does not exist", commit.session),
                 ));
             }
         };
         if head != commit.expected {
             return Err(Error::new(
-                Failure::Conflict,
+                StoreFailure::Conflict,
                 format!(
                     "session {} has {head} events, the writer expected {}",
                     commit.session, commit.expected

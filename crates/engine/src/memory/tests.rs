@@ -48,9 +48,9 @@ fn commit(expected: u64) -> Commit {
 #[tokio::test]
 async fn a_refused_append_leaves_no_trace() {
     let memory = Memory::new(Arc::new(Positions::default()));
-    memory.faults().next(2, Fault::Refuse(Failure::Full));
+    memory.faults().next(2, Fault::Refuse(StoreFailure::Full));
     for _ in 0..2 {
-        assert_eq!(memory.append(commit(0)).await.unwrap_err().failure, Failure::Full);
+        assert_eq!(memory.append(commit(0)).await.unwrap_err().failure, StoreFailure::Full);
     }
     assert_eq!(memory.bounds().await.unwrap(), (1, 0));
     assert_eq!(memory.append(commit(0)).await.unwrap(), Appended { head: 1, position: 1 });
@@ -61,9 +61,9 @@ async fn a_lost_acknowledgement_hides_a_commit_that_happened() {
     let observer = Arc::new(Positions::default());
     let memory = Memory::new(observer.clone());
     memory.faults().next(1, Fault::LoseAcknowledgement);
-    assert_eq!(memory.append(commit(0)).await.unwrap_err().failure, Failure::Unavailable);
+    assert_eq!(memory.append(commit(0)).await.unwrap_err().failure, StoreFailure::Unavailable);
     assert_eq!(*observer.0.lock().unwrap(), [1]);
-    assert_eq!(memory.append(commit(0)).await.unwrap_err().failure, Failure::Conflict);
+    assert_eq!(memory.append(commit(0)).await.unwrap_err().failure, StoreFailure::Conflict);
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +87,7 @@ async fn a_reopened_log_is_out_of_reach_for_the_dead_process() {
     old.append(commit(0)).await.unwrap();
     let observer = Arc::new(Positions::default());
     let new = old.reopen(observer.clone());
-    assert_eq!(old.append(commit(1)).await.unwrap_err().failure, Failure::Unavailable);
+    assert_eq!(old.append(commit(1)).await.unwrap_err().failure, StoreFailure::Unavailable);
     assert_eq!(new.append(commit(1)).await.unwrap(), Appended { head: 2, position: 2 });
     assert_eq!(*observer.0.lock().unwrap(), [2]);
 }

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use bytes::Bytes;
 use protocol::{ApprovalId, Event, Part, SessionId, project::ProjectNote};
 
-use super::Answer;
+use super::StoreFuture;
 
 /// Appends to the log and keeps the state tables in step with it.
 ///
@@ -14,19 +14,19 @@ use super::Answer;
 /// alone; [`crate::memory`] is the readable reference.
 pub trait Log: Send + Sync {
     /// Makes a commit durable. Resolves after the transaction, and after the observer saw its events.
-    fn append(&self, commit: Commit) -> Answer<'_, Appended>;
+    fn append(&self, commit: Commit) -> StoreFuture<'_, Appended>;
 
     /// Saves the current text of open parts without an event, so that a crash loses at most the text since the last
     /// save. A part that is closed or deleted by then is left unchanged.
-    fn checkpoint(&self, parts: Vec<Part>) -> Answer<'_, ()>;
+    fn checkpoint(&self, parts: Vec<Part>) -> StoreFuture<'_, ()>;
 
     /// Amends the user's note about a project. Resolves with the whole note, once it would survive a power cut. A
     /// note belongs to no session, so it is not an event of the log.
-    fn note(&self, project: &str, newer: ProjectNote) -> Answer<'_, ProjectNote>;
+    fn note(&self, project: &str, newer: ProjectNote) -> StoreFuture<'_, ProjectNote>;
 
     /// Deletes an approval and returns true if it existed. An approval outlives its session, so this belongs to no
     /// session and is not an event.
-    fn forget(&self, approval: &ApprovalId) -> Answer<'_, bool>;
+    fn forget(&self, approval: &ApprovalId) -> StoreFuture<'_, bool>;
 }
 
 /// One transaction of one session.
@@ -39,7 +39,7 @@ pub struct Commit {
     /// The session's project, for the global stream's envelope.
     pub project: Arc<str>,
     /// Number of events that the writer expects the session to have. A commit from a writer that is behind is
-    /// refused with [`Failure::Conflict`], so two owners can never both end a turn.
+    /// refused with [`StoreFailure::Conflict`], so two owners can never both end a turn.
     pub expected: u64,
     /// The events, in order. All are durable kinds.
     pub events: Vec<Encoded>,
@@ -89,20 +89,20 @@ pub trait Observer: Send + Sync {
 #[error("{failure}: {message}")]
 pub struct Error {
     /// The kind of failure, for callers to branch on.
-    pub failure: Failure,
+    pub failure: StoreFailure,
     /// The details, for logs and users.
     pub message: String,
 }
 
 impl Error {
-    pub fn new(failure: Failure, message: impl Into<String>) -> Self {
+    pub fn new(failure: StoreFailure, message: impl Into<String>) -> Self {
         Self { failure, message: message.into() }
     }
 }
 
 /// The kinds of store failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum StoreFailure {
     /// Another writer has appended to the session.
     Conflict,
     /// No disk space is left for the database.
@@ -113,7 +113,7 @@ pub enum Failure {
     Unavailable,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for StoreFailure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Conflict => "another writer has changed the session",

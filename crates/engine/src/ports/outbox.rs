@@ -2,7 +2,7 @@
 
 use protocol::{EventId, Millis, SessionId};
 
-use super::Answer;
+use super::StoreFuture;
 
 /// Keeps notices across restarts.
 ///
@@ -10,24 +10,24 @@ use super::Answer;
 /// crash between an event and its notice therefore neither loses the notice nor duplicates it.
 pub trait Outbox: Send + Sync {
     /// The position up to which the log was read; `None` if it never was.
-    fn read_upto(&self) -> Answer<'_, Option<u64>>;
+    fn read_upto(&self) -> StoreFuture<'_, Option<u64>>;
 
     /// Stores notices and the position up to which the log was read for them, in one transaction. A notice that is
     /// already stored is left unchanged. At most [`MAX_NOTICES`](crate::limits::MAX_NOTICES) are kept for one
     /// receiver; returns the number of older ones that were dropped.
-    fn put(&self, upto: u64, notices: Vec<Notice>) -> Answer<'_, usize>;
+    fn put(&self, upto: u64, notices: Vec<Notice>) -> StoreFuture<'_, usize>;
 
     /// The oldest notice of each session for a receiver, soonest due first: notices of one session are delivered
     /// one after the other.
-    fn heads(&self, receiver: &str, limit: usize) -> Answer<'_, Vec<Notice>>;
+    fn heads(&self, receiver: &str, limit: usize) -> StoreFuture<'_, Vec<Notice>>;
 
     /// Records a failed delivery and the time of the next attempt.
-    fn postpone(&self, receiver: &str, id: &EventId, attempts: u32, due: Millis) -> Answer<'_, ()>;
+    fn postpone(&self, receiver: &str, id: &EventId, attempts: u32, due: Millis) -> StoreFuture<'_, ()>;
 
-    fn remove(&self, receiver: &str, id: &EventId) -> Answer<'_, ()>;
+    fn remove(&self, receiver: &str, id: &EventId) -> StoreFuture<'_, ()>;
 
     /// Deletes the notices of all other receivers. With an empty list it also resets the log position.
-    fn retain(&self, receivers: Vec<String>) -> Answer<'_, ()>;
+    fn retain(&self, receivers: Vec<String>) -> StoreFuture<'_, ()>;
 }
 
 /// A notice for one receiver.

@@ -10,26 +10,26 @@ use protocol::{
     request::{Approval, Request},
 };
 
-use super::{Answer, Error, Failure};
+use super::{Error, StoreFailure, StoreFuture};
 
 /// Queries. None of them waits for the writer.
 pub trait Reads: Send + Sync {
     /// A session with the number of events it has.
-    fn session(&self, id: &SessionId) -> Answer<'_, Option<(Session, u64)>>;
+    fn session(&self, id: &SessionId) -> StoreFuture<'_, Option<(Session, u64)>>;
 
     /// Sessions, most recently updated first.
-    fn sessions(&self, listing: Listing) -> Answer<'_, Vec<Session>>;
+    fn sessions(&self, listing: Listing) -> StoreFuture<'_, Vec<Session>>;
 
-    fn count(&self) -> Answer<'_, u64>;
+    fn count(&self) -> StoreFuture<'_, u64>;
 
     /// The users' notes about projects, by project id.
-    fn notes(&self) -> Answer<'_, BTreeMap<String, ProjectNote>>;
+    fn notes(&self) -> StoreFuture<'_, BTreeMap<String, ProjectNote>>;
 
     /// A page of messages with their parts, oldest first; parts by id.
-    fn messages(&self, session: &SessionId, page: Page) -> Answer<'_, Vec<MessageWithParts>>;
+    fn messages(&self, session: &SessionId, page: Page) -> StoreFuture<'_, Vec<MessageWithParts>>;
 
     /// A bounded piece of a session's messages, still encoded as stored.
-    fn stretch(&self, session: &SessionId, stretch: Stretch) -> Answer<'_, Vec<Record>>;
+    fn stretch(&self, session: &SessionId, stretch: Stretch) -> StoreFuture<'_, Vec<Record>>;
 
     /// The place of the `count`th message before a place, or before the end; `None` if there are fewer.
     fn nth_before(
@@ -37,70 +37,70 @@ pub trait Reads: Send + Sync {
         session: &SessionId,
         before: Option<Cursor>,
         count: usize,
-    ) -> Answer<'_, Option<Cursor>>;
+    ) -> StoreFuture<'_, Option<Cursor>>;
 
     /// The place of the `count`th message after a place; `None` if there are fewer.
-    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> Answer<'_, Option<Cursor>>;
+    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> StoreFuture<'_, Option<Cursor>>;
 
     /// The place of the newest completed summary.
-    fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>>;
+    fn newest_summary(&self, session: &SessionId) -> StoreFuture<'_, Option<Cursor>>;
 
     /// One message with its parts.
-    fn message(&self, session: &SessionId, id: &MessageId) -> Answer<'_, Option<MessageWithParts>>;
+    fn message(&self, session: &SessionId, id: &MessageId) -> StoreFuture<'_, Option<MessageWithParts>>;
 
-    fn part(&self, session: &SessionId, message: &MessageId, id: &PartId) -> Answer<'_, Option<Part>>;
+    fn part(&self, session: &SessionId, message: &MessageId, id: &PartId) -> StoreFuture<'_, Option<Part>>;
 
     /// Incomplete assistant messages, and messages with open parts: the state that a dead owner leaves behind.
-    fn open(&self, session: &SessionId) -> Answer<'_, Vec<MessageWithParts>>;
+    fn open(&self, session: &SessionId) -> StoreFuture<'_, Vec<MessageWithParts>>;
 
     /// The newest assistant message that answers `prompt`, or the newest of all if `prompt` is `None`.
     fn last_answer(
         &self,
         session: &SessionId,
         prompt: Option<&MessageId>,
-    ) -> Answer<'_, Option<MessageWithParts>>;
+    ) -> StoreFuture<'_, Option<MessageWithParts>>;
 
-    fn todos(&self, session: &SessionId) -> Answer<'_, Vec<Todo>>;
+    fn todos(&self, session: &SessionId) -> StoreFuture<'_, Vec<Todo>>;
 
     /// Every session that is not idle, with its directory.
-    fn statuses(&self) -> Answer<'_, Vec<(SessionId, Arc<str>, SessionStatus)>>;
+    fn statuses(&self) -> StoreFuture<'_, Vec<(SessionId, Arc<str>, SessionStatus)>>;
 
     /// The status of one session; `None` if it is idle.
-    fn status(&self, session: &SessionId) -> Answer<'_, Option<SessionStatus>>;
+    fn status(&self, session: &SessionId) -> StoreFuture<'_, Option<SessionStatus>>;
 
     /// Every open request with its session's directory, oldest first.
-    fn requests(&self) -> Answer<'_, Vec<(Arc<str>, Request)>>;
+    fn requests(&self) -> StoreFuture<'_, Vec<(Arc<str>, Request)>>;
 
     /// Open requests of one session, oldest first.
-    fn requests_of(&self, session: &SessionId) -> Answer<'_, Vec<Request>>;
+    fn requests_of(&self, session: &SessionId) -> StoreFuture<'_, Vec<Request>>;
 
     /// Approvals of one directory or of all, oldest first. At most [`MAX_APPROVALS`](crate::limits::MAX_APPROVALS)
     /// are kept for a directory; older ones are dropped.
-    fn approvals(&self, directory: Option<&str>) -> Answer<'_, Vec<Approval>>;
+    fn approvals(&self, directory: Option<&str>) -> StoreFuture<'_, Vec<Approval>>;
 
     /// Prompts of a session that were accepted and have not ended: in order of acceptance, unless a client has rearranged
     /// those that wait.
-    fn prompts(&self, session: &SessionId) -> Answer<'_, Vec<OpenPrompt>>;
+    fn prompts(&self, session: &SessionId) -> StoreFuture<'_, Vec<OpenPrompt>>;
 
     /// Returns true if a client withdrew this prompt while it waited.
-    fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> Answer<'_, bool>;
+    fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> StoreFuture<'_, bool>;
 
     /// Complete texts in which every word of a search begins a word, newest first.
-    fn find(&self, search: Search) -> Answer<'_, Vec<Found>>;
+    fn find(&self, search: Search) -> StoreFuture<'_, Vec<Found>>;
 
     /// Sessions that are not idle or have prompts that have not ended.
-    fn unfinished(&self) -> Answer<'_, Vec<SessionId>>;
+    fn unfinished(&self) -> StoreFuture<'_, Vec<SessionId>>;
 
     /// Events with `after < position <= span.upto`, in order, at most `span.limit`.
-    fn replay(&self, span: Span) -> Answer<'_, Vec<Stored>>;
+    fn replay(&self, span: Span) -> StoreFuture<'_, Vec<Stored>>;
 
     /// The events of a session after its `after`th, in order, at most `limit`, each with its number in the session.
     /// Trimmed events are missing.
-    fn events(&self, session: &SessionId, after: u64, limit: usize) -> Answer<'_, Vec<(u64, Bytes)>>;
+    fn events(&self, session: &SessionId, after: u64, limit: usize) -> StoreFuture<'_, Vec<(u64, Bytes)>>;
 
     /// The oldest position that was not trimmed and the newest ever assigned. An empty log answers `(newest + 1,
     /// newest)`. Events deleted with their session leave gaps, which no client needs.
-    fn bounds(&self) -> Answer<'_, (u64, u64)>;
+    fn bounds(&self) -> StoreFuture<'_, (u64, u64)>;
 }
 
 /// A filter for sessions. All conditions apply.
@@ -189,7 +189,7 @@ impl Record {
             Ok(MessageWithParts::new(serde_json::from_str(&self.info)?, parts.collect::<Result<_, _>>()?))
         };
         message().map_err(|error| {
-            Error::new(Failure::Corrupt, format!("message {} cannot be read: {error}", self.place.id))
+            Error::new(StoreFailure::Corrupt, format!("message {} cannot be read: {error}", self.place.id))
         })
     }
 

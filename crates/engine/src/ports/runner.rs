@@ -11,7 +11,7 @@ use protocol::{
 };
 
 use super::{Hooks, NoHooks};
-use crate::{lifecycle::continuation::Policy, session::Turn};
+use crate::{lifecycle::continuation::ContinuationPolicy, session::Turn};
 
 /// Executes turns. It emits agent events through the turn while it works and *returns* how the turn ended; it has
 /// no way to publish idle. It must return promptly after `turn.cancelled()`: after a grace period the actor drops
@@ -97,7 +97,7 @@ pub struct Resolved {
     /// The hooks of the session's directory.
     pub hooks: Arc<dyn Hooks>,
     /// Limits for turns that continue by themselves.
-    pub continuation: Policy,
+    pub continuation: ContinuationPolicy,
     /// The delivery of a prompt that names none.
     pub delivery: Delivery,
 }
@@ -105,7 +105,7 @@ pub struct Resolved {
 impl Resolved {
     /// A runner without hooks, whose turns do not continue by themselves.
     pub fn new(agent: impl Into<String>, model: ModelRef, runner: Arc<dyn Runner>) -> Self {
-        let (hooks, continuation) = (NoHooks::shared(), Policy::default());
+        let (hooks, continuation) = (NoHooks::shared(), ContinuationPolicy::default());
         Self { agent: agent.into(), model, runner, hooks, continuation, delivery: Delivery::default() }
     }
 }

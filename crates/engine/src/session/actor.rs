@@ -20,11 +20,11 @@ use tokio::{
 
 use super::{
     command::{ChildWork, Command, Edit},
-    continuing::{Going, Last, Pause},
+    continuing::{EndedRun, NextRound, Pause},
     orphans::Orphan,
     record::Record,
     requests::Pending,
-    run::{Running, Said},
+    run::{RunnerMessage, Running},
     tally::Tally,
     turn::Resume,
 };
@@ -32,8 +32,8 @@ use crate::{
     Error, RequestKind,
     bus::Place,
     lifecycle::{Input, Lifecycle, Stop},
-    ports::{self, Failure, Resolved, hooks::Next},
-    sessions::{Cause, Damage, Sessions, Shared},
+    ports::{self, Resolved, StoreFailure, hooks::Next},
+    sessions::{Cause, DamagedSession, Sessions, Shared},
 };
 
 /// Owns one session while it is active.
@@ -59,15 +59,15 @@ pub(super) struct Actor {
     /// The agent, model and runner of accepted prompts that no run has taken up yet.
     pub(super) resolved: HashMap<MessageId, Resolved>,
     /// Prompts for a single task, without continuations: command lines and summaries.
-    pub(super) errands: HashSet<MessageId>,
+    pub(super) invocations: HashSet<MessageId>,
     /// The last run, between its end and the end of its turn.
-    pub(super) last: Option<Last>,
+    pub(super) last: Option<EndedRun>,
     /// The newest message of that run.
     pub(super) answer: Option<MessageId>,
     /// The countdown or hook that the turn waits for before it continues or ends.
     pub(super) pause: Option<Pause>,
     /// The continuation that the next run starts with.
-    pub(super) going: Option<Going>,
+    pub(super) going: Option<NextRound>,
     /// Slash commands among accepted prompts: name and arguments, until the prompt ends.
     pub(super) commands: HashMap<MessageId, (String, String)>,
     pub(super) requests: BTreeMap<String, Pending>,
@@ -111,7 +111,7 @@ pub(crate) fn spawn(
                 }
                 watch.give_up(match error {
                     Error::Store(error) => error,
-                    error => ports::Error::new(Failure::Unavailable, error.to_string()),
+                    error => ports::Error::new(StoreFailure::Unavailable, error.to_string()),
                 });
             }
         }
@@ -126,7 +126,7 @@ struct Watch {
 
 impl Watch {
     fn give_up(&self, error: ports::Error) {
-        self.sessions.needs_repair(self.id.clone(), Damage::new(Cause::Died), error);
+        self.sessions.needs_repair(self.id.clone(), DamagedSession::new(Cause::Died), error);
         self.sessions.shared.registry.remove(&self.id);
     }
 }
@@ -134,16 +134,19 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.give_up(ports::Error::new(Failure::Unavailable, "the session's actor panicked; try again"));
+            self.give_up(ports::Error::new(
+                StoreFailure::Unavailable,
+                "the session's actor panicked; try again",
+            ));
         }
     }
 }
 
 /// The event that woke the actor.
 #[expect(clippy::large_enum_variant, reason = "made and taken apart on the spot")]
-enum Woken {
+enum ActorEvent {
     Command(Option<Command>),
-    Said(Said),
+    Runner(RunnerMessage),
     Answered(Next),
     /// The runner no longer waits for the answer to this request.
     Dropped(String),
@@ -170,26 +173,26 @@ impl Actor {
                 }
             }
             match self.wait().await {
-                Woken::Command(Some(command)) => self.command(command).await,
+                ActorEvent::Command(Some(command)) => self.command(command).await,
                 // The actor holds a sender itself, so the inbox never closes.
-                Woken::Command(None) => return,
-                Woken::Said(said) => self.said(said).await,
-                Woken::Answered(next) => self.hooks_answered(next).await,
-                Woken::Dropped(id) => self.withdraw(&id).await,
-                Woken::Time => self.tick().await,
+                ActorEvent::Command(None) => return,
+                ActorEvent::Runner(message) => self.handle_runner(message).await,
+                ActorEvent::Answered(next) => self.hooks_answered(next).await,
+                ActorEvent::Dropped(id) => self.withdraw(&id).await,
+                ActorEvent::Time => self.tick().await,
             }
         }
     }
 
-    async fn wait(&mut self) -> Woken {
+    async fn wait(&mut self) -> ActorEvent {
         let deadline = self.deadline();
         tokio::select! {
             biased;
-            command = self.inbox.recv() => Woken::Command(command),
-            said = Running::next(&mut self.run) => Woken::Said(said),
-            next = Pause::answer(&mut self.pause) => Woken::Answered(next),
-            id = Pending::dropped(&mut self.requests) => Woken::Dropped(id),
-            () = tokio::time::sleep_until(deadline) => Woken::Time,
+            command = self.inbox.recv() => ActorEvent::Command(command),
+            message = Running::next(&mut self.run) => ActorEvent::Runner(message),
+            next = Pause::answer(&mut self.pause) => ActorEvent::Answered(next),
+            id = Pending::dropped(&mut self.requests) => ActorEvent::Dropped(id),
+            () = tokio::time::sleep_until(deadline) => ActorEvent::Time,
         }
     }
 

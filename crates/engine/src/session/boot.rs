@@ -14,7 +14,7 @@ use crate::{
     bus::Place,
     lifecycle::{Input, Lifecycle},
     ports::{OpenPrompt, Page, Resolved, Wanted},
-    sessions::{Cause, Damage, Sessions},
+    sessions::{Cause, DamagedSession, Sessions},
     transcript::{Emit, close},
 };
 
@@ -25,7 +25,7 @@ struct Ending {
 }
 
 impl Ending {
-    fn of(damage: &Damage) -> Self {
+    fn of(damage: &DamagedSession) -> Self {
         let (reason, error) = match damage.cause {
             _ if damage.aborted => (EndReason::Aborted, MessageError::aborted()),
             Cause::Died => (EndReason::Interrupted, MessageError::interrupted()),
@@ -63,7 +63,7 @@ impl Actor {
             run: None,
             resolved: HashMap::new(),
             commands: HashMap::new(),
-            errands: HashSet::new(),
+            invocations: HashSet::new(),
             last: None,
             answer: None,
             pause: None,
@@ -92,7 +92,7 @@ impl Actor {
 
     /// Ends the turn that the last owner never ended, with its one idle, and takes up waiting prompts. One commit
     /// stores that idle and the next busy, so a session with waiting prompts never looks idle.
-    async fn repair(&mut self, damage: &Damage) -> Result<(), Error> {
+    async fn repair(&mut self, damage: &DamagedSession) -> Result<(), Error> {
         let id = self.session.id.clone();
         let reads = self.shared().reads.clone();
         let prompts = reads.prompts(&id).await?;

@@ -1,7 +1,7 @@
 //! Continuations: decides, after a run has ended, whether its turn continues.
 //!
 //! The status stays busy all the while. The actor looks at the todo list first and then asks the hooks, both within
-//! the limits of [`Policy`]. The counters are part of the session and so survive a restart. The actor's loop waits
+//! the limits of [`ContinuationPolicy`]. The counters are part of the session and so survive a restart. The actor's loop waits
 //! for a countdown or a slow hook, so a prompt, an abort or a stop takes precedence.
 
 use protocol::{
@@ -20,7 +20,7 @@ use crate::{
     Error,
     lifecycle::{
         Input, Run,
-        continuation::{self, Count, Ending, Facts, Policy, Verdict},
+        continuation::{self, ContinuationPolicy, Count, Ending, Facts, Verdict},
     },
     limits::MAX_NEXT,
     ports::{
@@ -34,7 +34,7 @@ use crate::{
 const TOAST_MS: i64 = 5_000;
 
 /// A run that has ended, while its turn may still continue.
-pub(super) struct Last {
+pub(super) struct EndedRun {
     pub(super) resolved: Resolved,
     /// The prompt that the user wrote.
     pub(super) asked: MessageId,
@@ -67,7 +67,7 @@ impl Pause {
 }
 
 /// The prompt of a continuation, and its episode with the new round counted.
-pub(super) struct Going {
+pub(super) struct NextRound {
     text: String,
     source: Source,
     episode: Episode,
@@ -84,7 +84,7 @@ impl Actor {
                 let countdown = self.policy().countdown;
                 if countdown.is_zero() || warned {
                     let (text, source) = (continuation::reminder(&todos), Source::Todo);
-                    self.going = Some(Going { text, source, episode, open });
+                    self.going = Some(NextRound { text, source, episode, open });
                     return Some(true);
                 }
                 self.push_countdown(&episode, open);
@@ -102,8 +102,8 @@ impl Actor {
     /// The todo list, or an empty one if todos cannot continue this turn.
     async fn todos(&self) -> Vec<Todo> {
         let state = self.session.continuation.clone().unwrap_or_default();
-        let follows = |last: &Last| {
-            last.resolved.continuation.follows_todos(&state) && !self.errands.contains(&last.asked)
+        let follows = |last: &EndedRun| {
+            last.resolved.continuation.follows_todos(&state) && !self.invocations.contains(&last.asked)
         };
         if self.session.parent_id.is_some() || !self.last.as_ref().is_some_and(follows) {
             return Vec::new();
@@ -114,7 +114,11 @@ impl Actor {
         })
     }
 
-    fn judge(&self, todos: &[Todo], rule: fn(&Policy, &Continuation, &Facts<'_>) -> Verdict) -> Verdict {
+    fn judge(
+        &self,
+        todos: &[Todo],
+        rule: fn(&ContinuationPolicy, &Continuation, &Facts<'_>) -> Verdict,
+    ) -> Verdict {
         let Some(last) = &self.last else { return Verdict::Rest };
         let state = self.session.continuation.clone().unwrap_or_default();
         rule(&last.resolved.continuation, &state, &self.facts(&last.asked, last.ending, todos))
@@ -135,7 +139,7 @@ impl Actor {
     pub(super) async fn count_plugin_round(
         &self,
         prompt: &MessageId,
-        policy: &Policy,
+        policy: &ContinuationPolicy,
     ) -> Result<Episode, Error> {
         let state = self.session.continuation.clone().unwrap_or_default();
         let todos = self.shared().reads.todos(&self.session.id).await?;
@@ -160,7 +164,7 @@ impl Actor {
         self.session.continuation = state.stored();
     }
 
-    fn policy(&self) -> Policy {
+    fn policy(&self) -> ContinuationPolicy {
         self.last.as_ref().map(|last| last.resolved.continuation.clone()).unwrap_or_default()
     }
 
@@ -207,7 +211,7 @@ impl Actor {
         match self.judge(&todos, continuation::follow_hook) {
             Verdict::GoOn(episode) => {
                 let open = Count::of(&todos).open;
-                self.going = Some(Going { text, source: Source::Hook, episode, open });
+                self.going = Some(NextRound { text, source: Source::Hook, episode, open });
                 true
             }
             Verdict::Stop(reason) => {
@@ -256,7 +260,7 @@ impl Actor {
             tracing::error!(session = %self.session.id, "continuation requested without a prompt; ending the turn");
             return false;
         };
-        let Going { text, source, episode, open } = going;
+        let NextRound { text, source, episode, open } = going;
         let Resolved { agent, model, .. } = &last.resolved;
         let mut transcript =
             Transcript::new(&self.session, agent.clone(), model.clone(), last.asked.clone(), self.latest);

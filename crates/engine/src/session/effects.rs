@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 use super::{
     actor::Actor,
     command::{ChildWork, Command},
-    continuing::Last,
+    continuing::EndedRun,
     record::{self, Record},
     revert::summary,
-    run::{Running, Said},
+    run::{RunnerMessage, Running},
     turn::{Call, ChildStarted, Resume, Signals, Turn},
 };
 use crate::{
@@ -107,7 +107,7 @@ impl Actor {
                 Effect::EndPrompt { prompt, reason } => {
                     self.resolved.remove(&prompt);
                     self.push_executed(&prompt);
-                    self.errands.remove(&prompt);
+                    self.invocations.remove(&prompt);
                     self.push_prompt_ended(prompt.clone(), reason);
                     after.push(After::Prompt(prompt, reason));
                 }
@@ -158,7 +158,9 @@ impl Actor {
     }
 
     fn start(&mut self, number: Run, prompt: MessageId) {
-        let Some(resolved) = self.resolved.remove(&prompt) else { return self.start_nobody(number, prompt) };
+        let Some(resolved) = self.resolved.remove(&prompt) else {
+            return self.start_without_runner(number, prompt);
+        };
         let Resolved { agent, model, .. } = &resolved;
         let transcript =
             Transcript::new(&self.session, agent.clone(), model.clone(), prompt.clone(), self.latest);
@@ -167,7 +169,7 @@ impl Actor {
     }
 
     /// Only reachable if a prompt was stepped without being resolved. The turn ends with a visible error.
-    fn start_nobody(&mut self, number: Run, prompt: MessageId) {
+    fn start_without_runner(&mut self, number: Run, prompt: MessageId) {
         tracing::error!(session = %self.session.id, %prompt, "an accepted prompt has no runner; ending its turn with an error");
         let (_, inbox) = mpsc::channel(MAX_CALLS);
         let task = tokio::spawn(async {
@@ -242,7 +244,7 @@ impl Actor {
         self.unsaved.extend(events);
         self.answer = run.transcript.newest().cloned();
         let (asked, ending) = (run.transcript.asked().clone(), run.transcript.ending());
-        self.last = run.resolved.take().map(|resolved| Last { resolved, asked, ending });
+        self.last = run.resolved.take().map(|resolved| EndedRun { resolved, asked, ending });
     }
 
     /// Records a prompt's slash command until the prompt ends, or that it is a command line.
@@ -252,7 +254,7 @@ impl Actor {
                 self.commands.insert(prompt.clone(), (name, arguments));
             }
             Some(Origin::Shell { .. }) => {
-                self.errands.insert(prompt.clone());
+                self.invocations.insert(prompt.clone());
             }
             Some(Origin::Wake | Origin::Plugin) | None => {}
         }
@@ -277,29 +279,31 @@ impl Actor {
     }
 
     /// Handles one call or the end of the runner.
-    pub(super) async fn said(&mut self, said: Said) {
+    pub(super) async fn handle_runner(&mut self, message: RunnerMessage) {
         let Some(run) = self.run.as_ref().map(|run| run.number) else { return };
-        match said {
-            Said::Call(Call::Emit(event)) => self.report(run, event).await,
-            Said::Call(Call::Request(ask, reply)) => {
+        match message {
+            RunnerMessage::Call(Call::Emit(event)) => self.report(run, event).await,
+            RunnerMessage::Call(Call::Request(ask, reply)) => {
                 let _ = reply.send((self.request(ask), self.shared().mint.now()));
             }
-            Said::Call(Call::Ask(ask, settled, reply)) => {
+            RunnerMessage::Call(Call::Ask(ask, settled, reply)) => {
                 self.show(self.request(ask), settled, reply).await;
             }
-            Said::Call(Call::Show(request, settled, reply)) => self.show(request, settled, reply).await,
-            Said::Call(Call::Texts(key, reply)) => {
+            RunnerMessage::Call(Call::Show(request, settled, reply)) => {
+                self.show(request, settled, reply).await;
+            }
+            RunnerMessage::Call(Call::Texts(key, reply)) => {
                 let run = self.run.as_ref();
                 let texts = run.map(|run| run.transcript.open_texts(key.as_deref())).unwrap_or_default();
                 let _ = reply.send(texts);
             }
-            Said::Call(Call::Join(reply)) => self.join(run, reply).await,
-            Said::Call(Call::Child(spec, reply)) => self.start_child(run, spec, reply).await,
-            Said::Call(Call::Flush(reply)) => {
+            RunnerMessage::Call(Call::Join(reply)) => self.join(run, reply).await,
+            RunnerMessage::Call(Call::Child(spec, reply)) => self.start_child(run, spec, reply).await,
+            RunnerMessage::Call(Call::Flush(reply)) => {
                 self.flush().await;
                 let _ = reply.send(());
             }
-            Said::Ended(end) => {
+            RunnerMessage::Ended(end) => {
                 let (reason, error) = match end {
                     TurnEnd::Completed => (EndReason::Completed, None),
                     TurnEnd::Blocked => (EndReason::Blocked, None),
@@ -402,7 +406,7 @@ impl Actor {
         for prompt in &joined {
             let resolved = self.resolved.remove(prompt).map(|resolved| (prompt.clone(), resolved));
             // A request for a summary is answered by its summary; the steps after it answer the user's prompt.
-            if last.is_none() || !self.errands.contains(prompt) {
+            if last.is_none() || !self.invocations.contains(prompt) {
                 last = resolved.or(last);
             }
             self.push_started(prompt);

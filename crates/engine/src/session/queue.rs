@@ -52,7 +52,7 @@ impl Actor {
         self.counting(|life| life.withdraw(&prompt));
         self.resolved.remove(&prompt);
         self.commands.remove(&prompt);
-        self.errands.remove(&prompt);
+        self.invocations.remove(&prompt);
         for waiter in self.prompt_waiters.remove(&prompt).into_iter().flatten() {
             let _ = waiter.send(EndReason::Withdrawn);
         }

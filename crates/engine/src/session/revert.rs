@@ -26,7 +26,7 @@ use crate::{
     ports::{self, Origins},
     transcript::Emit,
 };
-use point::{Glimpse, Point};
+use point::{MessageOutline, Point};
 
 impl Actor {
     /// Reverts everything from a message or part on. A second revert moves the mark in either direction and keeps
@@ -201,10 +201,10 @@ impl Actor {
     }
 
     /// All messages, oldest first, reduced to what a revert needs.
-    async fn glimpses(&self) -> Result<Vec<Glimpse>, Error> {
+    async fn glimpses(&self) -> Result<Vec<MessageOutline>, Error> {
         let mut glimpses = Vec::new();
         self.look_back(|message| {
-            glimpses.push(Glimpse::of(&message));
+            glimpses.push(MessageOutline::of(&message));
             true
         })
         .await?;

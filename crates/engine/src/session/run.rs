@@ -33,7 +33,7 @@ pub(super) struct Running {
 
 /// A call or the end of the runner.
 #[expect(clippy::large_enum_variant, reason = "made and taken apart on the spot")]
-pub(super) enum Said {
+pub(super) enum RunnerMessage {
     Call(Call),
     Ended(TurnEnd),
 }
@@ -65,14 +65,14 @@ impl Running {
     }
 
     /// The runner's next call. All calls come before the end.
-    pub(super) async fn next(run: &mut Option<Self>) -> Said {
+    pub(super) async fn next(run: &mut Option<Self>) -> RunnerMessage {
         let Some(run) = run.as_mut().filter(|run| !run.ended) else { return std::future::pending().await };
         tokio::select! {
             biased;
-            Some(call) = run.calls.recv() => Said::Call(call),
+            Some(call) = run.calls.recv() => RunnerMessage::Call(call),
             end = &mut run.task => {
                 run.ended = true;
-                Said::Ended(end.unwrap_or_else(|error| {
+                RunnerMessage::Ended(end.unwrap_or_else(|error| {
                     if error.is_cancelled() { TurnEnd::Cancelled } else { TurnEnd::Error(crashed(error)) }
                 }))
             }

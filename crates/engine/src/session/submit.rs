@@ -80,14 +80,14 @@ impl Actor {
         let no_reply = input.no_reply == Some(true);
         let delivery = input.delivery.unwrap_or(resolved.delivery);
         let input = PromptInput { message_id: Some(self.prompt_id(&input)), ..input };
-        let errand = is_errand(&input, origin.as_ref());
+        let is_invoked = is_invocation(&input, origin.as_ref());
         let round = self.plugin_round(&input, &resolved).await?;
         let before = (self.session.clone(), self.latest);
         self.forget_reverted().await?;
         let after = Some(self.head);
         if round.is_some() {
             self.session.continuation.get_or_insert_default().episode = round;
-        } else if !errand && origin != Some(Origin::Wake) && input.sender == Sender::Client {
+        } else if !is_invoked && origin != Some(Origin::Wake) && input.sender == Sender::Client {
             self.begin_episode();
         }
         let origin = origin.or_else(|| (input.sender == Sender::Plugin).then_some(Origin::Plugin));
@@ -119,8 +119,8 @@ impl Actor {
         }
         self.resolved.insert(id.clone(), resolved);
         self.note_origin(&id, origin);
-        if errand {
-            self.errands.insert(id.clone());
+        if is_invoked {
+            self.invocations.insert(id.clone());
         }
         let end = Some(self.wait_for(id));
         Ok((Submitted { message, end, after }, Some(effects)))
@@ -229,7 +229,7 @@ fn stored_body(body: PartInputBody) -> PartBody {
 
 /// True for a prompt that asks for a single task and is not part of the user's conversation: a command line or a
 /// summary.
-fn is_errand(input: &PromptInput, origin: Option<&Origin>) -> bool {
+fn is_invocation(input: &PromptInput, origin: Option<&Origin>) -> bool {
     let summary = |part: &PartInput| matches!(part.body, PartInputBody::Compaction(_));
     matches!(origin, Some(Origin::Shell { .. })) || input.parts.iter().any(summary)
 }

@@ -211,7 +211,7 @@ impl Turn {
 
     /// Asks the user and waits. A stopped turn answers [`Answer::Withdrawn`].
     pub async fn ask(&self, ask: Ask) -> Answer {
-        self.wait_for_person(ask, Settled::default()).await
+        self.wait_for_user(ask, Settled::default()).await
     }
 
     /// Asks the user for a permission. Returns [`Answer::Always`] as soon as the directory's approvals satisfy
@@ -221,10 +221,10 @@ impl Turn {
         ask: Ask,
         enough: impl Fn(&[Rule]) -> bool + Send + Sync + 'static,
     ) -> Answer {
-        self.wait_for_person(ask, Settled(Some(Box::new(enough)))).await
+        self.wait_for_user(ask, Settled(Some(Box::new(enough)))).await
     }
 
-    async fn wait_for_person(&self, ask: Ask, settled: Settled) -> Answer {
+    async fn wait_for_user(&self, ask: Ask, settled: Settled) -> Answer {
         if let Some(answer) = self.given(&ask) {
             return answer;
         }

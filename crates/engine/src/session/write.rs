@@ -8,8 +8,8 @@ use crate::{
     Error,
     lifecycle::{Effect, Input, Stop},
     limits::STORE_TRIES,
-    ports::{self, Commit, Failure},
-    sessions::{Cause, Damage},
+    ports::{self, Commit, StoreFailure},
+    sessions::{Cause, DamagedSession},
 };
 
 impl Actor {
@@ -29,7 +29,7 @@ impl Actor {
         let appended = self.append(commit).await;
         // Only a full disk is known to have written nothing. After any other error the next actor checks what the
         // store contains.
-        self.broken = appended.as_ref().err().filter(|error| error.failure != Failure::Full).cloned();
+        self.broken = appended.as_ref().err().filter(|error| error.failure != StoreFailure::Full).cloned();
         appended.map_err(Error::from)
     }
 
@@ -43,7 +43,7 @@ impl Actor {
         for attempt in 1..=STORE_TRIES {
             match self.append(commit.clone()).await {
                 Ok(()) => return self.unsaved.clear(),
-                Err(error) if error.failure == Failure::Conflict || attempt == STORE_TRIES => {
+                Err(error) if error.failure == StoreFailure::Conflict || attempt == STORE_TRIES => {
                     tracing::error!(session = %self.session.id, %error, "failed to store the turn's events; giving the turn up");
                     self.broken = Some(error);
                     return;
@@ -103,7 +103,7 @@ impl Actor {
             shared.bus.publish(Some(&self.place), &shared.mint.event(EventBody::SessionError(failed)));
         }
         let (aborted, spared) = (self.aborting.is_some(), self.aborting.take().unwrap_or_default());
-        let damage = Damage { cause: Cause::Unstored(error.failure), aborted, spared };
+        let damage = DamagedSession { cause: Cause::Unstored(error.failure), aborted, spared };
         for effect in self.life.step(Input::Stop(Stop::Abort)) {
             if let Effect::StopChild((child, _)) = effect {
                 self.stop_child(child);
@@ -120,9 +120,9 @@ impl Actor {
 }
 
 /// The error of a turn that was stopped because its events could not be stored.
-pub(super) fn unstored(failure: Failure) -> MessageError {
+pub(super) fn unstored(failure: StoreFailure) -> MessageError {
     MessageError::unknown(match failure {
-        Failure::Full => {
+        StoreFailure::Full => {
             "The turn was stopped because no space is left for the database; the session can be used again as soon as \
              some is free"
         }

@@ -19,7 +19,7 @@ use crate::{
     Error,
     bus::Place,
     limits::{MAX_REPAIR_PAUSE, REPAIRS_AT_ONCE},
-    ports::{self, Appended, Commit, Failure},
+    ports::{self, Appended, Commit, StoreFailure},
     session::Command,
 };
 
@@ -29,12 +29,12 @@ pub(crate) enum Cause {
     /// The process that ran the turn died, or its actor panicked.
     Died,
     /// The store did not accept the turn's events.
-    Unstored(Failure),
+    Unstored(StoreFailure),
 }
 
 /// A session that needs repair.
 #[derive(Debug, Clone)]
-pub(crate) struct Damage {
+pub(crate) struct DamagedSession {
     pub(crate) cause: Cause,
     /// A client has aborted the session since: its prompts end without a run.
     pub(crate) aborted: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Damage {
     pub(crate) spared: Vec<MessageId>,
 }
 
-impl Damage {
+impl DamagedSession {
     pub(crate) fn new(cause: Cause) -> Self {
         Self { cause, aborted: false, spared: Vec::new() }
     }
@@ -58,7 +58,7 @@ pub(crate) struct Unfinished {
 
 #[derive(Default)]
 struct Inner {
-    sessions: BTreeMap<SessionId, Damage>,
+    sessions: BTreeMap<SessionId, DamagedSession>,
     /// True while the repair task runs.
     repairing: bool,
     /// The last session for which the store had no space. The next attempt begins after it, so that a session that
@@ -79,7 +79,7 @@ impl Unfinished {
     }
 
     /// The damage of a session; `None` if it needs no repair.
-    pub(crate) fn damage(&self, id: &SessionId) -> Option<Damage> {
+    pub(crate) fn damage(&self, id: &SessionId) -> Option<DamagedSession> {
         self.lock().sessions.get(id).cloned()
     }
 
@@ -99,7 +99,7 @@ impl Unfinished {
     /// The error to return for commands that an actor dropped.
     pub(super) fn error(&self) -> ports::Error {
         self.lock().error.clone().unwrap_or_else(|| {
-            ports::Error::new(Failure::Unavailable, "the session could not be written; try again")
+            ports::Error::new(StoreFailure::Unavailable, "the session could not be written; try again")
         })
     }
 
@@ -112,7 +112,7 @@ impl Unfinished {
     }
 
     /// Adds a session. An abort that was recorded before is kept.
-    fn add(&self, id: SessionId, damage: Damage) {
+    fn add(&self, id: SessionId, damage: DamagedSession) {
         let mut inner = self.lock();
         let known = inner.sessions.entry(id).or_insert_with(|| damage.clone());
         if damage.aborted {
@@ -148,7 +148,7 @@ impl Shared {
 impl Sessions {
     /// Schedules a repair for as soon as the store can write. Callers whose commands the actor dropped get the
     /// error.
-    pub(crate) fn needs_repair(&self, id: SessionId, damage: Damage, error: ports::Error) {
+    pub(crate) fn needs_repair(&self, id: SessionId, damage: DamagedSession, error: ports::Error) {
         let unfinished = &self.shared.unfinished;
         unfinished.lock().error = Some(error);
         unfinished.add(id, damage);
@@ -165,7 +165,7 @@ impl Sessions {
         let inner = self.shared.unfinished.lock();
         let (count, failure) = (inner.sessions.len(), inner.error.as_ref().map(|error| error.failure));
         let why = match failure {
-            Some(Failure::Full) => "no space is left for the database; free some".to_owned(),
+            Some(StoreFailure::Full) => "no space is left for the database; free some".to_owned(),
             Some(failure) => format!("{failure}; the server's log has the cause"),
             None => "repairing turns that the last server left unfinished".to_owned(),
         };
@@ -208,7 +208,7 @@ impl Sessions {
         // One at a time until the store has accepted one: while it is full, the others need not try.
         for id in ids.by_ref() {
             match timeout(self.shared.limits.recovery, self.repair(&id)).await {
-                Ok(Err(Error::Store(error))) if error.failure == Failure::Full => {
+                Ok(Err(Error::Store(error))) if error.failure == StoreFailure::Full => {
                     unfinished.lock().refused = Some(id);
                     return 0;
                 }
@@ -250,7 +250,7 @@ impl Sessions {
         let requests = shared.reads.requests().await?;
         self.remember(shared.reads.statuses().await?, &requests).await?;
         for id in &unfinished {
-            shared.unfinished.add(id.clone(), Damage::new(Cause::Died));
+            shared.unfinished.add(id.clone(), DamagedSession::new(Cause::Died));
         }
         let _ = timeout(shared.limits.recovery, self.repair_all()).await;
         shared.bus.open();

@@ -55,7 +55,7 @@ impl Sessions {
             format: message.format,
             system: message.system,
             tools: message.tools,
-            parts: parts.into_iter().filter_map(said).collect(),
+            parts: parts.into_iter().filter_map(as_input).collect(),
             ..input
         };
         (input, same.then_some(resolved))
@@ -86,7 +86,7 @@ impl Sessions {
 }
 
 /// Converts a stored part to a prompt's part; `None` for kinds that only answers contain.
-fn said(part: Part) -> Option<PartInput> {
+fn as_input(part: Part) -> Option<PartInput> {
     let body = match part.body {
         PartBody::Text(text) => PartInputBody::Text(text),
         PartBody::File(file) => PartInputBody::File(file),

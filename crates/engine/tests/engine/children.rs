@@ -13,7 +13,7 @@ use protocol::{
     prompt::PromptInput,
 };
 
-use crate::harness::{World, say};
+use crate::harness::{Harness, say};
 
 fn child() -> ChildSpec {
     ChildSpec { title: "look around".into(), prompt: "look".into(), ..ChildSpec::default() }
@@ -21,20 +21,20 @@ fn child() -> ChildSpec {
 
 #[tokio::test(start_paused = true)]
 async fn a_child_has_its_own_idle_and_leaves_its_parents_status_alone() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.script(|turn| async move {
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(|turn| async move {
         let child = turn.start_child(child()).await.unwrap();
         let end = child.wait().await.unwrap();
         assert_eq!((end.reason, end.text.as_str()), (EndReason::Completed, "ok"));
         say(turn, "found it").await
     });
-    world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
-    world.drain();
-    let children = world.sessions.children(&session.id).await.unwrap();
+    harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    harness.drain();
+    let children = harness.sessions.children(&session.id).await.unwrap();
     assert_eq!(children.len(), 1);
     for id in [&session.id, &children[0].id] {
-        let story = world.story(id);
+        let story = harness.story(id);
         let status: Vec<_> =
             story.iter().filter(|word| word.starts_with(['B', 'I'])).map(String::as_str).collect();
         assert_eq!(status, ["BUSY", "IDLE(completed)"], "{id}");
@@ -43,44 +43,45 @@ async fn a_child_has_its_own_idle_and_leaves_its_parents_status_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_child_is_announced_with_its_agent() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.script(|turn| async move {
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(|turn| async move {
         let spec = ChildSpec { agent: Some("build".into()), ..child() };
         turn.start_child(spec).await.unwrap().wait().await;
         TurnEnd::Completed
     });
-    world.submit(&session, "x").await;
+    harness.submit(&session, "x").await;
     let is_child =
         |body: &EventBody| matches!(body, EventBody::SessionCreated(it) if it.session_id != session.id);
-    let EventBody::SessionCreated(created) = world.until(is_child).await.body else { panic!() };
+    let EventBody::SessionCreated(created) = harness.until(is_child).await.body else { panic!() };
     assert_eq!(created.info.agent.as_deref(), Some("build"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn aborting_the_parent_aborts_the_child_and_idles_each_once() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.script(|turn| async move {
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(|turn| async move {
         let child = turn.start_child(child()).await.unwrap();
         child.wait().await;
         TurnEnd::Completed
     });
-    world.script(|turn| async move {
+    harness.script(|turn| async move {
         turn.cancelled().await;
         TurnEnd::Cancelled
     });
-    world.submit(&session, "x").await;
-    let started =
-        world.until(|body| matches!(body, EventBody::PromptStarted(it) if it.session_id != session.id)).await;
+    harness.submit(&session, "x").await;
+    let started = harness
+        .until(|body| matches!(body, EventBody::PromptStarted(it) if it.session_id != session.id))
+        .await;
     let child = started.body.session_id().unwrap().clone();
-    world.sessions.abort(&session.id).await.unwrap();
-    world.drain();
+    harness.sessions.abort(&session.id).await.unwrap();
+    harness.drain();
     for id in [&session.id, &child] {
-        let story = world.story(id);
+        let story = harness.story(id);
         assert_eq!(story.iter().filter(|word| *word == "IDLE(aborted)").count(), 1, "{story:?}");
     }
-    let order: Vec<_> = world
+    let order: Vec<_> = harness
         .seen
         .iter()
         .filter(|event| matches!(event.body, EventBody::SessionIdle(_)))
@@ -91,19 +92,19 @@ async fn aborting_the_parent_aborts_the_child_and_idles_each_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_runner_that_forgets_its_child_does_not_become_idle_before_it() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.script(|turn| async move {
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(|turn| async move {
         turn.start_child(child()).await.unwrap();
         TurnEnd::Completed
     });
-    world.script(|turn| async move {
+    harness.script(|turn| async move {
         turn.cancelled().await;
         TurnEnd::Cancelled
     });
-    world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
-    world.drain();
-    let idles: Vec<_> = world
+    harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    harness.drain();
+    let idles: Vec<_> = harness
         .seen
         .iter()
         .filter(|event| matches!(event.body, EventBody::SessionIdle(_)))
@@ -114,10 +115,10 @@ async fn a_runner_that_forgets_its_child_does_not_become_idle_before_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_child_can_be_prompted_again_by_its_own_ancestors_only() {
-    let world = World::new().await;
-    let (session, stranger) = (world.session().await, world.session().await);
+    let harness = Harness::new().await;
+    let (session, stranger) = (harness.session().await, harness.session().await);
     let told = stranger.id.clone();
-    world.script(|turn| async move {
+    harness.script(|turn| async move {
         let first = turn.start_child(child()).await.unwrap();
         let id = first.session().clone();
         assert_eq!(first.wait().await.unwrap().text, "ok");
@@ -133,19 +134,19 @@ async fn a_child_can_be_prompted_again_by_its_own_ancestors_only() {
         assert_eq!(two.wait().await.unwrap().reason, EndReason::Completed);
         say(turn, "done").await
     });
-    world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
-    let children = world.sessions.children(&session.id).await.unwrap();
+    harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    let children = harness.sessions.children(&session.id).await.unwrap();
     assert_eq!(children.len(), 1);
-    let messages = world.sessions.messages(&children[0].id, Page::default()).await.unwrap();
+    let messages = harness.sessions.messages(&children[0].id, Page::default()).await.unwrap();
     assert_eq!(messages.iter().filter(|it| matches!(it.info, Message::User(_))).count(), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_abort_with_children_in_different_states_leaves_nothing_running() {
-    let mut world = World::new().await;
-    let session = world.session().await;
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
     let named = |title: &str| ChildSpec { title: title.into(), ..child() };
-    world.always(Arc::new(move |turn: Turn| {
+    harness.always(Arc::new(move |turn: Turn| {
         async move {
             match turn.session.title.as_str() {
                 "asks" => {
@@ -173,74 +174,74 @@ async fn an_abort_with_children_in_different_states_leaves_nothing_running() {
         }
         .boxed()
     }));
-    world.submit(&session, "x").await;
+    harness.submit(&session, "x").await;
     // Five turns have begun and one of them asks, in any order.
     for _ in 0..6 {
         let fits = |body: &_| matches!(body, EventBody::PromptStarted(_) | EventBody::QuestionAsked(_));
-        world.until(fits).await;
+        harness.until(fits).await;
     }
-    world.sessions.abort(&session.id).await.unwrap();
-    world.drain();
-    assert!(world.sessions.statuses(None).await.unwrap().is_empty());
-    assert!(world.sessions.questions(None).await.unwrap().is_empty());
-    let all = world.sessions.list(engine::ports::Listing::default()).await.unwrap();
+    harness.sessions.abort(&session.id).await.unwrap();
+    harness.drain();
+    assert!(harness.sessions.statuses(None).await.unwrap().is_empty());
+    assert!(harness.sessions.questions(None).await.unwrap().is_empty());
+    let all = harness.sessions.list(engine::ports::Listing::default()).await.unwrap();
     assert_eq!(all.len(), 5);
     for one in all {
-        let story = world.story(&one.id);
+        let story = harness.story(&one.id);
         let idles: Vec<_> = story.iter().filter(|word| word.starts_with("IDLE")).collect();
         assert_eq!(idles, ["IDLE(aborted)"], "{}", one.title);
     }
-    assert_eq!(world.sessions.stats().live, 0);
+    assert_eq!(harness.sessions.stats().live, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn children_can_be_sent_to_the_background() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    assert!(!world.sessions.background(&session.id).await.unwrap(), "it is idle");
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    assert!(!harness.sessions.background(&session.id).await.unwrap(), "it is idle");
     let (tell, told) = tokio::sync::oneshot::channel();
-    world.script(|turn| async move {
+    harness.script(|turn| async move {
         tokio::join!(turn.sent_to_background(), async { tell.send(()).unwrap() });
         TurnEnd::Completed
     });
-    world.submit(&session, "alone").await;
+    harness.submit(&session, "alone").await;
     told.await.unwrap();
-    assert!(!world.sessions.background(&session.id).await.unwrap(), "there is no child");
-    world.sessions.abort(&session.id).await.unwrap();
+    assert!(!harness.sessions.background(&session.id).await.unwrap(), "there is no child");
+    harness.sessions.abort(&session.id).await.unwrap();
 
     let (let_go, gate) = tokio::sync::oneshot::channel::<()>();
-    world.script(|turn| async move {
+    harness.script(|turn| async move {
         let child = turn.start_child(child()).await.unwrap();
         turn.sent_to_background().await;
         let_go.send(()).unwrap();
         assert_eq!(child.wait().await.unwrap().reason, EndReason::Completed);
         TurnEnd::Completed
     });
-    world.script(|turn| async move {
+    harness.script(|turn| async move {
         gate.await.unwrap();
         say(turn, "late").await
     });
-    let submitted = world.submit(&session, "with a child").await;
-    world.until(|body| matches!(body, EventBody::PromptStarted(it) if it.session_id != session.id)).await;
+    let submitted = harness.submit(&session, "with a child").await;
+    harness.until(|body| matches!(body, EventBody::PromptStarted(it) if it.session_id != session.id)).await;
     tokio::time::sleep(std::time::Duration::from_secs(1)).await; // until the runner waits
-    assert!(world.sessions.background(&session.id).await.unwrap());
+    assert!(harness.sessions.background(&session.id).await.unwrap());
     assert_eq!(submitted.end.unwrap().await, Ok(EndReason::Completed));
 }
 
 #[tokio::test(start_paused = true)]
 async fn children_may_not_nest_without_end() {
-    let world = World::new().await;
-    let mut session = world.session().await;
+    let harness = Harness::new().await;
+    let mut session = harness.session().await;
     for depth in 1..=engine::limits::MAX_DEPTH + 1 {
         let (tell, told) = tokio::sync::oneshot::channel();
-        world.script(|turn| async move {
+        harness.script(|turn| async move {
             let started = turn.start_child(child()).await.map(|child| child.session().clone());
             tell.send(started).unwrap();
             TurnEnd::Completed
         });
-        world.sessions.prompt(&session.id, PromptInput::text("deeper")).await.unwrap();
+        harness.sessions.prompt(&session.id, PromptInput::text("deeper")).await.unwrap();
         match told.await.unwrap() {
-            Ok(id) => session = world.sessions.get(&id).await.unwrap(),
+            Ok(id) => session = harness.sessions.get(&id).await.unwrap(),
             Err(error) => {
                 assert!(error.contains("nest"), "{error}");
                 assert_eq!(depth, engine::limits::MAX_DEPTH + 1);

@@ -12,7 +12,7 @@ use protocol::{
 };
 use tokio::sync::oneshot;
 
-use crate::harness::{World, finish, say, step};
+use crate::harness::{Harness, finish, say, step};
 
 fn request() -> AgentEvent {
     let part = CompactionPart { auto: true, overflow: Some(false), tail_start_id: None, extra: Extra::new() };
@@ -45,16 +45,16 @@ async fn long(turn: Turn) -> TurnEnd {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_summarised_half_way_tells_its_story() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.script(long);
-    let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(long);
+    let answer = harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
     assert_eq!(answer.parts[1].text(), Some("found it"), "the answer is what came after the summary");
-    world.drain();
-    let story = world.story(&session.id);
+    harness.drain();
+    let story = harness.story(&session.id);
     let start = story.iter().position(|word| word == "prompt.started").unwrap();
     insta::assert_snapshot!(story[start..].join(" · "), @"prompt.started · assistant[-] · step-start · text · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · user · compaction · assistant[-] · step-start · text · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · user · text · session.compacted · assistant[-] · step-start · text · message.part.delta · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · prompt.ended(completed) · IDLE(completed) · session.idle");
-    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    let messages = harness.sessions.messages(&session.id, Page::default()).await.unwrap();
     insta::assert_snapshot!(family(&messages), @r"
     user, prompt
     answer of 0 by build on model
@@ -84,65 +84,65 @@ fn family(messages: &[MessageWithParts]) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_summary_after_the_answer_is_not_the_answer() {
-    let world = World::new().await;
-    let session = world.session().await;
-    world.script(|turn| async move {
+    let harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(|turn| async move {
         step(&turn, "all done", Finish::Stop).await;
         turn.emit(request()).await;
         summarise(&turn).await;
         turn.emit(AgentEvent::Compacted).await;
         TurnEnd::Completed
     });
-    let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    let answer = harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
     assert_eq!(answer.parts[1].text(), Some("all done"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_prompt_for_a_summary_is_answered_by_it() {
-    let world = World::new().await;
-    let session = world.session().await;
-    world.script(|turn| async move {
+    let harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(|turn| async move {
         summarise(&turn).await;
         TurnEnd::Completed
     });
-    let answer = world.sessions.prompt(&session.id, PromptInput::compaction(false)).await.unwrap();
+    let answer = harness.sessions.prompt(&session.id, PromptInput::compaction(false)).await.unwrap();
     assert_eq!(answer.parts[1].text(), Some("in short"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_child_reports_what_it_said_after_its_summary() {
-    let world = World::new().await;
-    let session = world.session().await;
-    world.script(|turn| async move {
+    let harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(|turn| async move {
         let spec = ChildSpec { title: "t".into(), prompt: "p".into(), ..ChildSpec::default() };
         let end = turn.start_child(spec).await.unwrap().wait().await.unwrap();
         assert_eq!(turn.descendants().await.unwrap()[0].cost, Some(Number(1.5)));
         say(turn, &end.text).await
     });
-    world.script(|turn| async move {
+    harness.script(|turn| async move {
         assert_eq!(turn.depth().await.unwrap(), 1);
         long(turn).await
     });
-    let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    let answer = harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
     assert_eq!(answer.parts[1].text(), Some("found it"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_abort_before_the_continuation_is_answered_answers_it() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.script(|turn| async move {
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(|turn| async move {
         turn.emit(AgentEvent::step_started()).await;
         turn.emit(request()).await;
         std::future::pending().await
     });
-    world.submit(&session, "x").await;
-    world.until(|body| matches!(body, EventBody::PartUpdated(it) if matches!(it.part.body, PartBody::Compaction(_)))).await;
-    world.sessions.abort(&session.id).await.unwrap();
-    world.drain();
-    let story = world.story(&session.id).join(" · ");
+    harness.submit(&session, "x").await;
+    harness.until(|body| matches!(body, EventBody::PartUpdated(it) if matches!(it.part.body, PartBody::Compaction(_)))).await;
+    harness.sessions.abort(&session.id).await.unwrap();
+    harness.drain();
+    let story = harness.story(&session.id).join(" · ");
     insta::assert_snapshot!(&story[story.find("assistant").unwrap()..], @"assistant[-] · step-start · assistant[-,done] · user · compaction · assistant[-,done,error] · session.error · prompt.ended(aborted) · IDLE(aborted) · session.idle");
-    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    let messages = harness.sessions.messages(&session.id, Page::default()).await.unwrap();
     insta::assert_snapshot!(family(&messages), @r"
     user, prompt
     answer of 0 by build on model
@@ -153,28 +153,28 @@ async fn an_abort_before_the_continuation_is_answered_answers_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_in_a_summary_leaves_nothing_open() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.script(|turn| async move {
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(|turn| async move {
         turn.emit(request()).await;
         turn.emit(AgentEvent::step_started()).await;
         turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
         std::future::pending().await
     });
-    world.submit(&session, "x").await;
-    world.until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.is_open())).await;
-    let world = world.crash().await;
-    world.sessions.recover().await.unwrap();
-    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    harness.submit(&session, "x").await;
+    harness.until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.is_open())).await;
+    let harness = harness.crash().await;
+    harness.sessions.recover().await.unwrap();
+    let messages = harness.sessions.messages(&session.id, Page::default()).await.unwrap();
     assert!(!messages.iter().flat_map(|message| &message.parts).any(Part::is_open));
-    let answer = world.sessions.prompt(&session.id, PromptInput::text("again")).await.unwrap();
+    let answer = harness.sessions.prompt(&session.id, PromptInput::text("again")).await.unwrap();
     assert_eq!(answer.parts[1].text(), Some("ok"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn changed_files_are_recorded_with_the_prompt_and_the_session() {
-    let mut world = World::new().await;
-    let session = world.session().await;
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
     let diff = |file: &str, additions, deletions| FileDiff {
         file: Some(file.to_owned()),
         patch: None,
@@ -183,80 +183,80 @@ async fn changed_files_are_recorded_with_the_prompt_and_the_session() {
         status: Some("modified".into()),
         extra: Extra::new(),
     };
-    world.script(move |turn| async move {
+    harness.script(move |turn| async move {
         step(&turn, "changing", Finish::ToolCalls).await;
         let (one, two) = (diff("a", 2, 1), diff("b", 3, 0));
         turn.emit(AgentEvent::Diffed { prompt: vec![two.clone()], session: vec![one, two] }).await;
         say(turn, "changed").await
     });
-    world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
-    world.drain();
-    let story = world.story(&session.id).join(" · ");
+    harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    harness.drain();
+    let story = harness.story(&session.id).join(" · ");
     assert!(
         story.contains("assistant[finish,done] · user · session.updated · session.diff · assistant[-]"),
         "{story}"
     );
-    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    let messages = harness.sessions.messages(&session.id, Page::default()).await.unwrap();
     let Message::User(user) = &messages[0].info else { panic!("{messages:?}") };
     assert_eq!(user.summary.as_ref().unwrap().diffs[0].file.as_deref(), Some("b"));
-    let summary = world.sessions.get(&session.id).await.unwrap().summary.unwrap();
+    let summary = harness.sessions.get(&session.id).await.unwrap().summary.unwrap();
     assert_eq!((summary.additions, summary.deletions, summary.files), (5, 1, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_structured_answer_is_kept_with_its_message() {
-    let world = World::new().await;
-    let session = world.session().await;
-    world.script(|turn| async move {
+    let harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(|turn| async move {
         turn.emit(AgentEvent::step_started()).await;
         turn.emit(AgentEvent::Structured(serde_json::json!({ "n": 1 }))).await;
         turn.emit(finish(Finish::Stop)).await;
         TurnEnd::Completed
     });
-    let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    let answer = harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
     let Message::Assistant(answer) = answer.info else { panic!("{answer:?}") };
     assert_eq!(answer.structured, Some(serde_json::json!({ "n": 1 })));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_title_set_by_the_user_during_the_turn_stays() {
-    let world = World::new().await;
-    let session = world.session().await;
+    let harness = Harness::new().await;
+    let session = harness.session().await;
     let (go, wait) = oneshot::channel::<()>();
-    world.script(|turn| async move {
+    harness.script(|turn| async move {
         wait.await.unwrap();
         turn.emit(AgentEvent::Titled("the model's".into())).await;
         say(turn, "ok").await
     });
-    let submitted = world.submit(&session, "x").await;
+    let submitted = harness.submit(&session, "x").await;
     let patch = SessionPatch { title: Some("mine".into()), ..SessionPatch::default() };
-    world.sessions.update(&session.id, patch).await.unwrap();
+    harness.sessions.update(&session.id, patch).await.unwrap();
     go.send(()).unwrap();
     submitted.end.unwrap().await.unwrap();
-    assert_eq!(world.sessions.get(&session.id).await.unwrap().title, "mine");
+    assert_eq!(harness.sessions.get(&session.id).await.unwrap().title, "mine");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_prompt_that_joins_is_answered_by_the_agent_it_names() {
-    let world = World::new().await;
-    let session = world.session().await;
+    let harness = Harness::new().await;
+    let session = harness.session().await;
     let (go, wait) = oneshot::channel::<()>();
-    world.script(|turn| async move {
+    harness.script(|turn| async move {
         step(&turn, "one", Finish::ToolCalls).await;
         wait.await.unwrap();
         turn.join().await;
         say(turn, "two").await
     });
-    world.submit(&session, "x").await;
+    harness.submit(&session, "x").await;
     let other = PromptInput {
         agent: Some("plan".into()),
         model: Some(ModelRef::new("test", "other")),
         ..PromptInput::text("and this")
     };
-    let joined = world.sessions.submit(&session.id, other).await.unwrap();
+    let joined = harness.sessions.submit(&session.id, other).await.unwrap();
     go.send(()).unwrap();
     joined.end.unwrap().await.unwrap();
-    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    let messages = harness.sessions.messages(&session.id, Page::default()).await.unwrap();
     insta::assert_snapshot!(family(&messages), @r"
     user, prompt
     answer of 0 by build on model
@@ -267,13 +267,13 @@ async fn a_prompt_that_joins_is_answered_by_the_agent_it_names() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fork_keeps_the_links_of_continuations() {
-    let world = World::new().await;
-    let session = world.session().await;
-    world.script(long);
-    world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
-    let fork = world.sessions.fork(&session.id, None).await.unwrap();
-    let original = world.sessions.messages(&session.id, Page::default()).await.unwrap();
-    let copies = world.sessions.messages(&fork.id, Page::default()).await.unwrap();
+    let harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(long);
+    harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    let fork = harness.sessions.fork(&session.id, None).await.unwrap();
+    let original = harness.sessions.messages(&session.id, Page::default()).await.unwrap();
+    let copies = harness.sessions.messages(&fork.id, Page::default()).await.unwrap();
     assert_eq!(family(&original), family(&copies));
     let asked = |messages: &[MessageWithParts]| match &messages[2].info {
         Message::User(it) => it.extra.get(UserMessage::CONTINUES).cloned(),
@@ -284,12 +284,12 @@ async fn a_fork_keeps_the_links_of_continuations() {
 
 #[tokio::test(start_paused = true)]
 async fn a_runner_looks_back_as_far_as_it_needs() {
-    let world = World::new().await;
-    let session = world.session().await;
+    let harness = Harness::new().await;
+    let session = harness.session().await;
     for number in 0..130 {
-        world.sessions.prompt(&session.id, PromptInput::text(number.to_string())).await.unwrap();
+        harness.sessions.prompt(&session.id, PromptInput::text(number.to_string())).await.unwrap();
     }
-    world.script(|turn| async move {
+    harness.script(|turn| async move {
         let all = turn.history().await.unwrap();
         assert_eq!(all.len(), 261);
         assert!(all.windows(2).all(|pair| pair[0].info.order() < pair[1].info.order()));
@@ -303,6 +303,6 @@ async fn a_runner_looks_back_as_far_as_it_needs() {
         }
         say(turn, "seen").await
     });
-    let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    let answer = harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
     assert_eq!(answer.parts[1].text(), Some("seen"));
 }

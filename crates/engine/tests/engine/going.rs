@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use engine::{
-    lifecycle::continuation::Policy,
+    lifecycle::continuation::ContinuationPolicy,
     ports::{
         ChildSpec, HookPoint, Hooks, Page,
         hooks::{Hooked, Next, TurnEnding},
@@ -22,21 +22,21 @@ use protocol::{
 };
 use serde_json::json;
 
-use crate::harness::{World, finish, say, step};
+use crate::harness::{Harness, finish, say, step};
 
-fn policy() -> Policy {
-    Policy { todos: true, ..Policy::default() }
+fn policy() -> ContinuationPolicy {
+    ContinuationPolicy { todos: true, ..ContinuationPolicy::default() }
 }
 
-fn counting_down() -> Policy {
-    Policy { countdown: Duration::from_secs(5), ..policy() }
+fn counting_down() -> ContinuationPolicy {
+    ContinuationPolicy { countdown: Duration::from_secs(5), ..policy() }
 }
 
-async fn world(policy: Policy) -> (World, Session) {
-    let world = World::new().await;
-    world.policy(policy);
-    let session = world.session().await;
-    (world, session)
+async fn harness(policy: ContinuationPolicy) -> (Harness, Session) {
+    let harness = Harness::new().await;
+    harness.policy(policy);
+    let session = harness.session().await;
+    (harness, session)
 }
 
 fn todos(statuses: &[&str]) -> AgentEvent {
@@ -53,8 +53,8 @@ async fn list(turn: Turn, statuses: &[&str]) -> TurnEnd {
 }
 
 /// Every busy, continuation, stop and idle, in order.
-fn tale(world: &World, session: &Session) -> Vec<String> {
-    let mine = world.seen.iter().filter(|event| event.body.session_id() == Some(&session.id));
+fn tale(harness: &Harness, session: &Session) -> Vec<String> {
+    let mine = harness.seen.iter().filter(|event| event.body.session_id() == Some(&session.id));
     mine.filter_map(|event| match &event.body {
         EventBody::ContinuationStarted(it) => Some(format!("on {}", it.n)),
         EventBody::ContinuationCountdown(it) => Some(format!("countdown {}", it.n)),
@@ -71,26 +71,26 @@ fn tale(world: &World, session: &Session) -> Vec<String> {
     .collect()
 }
 
-async fn turn(world: &mut World, session: &Session) -> String {
-    world.submit(session, "do it").await;
-    world.until_idle(session).await;
-    tale(world, session).join(", ")
+async fn turn(harness: &mut Harness, session: &Session) -> String {
+    harness.submit(session, "do it").await;
+    harness.until_idle(session).await;
+    tale(harness, session).join(", ")
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_with_open_todos_goes_on_until_they_are_done() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move { list(turn, &["completed", "pending", "pending"]).await });
-    world.script(|turn| async move { list(turn, &["completed", "completed", "in_progress"]).await });
-    world.script(|turn| async move {
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move { list(turn, &["completed", "pending", "pending"]).await });
+    harness.script(|turn| async move { list(turn, &["completed", "completed", "in_progress"]).await });
+    harness.script(|turn| async move {
         turn.emit(todos(&["completed", "completed", "completed"])).await;
         say(turn, "all done").await
     });
-    let answer = world.sessions.prompt(&session.id, PromptInput::text("do it")).await.unwrap();
+    let answer = harness.sessions.prompt(&session.id, PromptInput::text("do it")).await.unwrap();
     assert_eq!(answer.parts[1].text(), Some("all done"), "a waiting caller gets the last answer");
-    world.drain();
-    assert_eq!(tale(&world, &session).join(", "), "busy, on 1, on 2, idle completed");
-    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    harness.drain();
+    assert_eq!(tale(&harness, &session).join(", "), "busy, on 1, on 2, idle completed");
+    let messages = harness.sessions.messages(&session.id, Page::default()).await.unwrap();
     let asked = messages[0].info.id();
     let marked: Vec<&MessageWithParts> = messages.iter().filter(|it| is_continuation(it)).collect();
     assert_eq!(marked.len(), 2);
@@ -109,18 +109,18 @@ fn is_continuation(message: &MessageWithParts) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_never_updates_its_todos_is_stopped() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move { list(turn, &["pending", "pending"]).await });
-    let tale = turn(&mut world, &session).await;
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move { list(turn, &["pending", "pending"]).await });
+    let tale = turn(&mut harness, &session).await;
     assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
-    let stored = world.sessions.get(&session.id).await.unwrap().continuation.unwrap();
+    let stored = harness.sessions.get(&session.id).await.unwrap().continuation.unwrap();
     assert_eq!((stored.stopped, stored.episode.unwrap().rounds), (Some(StopReason::Stagnant), 3));
-    assert_eq!(toasts(&world), ["warning: stopped with todos open: no progress in the last rounds"]);
+    assert_eq!(toasts(&harness), ["warning: stopped with todos open: no progress in the last rounds"]);
 }
 
 /// The toasts that OpenCode's clients show.
-fn toasts(world: &World) -> Vec<String> {
-    let toasts = world.seen.iter().filter_map(|event| match &event.body {
+fn toasts(harness: &Harness) -> Vec<String> {
+    let toasts = harness.seen.iter().filter_map(|event| match &event.body {
         EventBody::TuiToastShow(it) => Some(it),
         _ => None,
     });
@@ -130,57 +130,57 @@ fn toasts(world: &World) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_churns_is_stopped() {
-    let (mut world, session) = world(policy()).await;
+    let (mut harness, session) = harness(policy()).await;
     let flip = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    world.always(Arc::new(move |turn| {
+    harness.always(Arc::new(move |turn| {
         let odd = flip.fetch_xor(true, std::sync::atomic::Ordering::Relaxed);
         async move {
             list(turn, if odd { &["pending", "in_progress"] } else { &["in_progress", "pending"] }).await
         }
         .boxed()
     }));
-    let tale = turn(&mut world, &session).await;
+    let tale = turn(&mut harness, &session).await;
     assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_switched_off_does_not_go_on() {
-    let (mut world, session) = world(policy()).await;
-    world.sessions.update(&session.id, switch(false)).await.unwrap();
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    assert_eq!(turn(&mut world, &session).await, "busy, idle completed");
-    world.sessions.update(&session.id, switch(true)).await.unwrap();
-    world.seen.clear();
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    let tale = turn(&mut world, &session).await;
+    let (mut harness, session) = harness(policy()).await;
+    harness.sessions.update(&session.id, switch(false)).await.unwrap();
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    assert_eq!(turn(&mut harness, &session).await, "busy, idle completed");
+    harness.sessions.update(&session.id, switch(true)).await.unwrap();
+    harness.seen.clear();
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    let tale = turn(&mut harness, &session).await;
     assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_prompt_about_something_else_costs_one_call_although_todos_are_left() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move { list(turn, &["pending", "pending"]).await });
-    let tale = turn(&mut world, &session).await;
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move { list(turn, &["pending", "pending"]).await });
+    let tale = turn(&mut harness, &session).await;
     assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
-    world.seen.clear();
-    world.submit(&session, "what time is it?").await;
-    world.until_idle(&session).await;
-    assert_eq!(self::tale(&world, &session).join(", "), "busy, idle completed");
-    assert!(toasts(&world).is_empty(), "the user knows already");
+    harness.seen.clear();
+    harness.submit(&session, "what time is it?").await;
+    harness.until_idle(&session).await;
+    assert_eq!(self::tale(&harness, &session).join(", "), "busy, idle completed");
+    assert!(toasts(&harness).is_empty(), "the user knows already");
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_a_stop_for_lack_of_progress_a_turn_goes_on_once_the_list_has_changed() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move { list(turn, &["pending", "pending"]).await });
-    turn(&mut world, &session).await;
-    world.seen.clear();
-    world.script(|turn| async move { list(turn, &["pending", "pending"]).await });
-    assert_eq!(turn(&mut world, &session).await, "busy, idle completed", "the same list again");
-    world.seen.clear();
-    world.script(|turn| async move { list(turn, &["completed", "pending"]).await });
-    world.script(|turn| async move { list(turn, &["completed", "completed"]).await });
-    assert_eq!(turn(&mut world, &session).await, "busy, on 1, idle completed");
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move { list(turn, &["pending", "pending"]).await });
+    turn(&mut harness, &session).await;
+    harness.seen.clear();
+    harness.script(|turn| async move { list(turn, &["pending", "pending"]).await });
+    assert_eq!(turn(&mut harness, &session).await, "busy, idle completed", "the same list again");
+    harness.seen.clear();
+    harness.script(|turn| async move { list(turn, &["completed", "pending"]).await });
+    harness.script(|turn| async move { list(turn, &["completed", "completed"]).await });
+    assert_eq!(turn(&mut harness, &session).await, "busy, on 1, idle completed");
 }
 
 /// A prompt that a plugin sends through its client.
@@ -192,40 +192,40 @@ fn by_plugin(text: &str, synthetic: bool) -> PromptInput {
 
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_wants_to_continue_a_stopped_session_is_held_back() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    turn(&mut world, &session).await;
-    world.seen.clear();
-    let refused = world.sessions.submit(&session.id, by_plugin("go on with your todos", true)).await;
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    turn(&mut harness, &session).await;
+    harness.seen.clear();
+    let refused = harness.sessions.submit(&session.id, by_plugin("go on with your todos", true)).await;
     assert!(matches!(refused, Err(engine::Error::Held(StopReason::Stagnant))), "{refused:?}");
-    world.drain();
-    assert!(tale(&world, &session).is_empty());
+    harness.drain();
+    assert!(tale(&harness, &session).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_prompt_of_a_plugin_belongs_to_the_episode_of_the_user() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    turn(&mut world, &session).await;
-    world.seen.clear();
-    let answer = world.sessions.prompt(&session.id, by_plugin("a background task has ended", false)).await;
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    turn(&mut harness, &session).await;
+    harness.seen.clear();
+    let answer = harness.sessions.prompt(&session.id, by_plugin("a background task has ended", false)).await;
     let Message::Assistant(answer) = answer.unwrap().info else { panic!("not an answer") };
-    world.drain();
-    assert_eq!(tale(&world, &session).join(", "), "busy, idle completed", "no round is given back");
-    let prompt = world.sessions.message(&session.id, &answer.parent_id).await.unwrap();
+    harness.drain();
+    assert_eq!(tale(&harness, &session).join(", "), "busy, idle completed", "no round is given back");
+    let prompt = harness.sessions.message(&session.id, &answer.parent_id).await.unwrap();
     assert_eq!(serde_json::to_value(prompt.info).unwrap()["origin"], json!({ "type": "plugin" }));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_rounds_of_plugins_and_of_todos_are_counted_together() {
-    let (mut world, session) = world(Policy { rounds: 3, stagnant: 9, ..policy() }).await;
-    world.submit(&session, "do it").await;
-    world.until_idle(&session).await;
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    world.sessions.prompt(&session.id, by_plugin("go on", true)).await.unwrap();
-    world.drain();
+    let (mut harness, session) = harness(ContinuationPolicy { rounds: 3, stagnant: 9, ..policy() }).await;
+    harness.submit(&session, "do it").await;
+    harness.until_idle(&session).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.sessions.prompt(&session.id, by_plugin("go on", true)).await.unwrap();
+    harness.drain();
     let expected = "busy, idle completed, busy, on 2, on 3, stopped Rounds after 3, idle completed";
-    assert_eq!(tale(&world, &session).join(", "), expected);
+    assert_eq!(tale(&harness, &session).join(", "), expected);
 }
 
 fn switch(on: bool) -> SessionPatch {
@@ -234,34 +234,34 @@ fn switch(on: bool) -> SessionPatch {
 
 #[tokio::test(start_paused = true)]
 async fn an_episode_has_a_last_round() {
-    let (mut world, session) = world(Policy { rounds: 2, ..policy() }).await;
-    world.script(|turn| async move { list(turn, &["pending", "pending", "pending", "pending"]).await });
-    world.script(|turn| async move { list(turn, &["completed", "pending", "pending", "pending"]).await });
-    world.script(|turn| async move { list(turn, &["completed", "completed", "pending", "pending"]).await });
-    let tale = turn(&mut world, &session).await;
+    let (mut harness, session) = harness(ContinuationPolicy { rounds: 2, ..policy() }).await;
+    harness.script(|turn| async move { list(turn, &["pending", "pending", "pending", "pending"]).await });
+    harness.script(|turn| async move { list(turn, &["completed", "pending", "pending", "pending"]).await });
+    harness.script(|turn| async move { list(turn, &["completed", "completed", "pending", "pending"]).await });
+    let tale = turn(&mut harness, &session).await;
     assert_eq!(tale, "busy, on 1, on 2, stopped Rounds after 2, idle completed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_blocked_todo_ends_it() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move { list(turn, &["pending", "pending"]).await });
-    world.script(|turn| async move { list(turn, &["pending", "blocked"]).await });
-    assert_eq!(turn(&mut world, &session).await, "busy, on 1, stopped Blocked after 1, idle completed");
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move { list(turn, &["pending", "pending"]).await });
+    harness.script(|turn| async move { list(turn, &["pending", "blocked"]).await });
+    assert_eq!(turn(&mut harness, &session).await, "busy, on 1, stopped Blocked after 1, idle completed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_round_that_says_nothing_is_the_last() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    world.script(|_| async { TurnEnd::Completed });
-    assert_eq!(turn(&mut world, &session).await, "busy, on 1, stopped Silent after 1, idle completed");
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.script(|_| async { TurnEnd::Completed });
+    assert_eq!(turn(&mut harness, &session).await, "busy, on 1, stopped Silent after 1, idle completed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_open_question_holds_the_turn_and_a_rejected_one_ends_it() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move {
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move {
         turn.emit(todos(&["pending"])).await;
         let question: Question =
             serde_json::from_value(json!({ "question": "?", "header": "?", "options": [] })).unwrap();
@@ -272,137 +272,142 @@ async fn an_open_question_holds_the_turn_and_a_rejected_one_ends_it() {
             _ => TurnEnd::Completed,
         }
     });
-    world.submit(&session, "do it").await;
-    let asked = world.until(|body| matches!(body, EventBody::QuestionAsked(_))).await;
+    harness.submit(&session, "do it").await;
+    let asked = harness.until(|body| matches!(body, EventBody::QuestionAsked(_))).await;
     tokio::time::sleep(Duration::from_mins(10)).await;
-    world.drain();
-    assert_eq!(tale(&world, &session), ["busy"], "it waits and does nothing else");
+    harness.drain();
+    assert_eq!(tale(&harness, &session), ["busy"], "it waits and does nothing else");
     let EventBody::QuestionAsked(request) = asked.body else { panic!("not asked") };
-    world.sessions.reject_question(&request.id).await.unwrap();
-    world.until_idle(&session).await;
-    assert_eq!(tale(&world, &session).join(", "), "busy, stopped Refused after 0, idle blocked");
+    harness.sessions.reject_question(&request.id).await.unwrap();
+    harness.until_idle(&session).await;
+    assert_eq!(tale(&harness, &session).join(", "), "busy, stopped Refused after 0, idle blocked");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_abort_during_a_continuation_holds_until_the_next_prompt() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    world.script(|turn| async move {
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.script(|turn| async move {
         step(&turn, "half", Finish::ToolCalls).await;
         turn.cancelled().await;
         TurnEnd::Cancelled
     });
-    world.submit(&session, "do it").await;
-    world.until(|body| matches!(body, EventBody::ContinuationStarted(_))).await;
-    world.sessions.abort(&session.id).await.unwrap();
-    world.drain();
-    assert_eq!(tale(&world, &session).join(", "), "busy, on 1, stopped Abort after 1, idle aborted");
-    let stored = world.sessions.get(&session.id).await.unwrap().continuation.unwrap();
+    harness.submit(&session, "do it").await;
+    harness.until(|body| matches!(body, EventBody::ContinuationStarted(_))).await;
+    harness.sessions.abort(&session.id).await.unwrap();
+    harness.drain();
+    assert_eq!(tale(&harness, &session).join(", "), "busy, on 1, stopped Abort after 1, idle aborted");
+    let stored = harness.sessions.get(&session.id).await.unwrap().continuation.unwrap();
     assert_eq!(stored.stopped, Some(StopReason::Abort));
-    world.seen.clear();
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    world.script(|turn| async move { list(turn, &["completed"]).await });
-    assert_eq!(turn(&mut world, &session).await, "busy, on 1, idle completed", "a new episode");
-    assert!(world.sessions.get(&session.id).await.unwrap().continuation.unwrap().stopped.is_none());
+    harness.seen.clear();
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.script(|turn| async move { list(turn, &["completed"]).await });
+    assert_eq!(turn(&mut harness, &session).await, "busy, on 1, idle completed", "a new episode");
+    assert!(harness.sessions.get(&session.id).await.unwrap().continuation.unwrap().stopped.is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_countdown_is_announced_and_then_it_goes_on() {
-    let (mut world, session) = world(counting_down()).await;
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    world.script(|turn| async move { list(turn, &["completed"]).await });
+    let (mut harness, session) = harness(counting_down()).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.script(|turn| async move { list(turn, &["completed"]).await });
     let began = tokio::time::Instant::now();
-    assert_eq!(turn(&mut world, &session).await, "busy, countdown 1, on 1, idle completed");
+    assert_eq!(turn(&mut harness, &session).await, "busy, countdown 1, on 1, idle completed");
     assert!(began.elapsed() >= Duration::from_secs(5));
-    assert_eq!(toasts(&world), ["info: 1 todo is still open, continuing in a moment"]);
+    assert_eq!(toasts(&harness), ["info: 1 todo is still open, continuing in a moment"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_abort_during_the_countdown_ends_the_turn_once() {
-    let (mut world, session) = world(counting_down()).await;
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    world.submit(&session, "do it").await;
-    world.until(|body| matches!(body, EventBody::ContinuationCountdown(_))).await;
-    world.sessions.abort(&session.id).await.unwrap();
+    let (mut harness, session) = harness(counting_down()).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.submit(&session, "do it").await;
+    harness.until(|body| matches!(body, EventBody::ContinuationCountdown(_))).await;
+    harness.sessions.abort(&session.id).await.unwrap();
     tokio::time::sleep(Duration::from_mins(1)).await;
-    world.drain();
-    assert_eq!(tale(&world, &session).join(", "), "busy, countdown 1, stopped Abort after 0, idle aborted");
-    assert_eq!(toasts(&world).len(), 1, "who aborts knows why it does not go on");
+    harness.drain();
+    assert_eq!(tale(&harness, &session).join(", "), "busy, countdown 1, stopped Abort after 0, idle aborted");
+    assert_eq!(toasts(&harness).len(), 1, "who aborts knows why it does not go on");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_prompt_during_the_countdown_is_answered_in_its_place() {
-    let (mut world, session) = world(counting_down()).await;
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    world.script(|turn| async move { list(turn, &["cancelled"]).await });
-    world.submit(&session, "do it").await;
-    world.until(|body| matches!(body, EventBody::ContinuationCountdown(_))).await;
-    world.submit(&session, "never mind").await;
-    world.until_idle(&session).await;
+    let (mut harness, session) = harness(counting_down()).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.script(|turn| async move { list(turn, &["cancelled"]).await });
+    harness.submit(&session, "do it").await;
+    harness.until(|body| matches!(body, EventBody::ContinuationCountdown(_))).await;
+    harness.submit(&session, "never mind").await;
+    harness.until_idle(&session).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
-    world.drain();
+    harness.drain();
     assert_eq!(
-        tale(&world, &session).join(", "),
+        tale(&harness, &session).join(", "),
         "busy, countdown 1, stopped Prompt after 0, idle completed"
     );
-    let ended = world.story(&session.id).into_iter().filter(|word| word == "prompt.ended(completed)").count();
+    let ended =
+        harness.story(&session.id).into_iter().filter(|word| word == "prompt.ended(completed)").count();
     assert_eq!(ended, 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_clients_may_stop_a_countdown_and_it_stops_once() {
-    let (mut world, session) = world(counting_down()).await;
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    world.submit(&session, "do it").await;
-    world.until(|body| matches!(body, EventBody::ContinuationCountdown(_))).await;
-    let stop = || world.sessions.continuation(&session.id, ContinuationAction::Stop);
+    let (mut harness, session) = harness(counting_down()).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.submit(&session, "do it").await;
+    harness.until(|body| matches!(body, EventBody::ContinuationCountdown(_))).await;
+    let stop = || harness.sessions.continuation(&session.id, ContinuationAction::Stop);
     let (one, other) = tokio::join!(stop(), stop());
     assert_eq!(one.unwrap().continuation.unwrap().stopped, Some(StopReason::Stop));
     other.unwrap();
-    world.until_idle(&session).await;
-    assert_eq!(tale(&world, &session).join(", "), "busy, countdown 1, stopped Stop after 0, idle completed");
-    let resumed = world.sessions.continuation(&session.id, ContinuationAction::Resume).await.unwrap();
+    harness.until_idle(&session).await;
+    assert_eq!(
+        tale(&harness, &session).join(", "),
+        "busy, countdown 1, stopped Stop after 0, idle completed"
+    );
+    let resumed = harness.sessions.continuation(&session.id, ContinuationAction::Resume).await.unwrap();
     assert_eq!(resumed.continuation.unwrap().stopped, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_during_a_step_lets_it_end_and_nothing_follow() {
-    let (mut world, session) = world(policy()).await;
+    let (mut harness, session) = harness(policy()).await;
     let (go, wait) = tokio::sync::oneshot::channel::<()>();
-    world.script(|turn| async move {
+    harness.script(|turn| async move {
         turn.emit(todos(&["pending"])).await;
         wait.await.unwrap();
         say(turn, "done").await
     });
-    world.submit(&session, "do it").await;
-    world.until(|body| matches!(body, EventBody::TodoUpdated(_))).await;
-    world.sessions.continuation(&session.id, ContinuationAction::Stop).await.unwrap();
+    harness.submit(&session, "do it").await;
+    harness.until(|body| matches!(body, EventBody::TodoUpdated(_))).await;
+    harness.sessions.continuation(&session.id, ContinuationAction::Stop).await.unwrap();
     go.send(()).unwrap();
-    world.until_idle(&session).await;
-    assert_eq!(tale(&world, &session).join(", "), "busy, stopped Stop after 0, idle completed");
+    harness.until_idle(&session).await;
+    assert_eq!(tale(&harness, &session).join(", "), "busy, stopped Stop after 0, idle completed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_gives_no_round_back() {
     // The restarted server's clock begins a day later.
     let time = Duration::from_hours(100);
-    let (mut world, session) = world(Policy { rounds: 3, stagnant: 9, time, ..policy() }).await;
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    world.script(careful);
-    world.submit(&session, "do it").await;
-    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
-    let mut world = world.crash().await;
-    world.policy(Policy { rounds: 3, stagnant: 9, time, ..policy() });
-    world.sessions.recover().await.unwrap();
-    let kept = world.sessions.get(&session.id).await.unwrap().continuation.unwrap().episode.unwrap();
+    let (mut harness, session) =
+        harness(ContinuationPolicy { rounds: 3, stagnant: 9, time, ..policy() }).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.script(careful);
+    harness.submit(&session, "do it").await;
+    harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let mut harness = harness.crash().await;
+    harness.policy(ContinuationPolicy { rounds: 3, stagnant: 9, time, ..policy() });
+    harness.sessions.recover().await.unwrap();
+    let kept = harness.sessions.get(&session.id).await.unwrap().continuation.unwrap().episode.unwrap();
     assert_eq!(kept.rounds, 2);
-    world.drain();
-    world.seen.clear();
-    let waiting = world.sessions.permissions(None).await.unwrap();
-    world.sessions.reply_permission(&waiting[0].id, PermissionReply::Once, None).await.unwrap();
-    world.until_idle(&session).await;
-    assert_eq!(tale(&world, &session).join(", "), "busy, on 3, stopped Rounds after 3, idle completed");
+    harness.drain();
+    harness.seen.clear();
+    let waiting = harness.sessions.permissions(None).await.unwrap();
+    harness.sessions.reply_permission(&waiting[0].id, PermissionReply::Once, None).await.unwrap();
+    harness.until_idle(&session).await;
+    assert_eq!(tale(&harness, &session).join(", "), "busy, on 3, stopped Rounds after 3, idle completed");
 }
 
 /// Asks for a permission in a tool call, so that the request outlives a crash.
@@ -429,9 +434,9 @@ async fn careful(turn: Turn) -> TurnEnd {
 
 #[tokio::test(start_paused = true)]
 async fn a_summary_in_the_middle_changes_nothing_about_the_count() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    world.script(|turn| async move {
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.script(|turn| async move {
         let part = CompactionPart { auto: true, overflow: None, tail_start_id: None, extra: Extra::new() };
         turn.emit(AgentEvent::Continued(vec![protocol::PartBody::Compaction(part)])).await;
         let speaker = Speaker {
@@ -447,50 +452,50 @@ async fn a_summary_in_the_middle_changes_nothing_about_the_count() {
         turn.emit(AgentEvent::Continued(vec![protocol::PartBody::Text(text)])).await;
         say(turn, "where was I").await
     });
-    let tale = turn(&mut world, &session).await;
+    let tale = turn(&mut harness, &session).await;
     assert_eq!(tale, "busy, on 1, on 2, on 3, stopped Stagnant after 3, idle completed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_requested_summary_is_not_continued() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move { list(turn, &["blocked"]).await });
-    turn(&mut world, &session).await;
-    world.seen.clear();
-    world.sessions.prompt(&session.id, PromptInput::compaction(false)).await.unwrap();
-    world.drain();
-    assert_eq!(tale(&world, &session).join(", "), "busy, idle completed");
-    let stored = world.sessions.get(&session.id).await.unwrap().continuation.unwrap();
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move { list(turn, &["blocked"]).await });
+    turn(&mut harness, &session).await;
+    harness.seen.clear();
+    harness.sessions.prompt(&session.id, PromptInput::compaction(false)).await.unwrap();
+    harness.drain();
+    assert_eq!(tale(&harness, &session).join(", "), "busy, idle completed");
+    let stored = harness.sessions.get(&session.id).await.unwrap().continuation.unwrap();
     assert_eq!(stored.stopped, Some(StopReason::Blocked), "a summary does not start an episode");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_fails_is_not_asked_again_and_again() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    world.always(Arc::new(|_| async { TurnEnd::Error(MessageError::unknown("overloaded")) }.boxed()));
-    assert_eq!(turn(&mut world, &session).await, "busy, on 1, stopped Error after 1, idle error");
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.always(Arc::new(|_| async { TurnEnd::Error(MessageError::unknown("overloaded")) }.boxed()));
+    assert_eq!(turn(&mut harness, &session).await, "busy, on 1, stopped Error after 1, idle error");
 }
 
 #[tokio::test(start_paused = true)]
 async fn children_do_not_go_on_by_themselves() {
-    let (mut world, session) = world(policy()).await;
-    world.script(|turn| async move {
+    let (mut harness, session) = harness(policy()).await;
+    harness.script(|turn| async move {
         let spec = ChildSpec { title: "child".into(), prompt: "go".into(), ..ChildSpec::default() };
         let child = turn.start_child(spec).await.unwrap();
         child.wait().await.unwrap();
         say(turn, "ok").await
     });
-    world.script(|turn| async move { list(turn, &["pending"]).await });
-    assert_eq!(turn(&mut world, &session).await, "busy, idle completed");
-    let child = world.sessions.children(&session.id).await.unwrap().remove(0);
-    assert_eq!(tale(&world, &child).join(", "), "busy, idle completed");
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    assert_eq!(turn(&mut harness, &session).await, "busy, idle completed");
+    let child = harness.sessions.children(&session.id).await.unwrap().remove(0);
+    assert_eq!(tale(&harness, &child).join(", "), "busy, idle completed");
 }
 
 /// A plugin that continues every turn, or never answers.
-struct Pushy(bool);
+struct InsistentPlugin(bool);
 
-impl Hooks for Pushy {
+impl Hooks for InsistentPlugin {
     fn wants(&self, point: HookPoint) -> bool {
         point == HookPoint::TurnEnd
     }
@@ -505,10 +510,14 @@ impl Hooks for Pushy {
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_may_let_a_turn_go_on_within_the_same_bounds() {
-    let (mut world, session) = world(Policy { todos: false, rounds: 2, ..Policy::default() }).await;
-    world.hook(Pushy(false));
-    assert_eq!(turn(&mut world, &session).await, "busy, on 1, on 2, stopped Rounds after 2, idle completed");
-    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    let (mut harness, session) =
+        harness(ContinuationPolicy { todos: false, rounds: 2, ..ContinuationPolicy::default() }).await;
+    harness.hook(InsistentPlugin(false));
+    assert_eq!(
+        turn(&mut harness, &session).await,
+        "busy, on 1, on 2, stopped Rounds after 2, idle completed"
+    );
+    let messages = harness.sessions.messages(&session.id, Page::default()).await.unwrap();
     let told =
         messages.iter().filter(|message| is_continuation(message)).map(|it| it.parts[0].text().unwrap());
     assert_eq!(told.collect::<Vec<_>>(), ["again, after 0", "again, after 1"]);
@@ -516,24 +525,24 @@ async fn a_hook_may_let_a_turn_go_on_within_the_same_bounds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_never_answers_does_not_hold_the_end_of_a_turn() {
-    let (mut world, session) = world(policy()).await;
-    world.hook(Pushy(true));
+    let (mut harness, session) = harness(policy()).await;
+    harness.hook(InsistentPlugin(true));
     let began = tokio::time::Instant::now();
-    assert_eq!(turn(&mut world, &session).await, "busy, idle completed");
+    assert_eq!(turn(&mut harness, &session).await, "busy, idle completed");
     assert!(began.elapsed() <= Duration::from_secs(61), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_abort_does_not_wait_for_a_hook_at_the_end_of_a_turn() {
-    let (mut world, session) = world(policy()).await;
-    world.hook(Pushy(true));
-    world.submit(&session, "do it").await;
-    world.until(|body| matches!(body, EventBody::MessageUpdated(it) if is_done(&it.info))).await;
+    let (mut harness, session) = harness(policy()).await;
+    harness.hook(InsistentPlugin(true));
+    harness.submit(&session, "do it").await;
+    harness.until(|body| matches!(body, EventBody::MessageUpdated(it) if is_done(&it.info))).await;
     let began = tokio::time::Instant::now();
-    world.sessions.abort(&session.id).await.unwrap();
+    harness.sessions.abort(&session.id).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(1));
-    world.drain();
-    assert_eq!(tale(&world, &session).join(", "), "busy, idle aborted");
+    harness.drain();
+    assert_eq!(tale(&harness, &session).join(", "), "busy, idle aborted");
 }
 
 fn is_done(message: &Message) -> bool {

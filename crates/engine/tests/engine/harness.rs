@@ -12,7 +12,7 @@ use std::{
 use engine::{
     Home, Parts, Sessions, Stream, StreamItem,
     bus::{Bus, Scope},
-    lifecycle::continuation::Policy,
+    lifecycle::continuation::ContinuationPolicy,
     limits::Limits,
     memory::Memory,
     ports::{Clock, Hooks, Random, Resolved, Runner, Runners, Unresolved, Wanted},
@@ -27,7 +27,7 @@ use protocol::{
     session::Tokens,
 };
 
-use crate::attic::Attic;
+use crate::file_history::FileHistory;
 
 type Habit = Arc<dyn Fn(Turn) -> BoxFuture<'static, TurnEnd> + Send + Sync>;
 type Script = Box<dyn FnOnce(Turn) -> BoxFuture<'static, TurnEnd> + Send>;
@@ -40,7 +40,7 @@ pub(crate) struct Scripted {
     /// Sessions that `forget` was called for.
     pub(crate) forgotten: Mutex<Vec<SessionId>>,
     hooks: Mutex<Option<Arc<dyn Hooks>>>,
-    policy: Mutex<Policy>,
+    policy: Mutex<ContinuationPolicy>,
 }
 
 impl Runner for Scripted {
@@ -123,11 +123,11 @@ impl Random for Counting {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) sessions: Sessions,
     pub(crate) memory: Arc<Memory>,
     pub(crate) runner: Arc<Scripted>,
-    pub(crate) attic: Arc<Attic>,
+    pub(crate) file_history: Arc<FileHistory>,
     stream: Stream,
     unread: VecDeque<Event>,
     /// The clock's first time; a restarted server's clock begins a day later.
@@ -135,7 +135,7 @@ pub(crate) struct World {
     pub(crate) seen: Vec<Event>,
 }
 
-impl World {
+impl Harness {
     pub(crate) async fn new() -> Self {
         Self::with(Limits::default()).await
     }
@@ -159,24 +159,24 @@ impl World {
     pub(crate) async fn crash(self) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(self.memory.reopen(bus.clone()));
-        Self::on(memory, bus, self.attic, self.start + 86_400_000, Limits::default()).await
+        Self::on(memory, bus, self.file_history, self.start + 86_400_000, Limits::default()).await
     }
 
     async fn on(
         memory: Arc<Memory>,
         bus: Arc<Bus>,
-        attic: Arc<Attic>,
+        file_history: Arc<FileHistory>,
         start: Millis,
         limits: Limits,
     ) -> Self {
         let clock = Arc::new(Ticking(AtomicI64::new(start)));
-        Self::with_clock(memory, bus, attic, start, clock, limits).await
+        Self::with_clock(memory, bus, file_history, start, clock, limits).await
     }
 
     async fn with_clock(
         memory: Arc<Memory>,
         bus: Arc<Bus>,
-        attic: Arc<Attic>,
+        file_history: Arc<FileHistory>,
         start: Millis,
         clock: Arc<dyn Clock>,
         limits: Limits,
@@ -186,7 +186,7 @@ impl World {
             log: memory.clone(),
             reads: memory.clone(),
             runners: Arc::new(OneRunner(runner.clone())),
-            undo: attic.clone(),
+            undo: file_history.clone(),
             clock,
             random: Arc::new(Counting(AtomicU64::new(0))),
             bus,
@@ -194,7 +194,16 @@ impl World {
             version: "0.0.0".into(),
         });
         let stream = sessions.subscribe(Scope::default(), None).await.unwrap();
-        Self { sessions, memory, runner, attic, stream, unread: VecDeque::new(), start, seen: Vec::new() }
+        Self {
+            sessions,
+            memory,
+            runner,
+            file_history,
+            stream,
+            unread: VecDeque::new(),
+            start,
+            seen: Vec::new(),
+        }
     }
 
     pub(crate) fn home() -> Home {
@@ -223,7 +232,7 @@ impl World {
     }
 
     /// Lets turns continue by themselves from now on.
-    pub(crate) fn policy(&self, policy: Policy) {
+    pub(crate) fn policy(&self, policy: ContinuationPolicy) {
         *self.runner.policy.lock().unwrap() = policy;
     }
 

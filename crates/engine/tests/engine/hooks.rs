@@ -28,11 +28,11 @@ use protocol::{
 };
 use serde_json::json;
 
-use crate::harness::{World, finish, say};
+use crate::harness::{Harness, finish, say};
 
 /// The behaviour of a test plugin at the points where it listens.
 #[derive(Clone, Copy)]
-enum Deed {
+enum Behaviour {
     Shout,
     Hang,
     Decide(Action),
@@ -40,13 +40,13 @@ enum Deed {
 
 struct Plugin {
     points: BTreeSet<HookPoint>,
-    deed: Deed,
+    deed: Behaviour,
     /// The inputs it received, as JSON.
     heard: Arc<Mutex<Vec<String>>>,
 }
 
 impl Plugin {
-    fn new(deed: Deed, points: impl IntoIterator<Item = HookPoint>) -> Self {
+    fn new(deed: Behaviour, points: impl IntoIterator<Item = HookPoint>) -> Self {
         Self { points: points.into_iter().collect(), deed, heard: Arc::default() }
     }
 
@@ -58,9 +58,9 @@ impl Plugin {
     ) -> Hooked<'static, T> {
         self.heard.lock().unwrap().push(serde_json::to_string(input).unwrap());
         match self.deed {
-            Deed::Shout => future::ready(change(output)).boxed(),
-            Deed::Hang => future::pending().boxed(),
-            Deed::Decide(_) => future::ready(output).boxed(),
+            Behaviour::Shout => future::ready(change(output)).boxed(),
+            Behaviour::Hang => future::pending().boxed(),
+            Behaviour::Decide(_) => future::ready(output).boxed(),
         }
     }
 }
@@ -108,7 +108,7 @@ impl Hooks for Plugin {
         output: PermissionStatus,
     ) -> Hooked<'a, PermissionStatus> {
         let output = match self.deed {
-            Deed::Decide(status) => PermissionStatus { status },
+            Behaviour::Decide(status) => PermissionStatus { status },
             _ => output,
         };
         self.answer(input, output, |status| status)
@@ -122,14 +122,14 @@ fn texts(messages: &[protocol::MessageWithParts]) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn an_edited_text_is_what_is_stored_and_what_clients_see_last() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.hook(Plugin::new(Deed::Shout, [HookPoint::TextComplete]));
-    world.script(|turn| say(turn, "hello there"));
-    let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.hook(Plugin::new(Behaviour::Shout, [HookPoint::TextComplete]));
+    harness.script(|turn| say(turn, "hello there"));
+    let answer = harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
     assert_eq!(answer.parts[1].text(), Some("HELLO THERE"));
-    world.drain();
-    let mut told = world.seen.iter().filter_map(|event| match &event.body {
+    harness.drain();
+    let mut told = harness.seen.iter().filter_map(|event| match &event.body {
         EventBody::PartUpdated(it) if it.part.id == answer.parts[1].id => it.part.text().map(str::to_owned),
         _ => None,
     });
@@ -147,27 +147,27 @@ async fn forgetful(turn: Turn) -> TurnEnd {
 
 #[tokio::test(start_paused = true)]
 async fn text_that_ends_with_its_step_reaches_hooks_once() {
-    let world = World::new().await;
-    let session = world.session().await;
-    let plugin = Plugin::new(Deed::Shout, [HookPoint::TextComplete]);
+    let harness = Harness::new().await;
+    let session = harness.session().await;
+    let plugin = Plugin::new(Behaviour::Shout, [HookPoint::TextComplete]);
     let heard = plugin.heard.clone();
-    world.hook(plugin);
-    world.script(forgetful);
-    let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+    harness.hook(plugin);
+    harness.script(forgetful);
+    let answer = harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
     assert_eq!(answer.parts[1].text(), Some("LEFT OPEN"));
     assert_eq!(heard.lock().unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_prompt_is_stored_as_hooks_changed_it() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    let plugin = Plugin::new(Deed::Shout, [HookPoint::ChatMessage]);
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    let plugin = Plugin::new(Behaviour::Shout, [HookPoint::ChatMessage]);
     let heard = plugin.heard.clone();
-    world.hook(plugin);
-    let submitted = world.submit(&session, "quiet").await;
-    world.until_idle(&session).await;
-    let stored = world.sessions.message(&session.id, submitted.message.info.id()).await.unwrap();
+    harness.hook(plugin);
+    let submitted = harness.submit(&session, "quiet").await;
+    harness.until_idle(&session).await;
+    let stored = harness.sessions.message(&session.id, submitted.message.info.id()).await.unwrap();
     assert_eq!(texts(std::slice::from_ref(&stored)), ["QUIET"]);
     let Message::User(user) = &stored.info else { panic!("not a prompt") };
     assert_eq!(user.system.as_deref(), Some("be loud"));
@@ -176,26 +176,26 @@ async fn a_prompt_is_stored_as_hooks_changed_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_prompt_does_not_reach_hooks_again() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    let plugin = Plugin::new(Deed::Shout, [HookPoint::ChatMessage]);
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    let plugin = Plugin::new(Behaviour::Shout, [HookPoint::ChatMessage]);
     let heard = plugin.heard.clone();
-    world.hook(plugin);
-    let first = world.submit(&session, "once").await;
-    world.until_idle(&session).await;
+    harness.hook(plugin);
+    let first = harness.submit(&session, "once").await;
+    harness.until_idle(&session).await;
     let again =
         PromptInput { message_id: Some(first.message.info.id().clone()), ..PromptInput::text("once") };
-    world.sessions.submit(&session.id, again).await.unwrap();
+    harness.sessions.submit(&session.id, again).await.unwrap();
     assert_eq!(heard.lock().unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_command_expands_to_the_prompt_that_hooks_return() {
-    let world = World::new().await;
-    let session = world.session().await;
-    let plugin = Plugin::new(Deed::Shout, [HookPoint::CommandBefore]);
+    let harness = Harness::new().await;
+    let session = harness.session().await;
+    let plugin = Plugin::new(Behaviour::Shout, [HookPoint::CommandBefore]);
     let heard = plugin.heard.clone();
-    world.hook(plugin);
+    harness.hook(plugin);
     let input = CommandInput {
         message_id: None,
         agent: None,
@@ -207,8 +207,8 @@ async fn a_command_expands_to_the_prompt_that_hooks_return() {
         sender: Sender::Client,
         extra: Rest::NONE,
     };
-    world.sessions.command(&session.id, input).await.unwrap();
-    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    harness.sessions.command(&session.id, input).await.unwrap();
+    let messages = harness.sessions.messages(&session.id, Page::default()).await.unwrap();
     assert_eq!(texts(&messages[..1]), ["this", "and this"]);
     let told = json!({ "command": "say", "sessionID": session.id, "arguments": "this" });
     assert_eq!(*heard.lock().unwrap(), [told.to_string()]);
@@ -238,36 +238,36 @@ async fn careful(turn: Turn) -> TurnEnd {
 #[tokio::test(start_paused = true)]
 async fn a_hook_may_answer_a_permission_instead_of_the_user() {
     for (status, came) in [(Action::Allow, "allowed"), (Action::Deny, "refused")] {
-        let mut world = World::new().await;
-        let session = world.session().await;
-        world.hook(Plugin::new(Deed::Decide(status), [HookPoint::PermissionAsk]));
-        world.script(careful);
-        let answer = world.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
+        let mut harness = Harness::new().await;
+        let session = harness.session().await;
+        harness.hook(Plugin::new(Behaviour::Decide(status), [HookPoint::PermissionAsk]));
+        harness.script(careful);
+        let answer = harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
         assert_eq!(answer.parts[1].text(), Some(came));
-        world.drain();
-        assert!(!world.story(&session.id).contains(&"permission.asked".to_owned()), "{status:?}");
+        harness.drain();
+        assert!(!harness.story(&session.id).contains(&"permission.asked".to_owned()), "{status:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_may_leave_a_permission_to_the_user() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    let plugin = Plugin::new(Deed::Decide(Action::Ask), [HookPoint::PermissionAsk]);
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    let plugin = Plugin::new(Behaviour::Decide(Action::Ask), [HookPoint::PermissionAsk]);
     let heard = plugin.heard.clone();
-    world.hook(plugin);
-    world.script(careful);
-    world.submit(&session, "x").await;
-    let asked = world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    harness.hook(plugin);
+    harness.script(careful);
+    harness.submit(&session, "x").await;
+    let asked = harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
     let EventBody::PermissionAsked(request) = asked.body else { panic!("not asked") };
     let shown = heard.lock().unwrap().join("");
     assert!(shown.contains(request.id.as_str()), "hooks and clients see the same id: {shown}");
-    world
+    harness
         .sessions
         .reply_permission(&request.id, protocol::request::PermissionReply::Once, None)
         .await
         .unwrap();
-    world.until_idle(&session).await;
+    harness.until_idle(&session).await;
 }
 
 /// A turn that passes every hook.
@@ -276,10 +276,10 @@ async fn everything(turn: Turn) -> TurnEnd {
     say(turn, "done").await
 }
 
-async fn hanging(world: &World) -> Session {
-    let session = world.session().await;
-    world.hook(Plugin::new(Deed::Hang, HookPoint::ALL.iter().copied()));
-    world.script(everything);
+async fn hanging(harness: &Harness) -> Session {
+    let session = harness.session().await;
+    harness.hook(Plugin::new(Behaviour::Hang, HookPoint::ALL.iter().copied()));
+    harness.script(everything);
     session
 }
 
@@ -287,35 +287,35 @@ async fn hanging(world: &World) -> Session {
 async fn hooks_that_hang_do_not_hold_a_turn() {
     let limits =
         Limits { hook: Duration::from_secs(5), request: Duration::from_secs(5), ..Limits::default() };
-    let mut world = World::with(limits).await;
-    let session = hanging(&world).await;
+    let mut harness = Harness::with(limits).await;
+    let session = hanging(&harness).await;
     let began = tokio::time::Instant::now();
-    world.submit(&session, "x").await;
-    world.until_idle(&session).await;
+    harness.submit(&session, "x").await;
+    harness.until_idle(&session).await;
     assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
-    world.drain();
-    let story = world.story(&session.id);
+    harness.drain();
+    let story = harness.story(&session.id);
     assert_eq!(story.iter().filter(|word| *word == "session.idle").count(), 1, "{story:?}");
-    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    let messages = harness.sessions.messages(&session.id, Page::default()).await.unwrap();
     assert_eq!(texts(&messages), ["x", "done"], "what was there before counts");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_abort_does_not_wait_for_a_hook() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    let plugin = Plugin::new(Deed::Hang, [HookPoint::TextComplete]);
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    let plugin = Plugin::new(Behaviour::Hang, [HookPoint::TextComplete]);
     let heard = plugin.heard.clone();
-    world.hook(plugin);
-    world.script(|turn| say(turn, "half"));
-    world.submit(&session, "x").await;
-    world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+    harness.hook(plugin);
+    harness.script(|turn| say(turn, "half"));
+    harness.submit(&session, "x").await;
+    harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
     while heard.lock().unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
     let began = tokio::time::Instant::now();
-    world.sessions.abort(&session.id).await.unwrap();
+    harness.sessions.abort(&session.id).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    world.drain();
-    assert!(world.story(&session.id).contains(&"IDLE(aborted)".to_owned()));
+    harness.drain();
+    assert!(harness.story(&session.id).contains(&"IDLE(aborted)".to_owned()));
 }

@@ -10,10 +10,10 @@
 
 mod abort;
 mod approvals;
-mod attic;
 mod children;
 mod continuations;
 mod faults;
+mod file_history;
 mod forks;
 mod going;
 mod harness;

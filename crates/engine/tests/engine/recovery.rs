@@ -6,7 +6,7 @@ use engine::{
 };
 use protocol::{AgentEvent, EventBody, Extra, Message, TurnEnd, agent_event::Ask, prompt::PromptInput};
 
-use crate::harness::World;
+use crate::harness::Harness;
 
 async fn half_way(turn: engine::session::Turn) -> TurnEnd {
     turn.emit(AgentEvent::step_started()).await;
@@ -28,62 +28,62 @@ async fn half_way(turn: engine::session::Turn) -> TurnEnd {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_in_a_turn_is_closed_as_interrupted_and_waiting_prompts_run() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.script(half_way);
-    world.submit(&session, "one").await;
-    world.submit(&session, "two").await;
-    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(half_way);
+    harness.submit(&session, "one").await;
+    harness.submit(&session, "two").await;
+    harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
     tokio::time::sleep(std::time::Duration::from_secs(2)).await; // the checkpoint's time
-    let mut world = world.crash().await;
-    assert_eq!(world.sessions.statuses(None).await.unwrap().len(), 1, "the log still says busy");
-    world.sessions.recover().await.unwrap();
-    world
+    let mut harness = harness.crash().await;
+    assert_eq!(harness.sessions.statuses(None).await.unwrap().len(), 1, "the log still says busy");
+    harness.sessions.recover().await.unwrap();
+    harness
         .until(
             |body| matches!(body, EventBody::PromptEnded(it) if it.reason == protocol::EndReason::Completed),
         )
         .await;
-    world.drain();
-    let story = world.story(&session.id).join(" · ");
+    harness.drain();
+    let story = harness.story(&session.id).join(" · ");
     insta::assert_snapshot!(story, @"permission.replied · text · bash:error · assistant[-,done,error] · session.error · prompt.ended(interrupted) · IDLE(interrupted) · session.idle · BUSY · prompt.started · assistant[-] · step-start · text · message.part.delta · text · step-finish · assistant[finish] · session.updated · assistant[finish,done] · prompt.ended(completed) · IDLE(completed) · session.idle");
-    let messages = world.sessions.messages(&session.id, Page::default()).await.unwrap();
+    let messages = harness.sessions.messages(&session.id, Page::default()).await.unwrap();
     let kept = messages.iter().flat_map(|message| &message.parts).any(|part| part.text() == Some("so far"));
     assert!(kept, "the words up to the checkpoint are kept");
-    assert!(world.sessions.permissions(None).await.unwrap().is_empty());
+    assert!(harness.sessions.permissions(None).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_without_a_cursor_learns_that_the_crash_ended_the_turn() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.script(half_way);
-    world.submit(&session, "one").await;
-    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
-    let mut world = world.crash().await;
-    world.sessions.recover().await.unwrap();
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(half_way);
+    harness.submit(&session, "one").await;
+    harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let mut harness = harness.crash().await;
+    harness.sessions.recover().await.unwrap();
     for (directory, told) in [("/project", "IDLE(interrupted) · session.idle"), ("/elsewhere", "")] {
-        assert_eq!(world.told(directory, None).await, told, "{directory}");
+        assert_eq!(harness.told(directory, None).await, told, "{directory}");
     }
-    let newest = world.memory.bounds().await.unwrap().1;
-    assert_eq!(world.told("/project", Some(newest)).await, "", "a cursor says that it was heard");
-    world.submit(&session, "two").await;
-    world.until_idle(&session).await;
-    world.until_idle(&session).await;
-    assert_eq!(world.told("/project", None).await, "", "the session has moved on");
+    let newest = harness.memory.bounds().await.unwrap().1;
+    assert_eq!(harness.told("/project", Some(newest)).await, "", "a cursor says that it was heard");
+    harness.submit(&session, "two").await;
+    harness.until_idle(&session).await;
+    harness.until_idle(&session).await;
+    assert_eq!(harness.told("/project", None).await, "", "the session has moved on");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_second_crash_during_recovery_does_not_end_a_turn_twice() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.script(half_way);
-    world.submit(&session, "one").await;
-    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
-    let world = world.crash().await;
-    world.sessions.recover().await.unwrap();
-    let world = world.crash().await;
-    assert_eq!(world.sessions.recover().await.unwrap(), 0);
-    let mut all = world.sessions.subscribe(Scope::default(), Some(0)).await.unwrap();
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(half_way);
+    harness.submit(&session, "one").await;
+    harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let harness = harness.crash().await;
+    harness.sessions.recover().await.unwrap();
+    let harness = harness.crash().await;
+    assert_eq!(harness.sessions.recover().await.unwrap(), 0);
+    let mut all = harness.sessions.subscribe(Scope::default(), Some(0)).await.unwrap();
     let engine::StreamItem::Frames(frames) = all.next().await.unwrap() else { panic!("no replay") };
     let idles = frames
         .iter()
@@ -94,32 +94,32 @@ async fn a_second_crash_during_recovery_does_not_end_a_turn_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn a_childs_waiting_prompt_is_not_run_after_its_parent_is_gone() {
-    let mut world = World::new().await;
-    let parent = world.session().await;
+    let mut harness = Harness::new().await;
+    let parent = harness.session().await;
     let input = protocol::prompt::SessionInput { parent_id: Some(parent.id.clone()), ..Default::default() };
     let home = engine::Home { directory: "/project".into(), project: "global".into(), path: String::new() };
-    let child = world.sessions.create(home, input).await.unwrap();
-    world.script(half_way);
-    world.submit(&child, "one").await;
-    world.submit(&child, "two").await;
-    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
-    let mut world = world.crash().await;
-    world.sessions.recover().await.unwrap();
-    world.drain();
-    let story = world.story(&child.id);
+    let child = harness.sessions.create(home, input).await.unwrap();
+    harness.script(half_way);
+    harness.submit(&child, "one").await;
+    harness.submit(&child, "two").await;
+    harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let mut harness = harness.crash().await;
+    harness.sessions.recover().await.unwrap();
+    harness.drain();
+    let story = harness.story(&child.id);
     assert_eq!(story.iter().filter(|word| *word == "prompt.ended(interrupted)").count(), 2, "{story:?}");
     assert!(!story.contains(&"BUSY".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_session_works_on_after_a_crash() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.script(half_way);
-    world.submit(&session, "one").await;
-    world.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
-    let world = world.crash().await;
-    world.sessions.recover().await.unwrap();
-    let answer = world.sessions.prompt(&session.id, PromptInput::text("again")).await.unwrap();
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(half_way);
+    harness.submit(&session, "one").await;
+    harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let harness = harness.crash().await;
+    harness.sessions.recover().await.unwrap();
+    let answer = harness.sessions.prompt(&session.id, PromptInput::text("again")).await.unwrap();
     assert!(matches!(answer.info, Message::Assistant(it) if it.error.is_none()));
 }

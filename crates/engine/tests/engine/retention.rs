@@ -6,66 +6,66 @@ use engine::ports::Listing;
 use futures::FutureExt;
 use protocol::{EventBody, SessionId, TurnEnd, prompt::SessionInput};
 
-use crate::harness::{World, say};
+use crate::harness::{Harness, say};
 
 const DAY: Duration = Duration::from_hours(24);
 
-async fn left(world: &World) -> Vec<SessionId> {
-    let all = world.sessions.list(Listing::default()).await.unwrap();
+async fn left(harness: &Harness) -> Vec<SessionId> {
+    let all = harness.sessions.list(Listing::default()).await.unwrap();
     all.into_iter().map(|session| session.id).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn idle_sessions_are_deleted_once_they_are_old_enough() {
-    let mut world = World::timed().await;
-    let old = world.session().await;
-    world.sessions.prompt(&old.id, protocol::prompt::PromptInput::text("hello")).await.unwrap();
+    let mut harness = Harness::timed().await;
+    let old = harness.session().await;
+    harness.sessions.prompt(&old.id, protocol::prompt::PromptInput::text("hello")).await.unwrap();
     let child = SessionInput { parent_id: Some(old.id.clone()), ..SessionInput::default() };
-    world.sessions.create(World::home(), child).await.unwrap();
-    let busy = world.session().await;
-    world.script(|turn| async move {
+    harness.sessions.create(Harness::home(), child).await.unwrap();
+    let busy = harness.session().await;
+    harness.script(|turn| async move {
         tokio::time::sleep(DAY * 30).await;
         say(turn, "late").await
     });
-    world.submit(&busy, "long").await;
+    harness.submit(&busy, "long").await;
     tokio::time::sleep(DAY * 5).await;
-    let recent = world.session().await;
-    assert_eq!(world.sessions.prune(DAY * 7).await.unwrap(), 0, "none is old enough");
+    let recent = harness.session().await;
+    assert_eq!(harness.sessions.prune(DAY * 7).await.unwrap(), 0, "none is old enough");
 
     // The search runs at once and then at the beginning of each day.
-    let pruning = tokio::spawn(world.sessions.clone().prune_daily(DAY * 7));
+    let pruning = tokio::spawn(harness.sessions.clone().prune_daily(DAY * 7));
     tokio::time::sleep(DAY * 3 + Duration::from_hours(1)).await;
-    let (mut expected, mut found) = (vec![busy.id.clone(), recent.id.clone()], left(&world).await);
+    let (mut expected, mut found) = (vec![busy.id.clone(), recent.id.clone()], left(&harness).await);
     expected.sort();
     found.sort();
     assert_eq!(found, expected, "the busy one and the recent one stay, the child is gone");
     tokio::time::sleep(DAY * 6).await;
     pruning.abort();
-    assert_eq!(left(&world).await, [busy.id]);
-    world.drain();
+    assert_eq!(left(&harness).await, [busy.id]);
+    harness.drain();
     let is_deleted = |id: &SessionId| {
         let about = |body: &EventBody| matches!(body, EventBody::SessionDeleted(it) if it.session_id == *id);
-        world.seen.iter().any(|event| about(&event.body))
+        harness.seen.iter().any(|event| about(&event.body))
     };
     assert!(is_deleted(&old.id) && is_deleted(&recent.id), "clients learn about it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_parent_with_a_recent_child_stays() {
-    let world = World::timed().await;
-    let parent = world.session().await;
+    let harness = Harness::timed().await;
+    let parent = harness.session().await;
     tokio::time::sleep(DAY * 2).await;
     let child = SessionInput { parent_id: Some(parent.id.clone()), ..SessionInput::default() };
-    world.sessions.create(World::home(), child).await.unwrap();
-    assert_eq!(world.sessions.prune(DAY).await.unwrap(), 0);
-    assert_eq!(left(&world).await.len(), 2);
+    harness.sessions.create(Harness::home(), child).await.unwrap();
+    assert_eq!(harness.sessions.prune(DAY).await.unwrap(), 0);
+    assert_eq!(left(&harness).await.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn usage_is_counted_for_metrics() {
-    let world = World::new().await;
-    let session = world.session().await;
-    world.always(std::sync::Arc::new(|turn| {
+    let harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.always(std::sync::Arc::new(|turn| {
         async move {
             say(turn, "ok").await;
             TurnEnd::Completed
@@ -73,8 +73,8 @@ async fn usage_is_counted_for_metrics() {
         .boxed()
     }));
     for _ in 0..3 {
-        world.sessions.prompt(&session.id, protocol::prompt::PromptInput::text("hi")).await.unwrap();
+        harness.sessions.prompt(&session.id, protocol::prompt::PromptInput::text("hi")).await.unwrap();
     }
-    let used = world.sessions.stats().used;
+    let used = harness.sessions.stats().used;
     assert_eq!((used.steps, used.tokens, used.cost.0), (3, 36, 1.5));
 }

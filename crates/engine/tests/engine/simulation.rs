@@ -16,11 +16,11 @@ use std::{
 use engine::{
     Error, StreamItem,
     bus::Scope,
-    lifecycle::continuation::Policy,
+    lifecycle::continuation::ContinuationPolicy,
     limits::MAX_REPAIR_PAUSE,
     memory::faults::Fault,
     ports::{
-        ChildSpec, Failure,
+        ChildSpec, StoreFailure,
         hooks::{HookPoint, Hooked, Hooks, Next, TurnEnding},
     },
     session::Turn,
@@ -39,7 +39,7 @@ use protocol::{
 };
 use serde_json::json;
 
-use crate::harness::{World, step};
+use crate::harness::{Harness, step};
 
 const SEEDS: std::ops::Range<u64> = 0..150;
 const ACTIONS: usize = 60;
@@ -136,9 +136,9 @@ fn todos(dice: &mut Dice) -> Vec<Todo> {
 }
 
 /// A plugin that sometimes continues a turn, after a delay.
-struct Moody(AtomicU64);
+struct RandomPlugin(AtomicU64);
 
-impl Hooks for Moody {
+impl Hooks for RandomPlugin {
     fn wants(&self, point: HookPoint) -> bool {
         point == HookPoint::TurnEnd
     }
@@ -153,12 +153,17 @@ impl Hooks for Moody {
     }
 }
 
-fn busy_agents(world: &World, seed: u64) {
+fn busy_agents(harness: &Harness, seed: u64) {
     let countdown = Duration::from_millis(seed % 3 * 200);
-    world.policy(Policy { todos: true, rounds: ROUNDS, countdown, ..Policy::default() });
-    world.hook(Moody(AtomicU64::new(seed << 30)));
+    harness.policy(ContinuationPolicy {
+        todos: true,
+        rounds: ROUNDS,
+        countdown,
+        ..ContinuationPolicy::default()
+    });
+    harness.hook(RandomPlugin(AtomicU64::new(seed << 30)));
     let runs = Arc::new(AtomicU64::new(seed << 20));
-    world.always(Arc::new(move |turn| anything(turn, runs.fetch_add(1, Ordering::Relaxed)).boxed()));
+    harness.always(Arc::new(move |turn| anything(turn, runs.fetch_add(1, Ordering::Relaxed)).boxed()));
 }
 
 /// Plays one seed. Returns the source of each continuation, or the rule that the log breaks.
@@ -166,11 +171,11 @@ async fn play(seed: u64) -> Result<Vec<Source>, String> {
     let mut dice = Dice(seed);
     // Odd seeds run one process to the end, followed by a client; even ones crash now and then.
     let crashes = seed.is_multiple_of(2);
-    let mut world = World::new().await;
-    busy_agents(&world, seed);
+    let mut harness = Harness::new().await;
+    busy_agents(&harness, seed);
     let mut sessions: Vec<Session> = Vec::new();
     for _ in 0..3 {
-        sessions.push(world.session().await);
+        sessions.push(harness.session().await);
     }
     let mut accepted: BTreeSet<MessageId> = BTreeSet::new();
     for _ in 0..ACTIONS {
@@ -179,85 +184,85 @@ async fn play(seed: u64) -> Result<Vec<Source>, String> {
             0..=5 => {
                 let delivery = if dice.roll(2) == 0 { Delivery::Steer } else { Delivery::Queue };
                 let prompt = PromptInput { delivery: Some(delivery), ..prompt(&mut dice) };
-                if let Ok(submitted) = world.sessions.submit(&session.id, prompt).await {
+                if let Ok(submitted) = harness.sessions.submit(&session.id, prompt).await {
                     accepted.insert(submitted.message.info.id().clone());
                 }
             }
             // Only a store that cannot write may fail an abort.
-            6 | 7 => match world.sessions.abort(&session.id).await {
+            6 | 7 => match harness.sessions.abort(&session.id).await {
                 Ok(()) | Err(Error::Store(_)) => {}
                 Err(error) => return Err(error.to_string()),
             },
             8 => {
-                for request in world.sessions.permissions(None).await.unwrap() {
-                    let _ = world.sessions.reply_permission(&request.id, PermissionReply::Once, None).await;
+                for request in harness.sessions.permissions(None).await.unwrap() {
+                    let _ = harness.sessions.reply_permission(&request.id, PermissionReply::Once, None).await;
                 }
             }
             9 => {
                 let fault = match dice.roll(3) {
-                    0 => Fault::Refuse(Failure::Full),
-                    1 => Fault::Refuse(Failure::Unavailable),
+                    0 => Fault::Refuse(StoreFailure::Full),
+                    1 => Fault::Refuse(StoreFailure::Unavailable),
                     _ => Fault::LoseAcknowledgement,
                 };
-                world.memory.faults().next(usize::try_from(1 + dice.roll(6)).unwrap(), fault);
+                harness.memory.faults().next(usize::try_from(1 + dice.roll(6)).unwrap(), fault);
             }
             13 => {
-                if let Some(prompt) = waiting(&world, &session.id, &mut dice).await {
-                    let _ = world.sessions.withdraw(&session.id, prompt).await;
+                if let Some(prompt) = waiting(&harness, &session.id, &mut dice).await {
+                    let _ = harness.sessions.withdraw(&session.id, prompt).await;
                 }
             }
             14 => {
-                if let Some(prompt) = waiting(&world, &session.id, &mut dice).await {
+                if let Some(prompt) = waiting(&harness, &session.id, &mut dice).await {
                     let parts = (dice.roll(2) == 0).then(|| self::prompt(&mut dice).parts);
                     let delivery = (dice.roll(2) == 0).then_some(Delivery::Steer);
                     let patch = QueuePatch { parts, delivery, position: Some(0), ..QueuePatch::default() };
-                    let _ = world.sessions.requeue(&session.id, prompt, patch).await;
+                    let _ = harness.sessions.requeue(&session.id, prompt, patch).await;
                 }
             }
             12 => {
-                let _ = world.sessions.continuation(&session.id, ContinuationAction::Stop).await;
+                let _ = harness.sessions.continuation(&session.id, ContinuationAction::Stop).await;
             }
             11 if dice.roll(2) == 0 => {
-                let failure = if dice.roll(3) == 0 { Failure::Unavailable } else { Failure::Full };
-                world.memory.faults().begin_outage(failure);
+                let failure = if dice.roll(3) == 0 { StoreFailure::Unavailable } else { StoreFailure::Full };
+                harness.memory.faults().begin_outage(failure);
                 tokio::time::sleep(Duration::from_millis(dice.roll(20_000))).await;
                 if dice.roll(2) == 0 {
-                    world.memory.faults().end_outage();
+                    harness.memory.faults().end_outage();
                 }
             }
             10 if crashes && dice.roll(3) == 0 => {
-                world = world.crash().await;
-                busy_agents(&world, seed + dice.roll(1 << 30));
+                harness = harness.crash().await;
+                busy_agents(&harness, seed + dice.roll(1 << 30));
                 if dice.roll(3) == 0 {
-                    world.memory.faults().begin_outage(Failure::Full);
+                    harness.memory.faults().begin_outage(StoreFailure::Full);
                 }
-                world.sessions.recover().await.unwrap();
+                harness.sessions.recover().await.unwrap();
             }
             _ => tokio::time::sleep(Duration::from_millis(dice.roll(1_500))).await,
         }
-        world.drain();
+        harness.drain();
     }
-    world.memory.faults().clear();
+    harness.memory.faults().clear();
     if crashes {
         // A last crash closes everything that is still open; nothing new starts afterwards.
-        world = world.crash().await;
-        world.sessions.recover().await.unwrap();
+        harness = harness.crash().await;
+        harness.sessions.recover().await.unwrap();
     } else {
-        settle(&world).await?;
+        settle(&harness).await?;
     }
-    while !world.sessions.statuses(None).await.unwrap().is_empty() {
+    while !harness.sessions.statuses(None).await.unwrap().is_empty() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     if !crashes {
-        world.drain();
-        judge(&world.seen, &accepted).map_err(|rule| format!("as a client has heard it: {rule}"))?;
+        harness.drain();
+        judge(&harness.seen, &accepted).map_err(|rule| format!("as a client has heard it: {rule}"))?;
     }
-    judge(&history(&world).await, &accepted)
+    judge(&history(&harness).await, &accepted)
 }
 
 /// One of the prompts that wait.
-async fn waiting(world: &World, session: &SessionId, dice: &mut Dice) -> Option<MessageId> {
-    let queue = world.sessions.queue(session).await.unwrap();
+async fn waiting(harness: &Harness, session: &SessionId, dice: &mut Dice) -> Option<MessageId> {
+    let queue = harness.sessions.queue(session).await.unwrap();
     let chosen = usize::try_from(dice.roll(u64::try_from(queue.len()).unwrap().max(1))).unwrap();
     queue.into_iter().nth(chosen).map(|prompt| prompt.message_id)
 }
@@ -273,20 +278,20 @@ fn prompt(dice: &mut Dice) -> PromptInput {
 
 /// Without a crash, only the end of the outage triggers the repairs. Turns that do not end by themselves are
 /// aborted, which works now.
-async fn settle(world: &World) -> Result<(), String> {
+async fn settle(harness: &Harness) -> Result<(), String> {
     tokio::time::sleep(MAX_REPAIR_PAUSE * 2).await;
-    match world.sessions.stats().unfinished {
+    match harness.sessions.stats().unfinished {
         0 => {}
         left => return Err(format!("{left} sessions were not repaired")),
     }
-    for busy in world.sessions.statuses(None).await.unwrap().into_keys() {
-        world.sessions.abort(&busy).await.map_err(|error| error.to_string())?;
+    for busy in harness.sessions.statuses(None).await.unwrap().into_keys() {
+        harness.sessions.abort(&busy).await.map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
-async fn history(world: &World) -> Vec<Event> {
-    let mut stream = world.sessions.subscribe(Scope::default(), Some(0)).await.unwrap();
+async fn history(harness: &Harness) -> Vec<Event> {
+    let mut stream = harness.sessions.subscribe(Scope::default(), Some(0)).await.unwrap();
     let mut events = Vec::new();
     while let Some(Ok(StreamItem::Frames(frames))) = stream.next().now_or_never() {
         events.extend(frames.iter().map(|frame| serde_json::from_slice::<Event>(frame.json()).unwrap()));

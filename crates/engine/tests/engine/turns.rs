@@ -1,12 +1,12 @@
 //! Reads the last turn of a session.
 
-use engine::{Error, lifecycle::continuation::Policy, session::Turn};
+use engine::{Error, lifecycle::continuation::ContinuationPolicy, session::Turn};
 use protocol::{
     AgentEvent, EndReason, EventBody, Extra, MessageError, TurnEnd, message::Finish, prompt::PromptInput,
 };
 use serde_json::json;
 
-use crate::harness::{World, finish, say, step};
+use crate::harness::{Harness, finish, say, step};
 
 /// A turn with two steps, a tool call and an open todo.
 async fn busy(turn: Turn) -> TurnEnd {
@@ -42,14 +42,14 @@ async fn rest(turn: Turn) -> TurnEnd {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_turn_includes_its_continuations() {
-    let world = World::new().await;
-    world.policy(Policy { todos: true, ..Policy::default() });
-    let session = world.session().await;
-    world.sessions.prompt(&session.id, PromptInput::text("before")).await.unwrap();
-    world.script(busy);
-    world.script(rest);
-    let answer = world.sessions.prompt(&session.id, PromptInput::text("do it")).await.unwrap();
-    let turn = world.sessions.last_turn(&session.id).await.unwrap();
+    let harness = Harness::new().await;
+    harness.policy(ContinuationPolicy { todos: true, ..ContinuationPolicy::default() });
+    let session = harness.session().await;
+    harness.sessions.prompt(&session.id, PromptInput::text("before")).await.unwrap();
+    harness.script(busy);
+    harness.script(rest);
+    let answer = harness.sessions.prompt(&session.id, PromptInput::text("do it")).await.unwrap();
+    let turn = harness.sessions.last_turn(&session.id).await.unwrap();
     assert_eq!((turn.prompt.as_str(), turn.answer.as_str()), ("do it", "first half\nsecond half"));
     assert_eq!((turn.steps, turn.messages.len(), turn.continued), (3, 3, 1));
     assert_eq!(turn.messages.last().unwrap().info.id(), answer.info.id());
@@ -61,24 +61,24 @@ async fn the_last_turn_includes_its_continuations() {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_turn_has_its_end_once_it_has_ended() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    let nothing = world.sessions.last_turn(&session.id).await.unwrap_err();
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    let nothing = harness.sessions.last_turn(&session.id).await.unwrap_err();
     assert!(matches!(nothing, Error::NotFound { kind: "Turn", .. }), "{nothing}");
-    world.script(|turn| async move {
+    harness.script(|turn| async move {
         step(&turn, "half", Finish::ToolCalls).await;
         turn.cancelled().await;
         TurnEnd::Cancelled
     });
-    world.submit(&session, "x").await;
-    world.until(|body| matches!(body, EventBody::PartDelta(_))).await;
-    assert_eq!(world.sessions.last_turn(&session.id).await.unwrap().end, None);
-    world.sessions.abort(&session.id).await.unwrap();
-    assert_eq!(world.sessions.last_turn(&session.id).await.unwrap().end, Some(EndReason::Aborted));
-    world.script(|_| async { TurnEnd::Blocked });
-    world.sessions.prompt(&session.id, PromptInput::text("y")).await.unwrap();
-    assert_eq!(world.sessions.last_turn(&session.id).await.unwrap().end, Some(EndReason::Blocked));
-    world.script(|_| async { TurnEnd::Error(MessageError::unknown("no")) });
-    world.sessions.prompt(&session.id, PromptInput::text("z")).await.unwrap();
-    assert_eq!(world.sessions.last_turn(&session.id).await.unwrap().end, Some(EndReason::Error));
+    harness.submit(&session, "x").await;
+    harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+    assert_eq!(harness.sessions.last_turn(&session.id).await.unwrap().end, None);
+    harness.sessions.abort(&session.id).await.unwrap();
+    assert_eq!(harness.sessions.last_turn(&session.id).await.unwrap().end, Some(EndReason::Aborted));
+    harness.script(|_| async { TurnEnd::Blocked });
+    harness.sessions.prompt(&session.id, PromptInput::text("y")).await.unwrap();
+    assert_eq!(harness.sessions.last_turn(&session.id).await.unwrap().end, Some(EndReason::Blocked));
+    harness.script(|_| async { TurnEnd::Error(MessageError::unknown("no")) });
+    harness.sessions.prompt(&session.id, PromptInput::text("z")).await.unwrap();
+    assert_eq!(harness.sessions.last_turn(&session.id).await.unwrap().end, Some(EndReason::Error));
 }

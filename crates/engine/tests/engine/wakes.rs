@@ -2,22 +2,22 @@
 
 use protocol::{AgentEvent, Message, message::Origin};
 
-use crate::harness::{World, say};
+use crate::harness::{Harness, say};
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_wakes_up_gets_a_turn() {
-    let mut world = World::new().await;
-    let session = world.session().await;
-    world.script(|turn| async move {
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(|turn| async move {
         let asked = turn.message(&turn.prompt).await.unwrap().unwrap();
         let Message::User(user) = &asked.info else { panic!("{asked:?}") };
         assert_eq!(user.origin(), Some(Origin::Wake));
         say(turn, "the task is done").await
     });
-    let woken = world.sessions.wake(&session.id, "a task ended").await.unwrap();
+    let woken = harness.sessions.wake(&session.id, "a task ended").await.unwrap();
     woken.end.unwrap().await.unwrap();
-    world.drain();
-    let story = world.story(&session.id);
+    harness.drain();
+    let story = harness.story(&session.id);
     for word in ["BUSY", "IDLE(completed)", "session.idle"] {
         assert_eq!(story.iter().filter(|it| *it == word).count(), 1, "{story:?}");
     }
@@ -25,31 +25,31 @@ async fn an_agent_that_wakes_up_gets_a_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn notes_of_a_runner_survive_turns_and_crashes() {
-    let world = World::new().await;
-    let session = world.session().await;
-    world.script(|turn| async move {
+    let harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(|turn| async move {
         assert_eq!(turn.session.note("agent"), None);
         for note in ["one", "two", "two"] {
             turn.emit(AgentEvent::Noted { name: "agent".into(), note: note.into() }).await;
         }
         say(turn, "noted").await
     });
-    world.submit(&session, "first").await.end.unwrap().await.unwrap();
-    let world = world.crash().await;
-    world.script(|turn| async move {
+    harness.submit(&session, "first").await.end.unwrap().await.unwrap();
+    let harness = harness.crash().await;
+    harness.script(|turn| async move {
         assert_eq!(turn.session.note("agent"), Some("two"));
         assert_eq!(turn.session.note("another"), None);
         say(turn, "remembered").await
     });
-    world.submit(&session, "second").await.end.unwrap().await.unwrap();
+    harness.submit(&session, "second").await.end.unwrap().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn runners_are_notified_of_deleted_sessions() {
-    let world = World::new().await;
-    let session = world.session().await;
-    world.sessions.abort(&session.id).await.unwrap();
-    assert!(world.runner.forgotten.lock().unwrap().is_empty());
-    world.sessions.delete(&session.id).await.unwrap();
-    assert_eq!(*world.runner.forgotten.lock().unwrap(), [session.id]);
+    let harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.sessions.abort(&session.id).await.unwrap();
+    assert!(harness.runner.forgotten.lock().unwrap().is_empty());
+    harness.sessions.delete(&session.id).await.unwrap();
+    assert_eq!(*harness.runner.forgotten.lock().unwrap(), [session.id]);
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use testkit::dice::Dice;
 
-use crate::{Dialect, Fault, Id, Malformed, Message};
+use crate::{Dialect, ErrorObject, Id, Malformed, Message};
 
 fn parse(line: &str) -> Message {
     Message::parse(line.as_bytes()).unwrap()
@@ -31,11 +31,11 @@ fn each_kind_is_told_by_its_fields() {
         ),
         (
             r#"{"id":1,"error":{"code":-32601,"message":"no"}}"#,
-            Message::Response { id: Some(Id::Number(1)), result: Err(Fault::new(-32601, "no")) },
+            Message::Response { id: Some(Id::Number(1)), result: Err(ErrorObject::new(-32601, "no")) },
         ),
         (
             r#"{"id":null,"error":{"code":-32700,"message":"parse"}}"#,
-            Message::Response { id: None, result: Err(Fault::new(-32700, "parse")) },
+            Message::Response { id: None, result: Err(ErrorObject::new(-32700, "parse")) },
         ),
     ];
     for (line, expected) in cases {
@@ -88,7 +88,7 @@ fn id() -> impl Strategy<Value = Id> {
 }
 
 pub(super) fn message() -> impl Strategy<Value = Message> {
-    let fault = (any::<i64>(), any::<String>()).prop_map(|(code, message)| Fault::new(code, message));
+    let fault = (any::<i64>(), any::<String>()).prop_map(|(code, message)| ErrorObject::new(code, message));
     prop_oneof![
         (id(), any::<String>(), json()).prop_map(|(id, method, params)| Message::Request {
             id,

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::codec;
 use crate::{
-    Dialect, Error, Fault, INTERNAL_ERROR, Id, Inbox, Incoming, Line, MAX_ASKED, MAX_PENDING,
+    Dialect, Error, ErrorObject, INTERNAL_ERROR, Id, Inbox, Incoming, Line, MAX_ASKED, MAX_PENDING,
     METHOD_NOT_FOUND, Message, Options, Peer,
 };
 
@@ -68,7 +68,7 @@ async fn answers_find_their_requests_in_any_order() {
             other.say(json!({"id": 1, "error": {"code": 5, "message": "no"}})).await;
         }
     );
-    let refused = Error::Refused { method: "first".into(), fault: Fault::new(5, "no").into() };
+    let refused = Error::Refused { method: "first".into(), fault: ErrorObject::new(5, "no").into() };
     assert_eq!(first, Err(refused.clone()));
     assert_eq!(refused.to_string(), "first was refused: no (code 5)");
     assert_eq!(second, Ok(json!("two")));

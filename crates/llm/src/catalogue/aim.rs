@@ -23,7 +23,7 @@ const MISTRALS: [&str; 5] = ["mistral", "ministral", "devstral", "codestral", "m
 
 /// Everything a call needs besides the request.
 #[derive(Debug, Clone)]
-pub struct Aim {
+pub struct CallTarget {
     pub endpoint: Endpoint,
     pub dialect: Dialect,
     /// Model-specific input of the dialect.
@@ -70,7 +70,7 @@ impl Provider {
     }
 
     /// The call for a request.
-    pub fn aim(&self, request: &Request) -> Result<Aim, Error> {
+    pub fn aim(&self, request: &Request) -> Result<CallTarget, Error> {
         let model = self
             .model(&request.model.model)
             .ok_or_else(|| Error::UnknownModel(format!("{}/{}", self.id, request.model.model)))?;
@@ -99,7 +99,7 @@ impl Provider {
             quirks: self.quirks(&model, &endpoint, package),
         };
         let sampling = effort::sampling(&model, request.sampling);
-        Ok(Aim { endpoint, dialect: package.dialect, target, sampling })
+        Ok(CallTarget { endpoint, dialect: package.dialect, target, sampling })
     }
 
     /// Endpoint of local servers for listing their models.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use self::intent::Intent;
 use super::choice;
-use super::scenario::{Action, Talk};
+use super::scenario::{Action, ScriptedText};
 use crate::{Finish, Message, Request, ToolResult};
 
 /// Milliseconds per word: fast to read, slow enough to show the streaming.
@@ -152,11 +152,11 @@ fn questions() -> Value {
 }
 
 fn say(text: &str) -> Action {
-    Action::Text(Talk { text: text.to_owned(), words: 1, delay_ms: WORD_MS, repeat: 1 })
+    Action::Text(ScriptedText { text: text.to_owned(), words: 1, delay_ms: WORD_MS, repeat: 1 })
 }
 
 fn think(text: &str) -> Action {
-    Action::Reasoning(Talk { text: text.to_owned(), words: 1, delay_ms: WORD_MS, repeat: 1 })
+    Action::Reasoning(ScriptedText { text: text.to_owned(), words: 1, delay_ms: WORD_MS, repeat: 1 })
 }
 
 fn call(name: &str, input: Value) -> Action {

@@ -69,7 +69,7 @@ use std::sync::Arc;
 
 use futures::future::{self, BoxFuture, FutureExt};
 
-pub use scenario::{Action, ParseError, Scenario, Scenarios, Step, Talk};
+pub use scenario::{Action, ParseError, Scenario, Scenarios, ScriptedText, Step};
 
 use crate::catalogue::{self, Limit};
 use crate::{Deadlines, Error, EventStream, Model, Purpose, Request};

@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt};
 use serde_json::Value;
 
 use super::choice::Tuning;
-use super::scenario::{Action, Talk};
+use super::scenario::{Action, ScriptedText};
 use crate::{
     AssistantContent, Deadline, Deadlines, Error, EventStream, Headers, Message, ModelEvent, Request, Usage,
     UserContent, complaint,
@@ -137,7 +137,7 @@ impl<'a> Script<'a> {
     }
 
     /// Says words in the open block if it is of the same kind, else in a new one.
-    fn talk(&mut self, kind: Kind, talk: &Talk) {
+    fn talk(&mut self, kind: Kind, talk: &ScriptedText) {
         let id = match self.open.take() {
             Some(block) if block.kind == kind => block.id,
             other => {
@@ -184,7 +184,7 @@ impl<'a> Script<'a> {
     }
 
     /// Streams the words and returns their length in characters.
-    fn deltas(&mut self, talk: &Talk, event: impl Fn(String) -> ModelEvent) -> usize {
+    fn deltas(&mut self, talk: &ScriptedText, event: impl Fn(String) -> ModelEvent) -> usize {
         let delay = Duration::from_millis(self.tuning.delay_ms.unwrap_or(talk.delay_ms));
         let words: Vec<&str> = talk.text.split_inclusive(char::is_whitespace).collect();
         let mut length = 0;
@@ -202,7 +202,7 @@ impl<'a> Script<'a> {
     }
 
     /// A number in the model id applies to texts that repeat, not to every text of the scenario.
-    fn repeats(&self, talk: &Talk) -> u32 {
+    fn repeats(&self, talk: &ScriptedText) -> u32 {
         if talk.repeat > 1 { self.tuning.repeat.unwrap_or(talk.repeat) } else { talk.repeat }
     }
 

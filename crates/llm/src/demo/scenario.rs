@@ -37,9 +37,9 @@ impl Scenario {
 #[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Action {
     /// Streams answer text.
-    Text(Talk),
+    Text(ScriptedText),
     /// Streams reasoning.
-    Reasoning(Talk),
+    Reasoning(ScriptedText),
     Tool {
         name: String,
         #[serde(default)]
@@ -96,7 +96,7 @@ pub enum Action {
 /// Text and the way it is streamed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Talk {
+pub struct ScriptedText {
     pub text: String,
     /// Words per delta.
     #[serde(default = "one")]
@@ -124,7 +124,8 @@ impl Scenarios {
 
     /// Parses a scenario file.
     pub fn parse(json: &str) -> Result<Self, ParseError> {
-        let file: BTreeMap<String, Loose> = serde_json::from_str(json).map_err(ParseError::File)?;
+        let file: BTreeMap<String, UnparsedScenario> =
+            serde_json::from_str(json).map_err(ParseError::File)?;
         file.into_iter()
             .map(|(name, loose)| Ok((name.clone(), loose.read(&name)?)))
             .collect::<Result<_, _>>()
@@ -149,14 +150,14 @@ impl Scenarios {
 /// A scenario whose actions are not parsed yet.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Loose {
+struct UnparsedScenario {
     about: String,
     steps: Vec<Vec<Value>>,
     #[serde(default)]
     after_summary: Vec<Vec<Value>>,
 }
 
-impl Loose {
+impl UnparsedScenario {
     fn read(self, scenario: &str) -> Result<Scenario, ParseError> {
         if self.steps.is_empty() {
             return Err(ParseError::NoSteps { scenario: scenario.to_owned() });

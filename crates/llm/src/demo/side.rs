@@ -1,7 +1,7 @@
 //! The demo's titles and summaries.
 
 use super::choice;
-use super::scenario::{Action, Talk};
+use super::scenario::{Action, ScriptedText};
 use crate::{AssistantContent, Finish, Message, Request};
 
 /// Longest title, in characters.
@@ -45,7 +45,7 @@ pub(super) fn is_summarised(request: &Request) -> bool {
 
 fn said(text: String) -> Vec<Action> {
     vec![
-        Action::Text(Talk { text, words: 1, delay_ms: 0, repeat: 1 }),
+        Action::Text(ScriptedText { text, words: 1, delay_ms: 0, repeat: 1 }),
         Action::Finish { reason: Finish::Stop, usage: None },
     ]
 }

@@ -28,7 +28,7 @@ pub(super) fn of(value: &Value) -> Value {
 
 /// Arguments in the form that providers accept, which is an object. For others an empty one is sent; the tool's
 /// result describes the error.
-pub(super) fn told(input: &Value) -> Value {
+pub(super) fn arguments(input: &Value) -> Value {
     if input.is_object() { input.clone() } else { Value::Object(Map::new()) }
 }
 
@@ -68,7 +68,7 @@ mod tests {
         }
         for wrong in [r#"{"a":"#, "[1]", "7", r#""a""#] {
             assert_eq!(parse(wrong), json!(wrong));
-            assert_eq!(told(&parse(wrong)), json!({}));
+            assert_eq!(arguments(&parse(wrong)), json!({}));
         }
         assert_eq!(of(&json!({ "a": 1 })), json!({ "a": 1 }));
         assert_eq!(of(&json!(r#"{"a":1}"#)), json!({ "a": 1 }));

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::Abilities;
-use crate::{Attachment, ToolResult, UserContent};
+use crate::{ToolFile, ToolResult, UserContent};
 
 /// An attachment in a form that dialects can encode.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) fn of(content: &UserContent, abilities: &Abilities) -> Media {
 }
 
 /// Converts a file of a tool's result.
-pub(super) fn of_tool(file_: &Attachment, abilities: &Abilities) -> Media {
+pub(super) fn of_tool(file_: &ToolFile, abilities: &Abilities) -> Media {
     file(&file_.mime, file_.name.as_deref(), &file_.url, abilities)
 }
 

@@ -75,7 +75,7 @@ impl From<Reply> for Response {
 }
 
 /// Headers in the form that a carrier receives.
-pub(super) fn told(headers: &HeaderMap) -> CallHeaders {
+pub(super) fn call_headers(headers: &HeaderMap) -> CallHeaders {
     let readable = |(name, value): (&HeaderName, &HeaderValue)| {
         Some((name.to_string(), value.to_str().ok()?.to_owned()))
     };

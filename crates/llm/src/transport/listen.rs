@@ -184,7 +184,7 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
             Shape::Events | Shape::Unknown => {
                 let pushed = self.frames.push(&bytes);
                 while let Some(frame) = self.frames.frame() {
-                    self.hear(&frame);
+                    self.read_frame(&frame);
                 }
                 if pushed.is_err() {
                     self.fail(Error::TooLong { limit: self.answer.limit });
@@ -193,7 +193,7 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
         }
     }
 
-    fn hear(&mut self, frame: &Frame) {
+    fn read_frame(&mut self, frame: &Frame) {
         let was_settled = self.answer.decoder.is_settled();
         let events = self.answer.decoder.push(frame);
         self.said |= !events.is_empty();
@@ -209,7 +209,7 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
         if self.answer.shape == Shape::Whole {
             let data = String::from_utf8_lossy(&self.whole).into_owned();
             let excerpt: String = data.chars().take(EXCERPT).collect();
-            self.hear(&Frame { data, ..Frame::default() });
+            self.read_frame(&Frame { data, ..Frame::default() });
             // A complete JSON document cannot have been cut off, so it is an invalid response.
             let ended = self.answer.decoder.end();
             self.heard.extend(ended.into_iter().map(|event| match event {
@@ -230,7 +230,7 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Listener<S> {
     /// Handles an unterminated frame. It counts if it can be parsed; otherwise it was cut off and is ignored.
     fn hear_last(&mut self, frame: &Frame) {
         if frame.data == "[DONE]" || serde_json::from_str::<serde::de::IgnoredAny>(&frame.data).is_ok() {
-            self.hear(frame);
+            self.read_frame(frame);
         }
     }
 

@@ -141,7 +141,7 @@ impl Client {
         let body = call.body.to_string();
         if let Some(carrier) = &self.carrier {
             headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
-            let call = Carried { url: url.into(), headers: carry::told(&headers), body };
+            let call = Carried { url: url.into(), headers: carry::call_headers(&headers), body };
             return Ok(carrier.carry(call).await?.into());
         }
         let request = self.pool(&url)?.post(url).headers(headers).body(body);

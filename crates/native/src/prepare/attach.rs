@@ -12,7 +12,7 @@ use supervision::mcp::Content;
 use supervision::permission::{Pattern, PermissionCheck, Permissions, Verdict};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
-use workspace::files::{self, Listing, Media, Page, Place, Root, Window};
+use workspace::files::{self, Listing, LocatedPath, Media, Page, Root, Window};
 use workspace::output::{self, End};
 
 use super::address::Address;
@@ -184,7 +184,7 @@ impl<'a> AttachmentReader<'a> {
     }
 
     /// Resolves a path, if the agent may read it without asking.
-    async fn locate(&self, path: &Path) -> Result<Place, String> {
+    async fn locate(&self, path: &Path) -> Result<LocatedPath, String> {
         let directory = PathBuf::from(&self.session.directory);
         let top = PathBuf::from(self.session.worktree());
         let tools = self.inner.options.tools.clone();

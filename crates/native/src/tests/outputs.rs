@@ -7,7 +7,7 @@ use protocol::request::{Action, Rule};
 use protocol::{EndReason, ToolState};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use workspace::output::{Limits, Shelf};
+use workspace::output::{Limits, OutputDirectory};
 
 use super::harness::{Harness, Responder};
 use super::tools::{calling, output};
@@ -17,7 +17,7 @@ use crate::{Options, Skill, ToolOptions, built_in};
 async fn run_calls(shelf: Option<&Path>, calls: &[(&str, Value)]) -> (Harness, Vec<ToolState>) {
     let tools = ToolOptions {
         output: Limits { lines: 20, bytes: 1000 },
-        shelf: shelf.map(Shelf::new),
+        shelf: shelf.map(OutputDirectory::new),
         ..ToolOptions::default()
     };
     let agents = built_in(&[Rule::new("bash", "*", Action::Allow)]);
@@ -65,7 +65,7 @@ async fn a_command_shows_its_end_and_keeps_everything() {
 async fn stored_output_can_be_read_without_asking() {
     let directory = TempDir::new().unwrap();
     let shelf = directory.path().canonicalize().unwrap();
-    let path = Shelf::new(&shelf).keep("before", &numbers(5)).unwrap();
+    let path = OutputDirectory::new(&shelf).keep("before", &numbers(5)).unwrap();
     let path = path.to_str().unwrap();
     let calls = [
         ("read", json!({ "filePath": path, "offset": 4 })),
@@ -94,7 +94,7 @@ async fn other_tools_show_their_beginning() {
     let skill = Skill { name: "counting".to_owned(), description: String::new(), path };
     let tools = ToolOptions {
         output: Limits { lines: 20, bytes: 1000 },
-        shelf: Some(Shelf::new(&shelf)),
+        shelf: Some(OutputDirectory::new(&shelf)),
         skills: vec![skill],
         ..ToolOptions::default()
     };

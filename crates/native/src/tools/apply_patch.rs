@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use supervision::gate::Target;
 use workspace::diff::{self, FileDiff};
 use workspace::files::Root;
-use workspace::patch::{self, Operation, Outcome};
+use workspace::patch::{self, Operation, PatchedFile};
 
 use super::input::parse;
 use super::write::changed;
-use super::{Call, Failure, Output, Tool, object, paths};
+use super::{Call, Output, Tool, ToolFailure, object, paths};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -63,10 +63,10 @@ impl Tool for ApplyPatch {
         parse::<Input>(input).map(drop)
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let Input { patch_text } = parse(call.input).map_err(Failure::Error)?;
-            let named = patch::parse(&patch_text).map_err(|error| Failure::Error(error.to_string()))?;
+            let Input { patch_text } = parse(call.input).map_err(ToolFailure::Error)?;
+            let named = patch::parse(&patch_text).map_err(|error| ToolFailure::Error(error.to_string()))?;
             let (mut operations, mut targets) = (Vec::new(), Vec::new());
             for operation in named {
                 let written: Vec<String> = operation.paths().cloned().collect();
@@ -96,7 +96,7 @@ impl Tool for ApplyPatch {
 }
 
 /// Resolves the paths of an operation. Paths outside of the project need a permission.
-async fn locate(call: &Call<'_>, operation: Operation<String>) -> Result<Operation, Failure> {
+async fn locate(call: &Call<'_>, operation: Operation<String>) -> Result<Operation, ToolFailure> {
     let mut found = Vec::new();
     for path in operation.paths() {
         found.push(paths::locate(call, path).await?);
@@ -105,7 +105,7 @@ async fn locate(call: &Call<'_>, operation: Operation<String>) -> Result<Operati
     Ok(operation.map(|_| found.next().unwrap_or_default()))
 }
 
-async fn permit(call: &Call<'_>, targets: Vec<Target>, planned: &[Shown]) -> Result<(), Failure> {
+async fn permit(call: &Call<'_>, targets: Vec<Target>, planned: &[Shown]) -> Result<(), ToolFailure> {
     let names: Vec<String> = planned.iter().map(|file| file.name.clone()).collect();
     let metadata = object(json!({
         "filepath": names.join(", "),
@@ -117,14 +117,14 @@ async fn permit(call: &Call<'_>, targets: Vec<Target>, planned: &[Shown]) -> Res
 
 /// The change of a file, for display.
 struct Shown {
-    outcome: Outcome,
+    outcome: PatchedFile,
     diff: FileDiff,
     /// The path relative to the project; for a moved file, the new one.
     name: String,
 }
 
 impl Shown {
-    fn new(root: &Root, outcome: Outcome) -> Self {
+    fn new(root: &Root, outcome: PatchedFile) -> Self {
         let place = outcome.target.as_ref().unwrap_or(&outcome.path);
         let name = root.relative(place);
         let (before, after) = (outcome.before.as_deref(), outcome.after.as_deref());
@@ -140,10 +140,10 @@ impl Shown {
 
     fn kind(&self) -> &'static str {
         match &self.outcome {
-            Outcome { target: Some(_), .. } => "move",
-            Outcome { before: None, .. } => "add",
-            Outcome { after: None, .. } => "delete",
-            Outcome { .. } => "update",
+            PatchedFile { target: Some(_), .. } => "move",
+            PatchedFile { before: None, .. } => "add",
+            PatchedFile { after: None, .. } => "delete",
+            PatchedFile { .. } => "update",
         }
     }
 

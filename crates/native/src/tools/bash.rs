@@ -13,7 +13,9 @@ use workspace::output::{self, Cut, End, Omitted};
 use workspace::process::{self, Bounds, Done, Exit, Spec, Spool};
 
 use super::input::{parse, whole};
-use super::{Call, Caller, Failure, Output, SandboxOptions, Tool, object, paths, sandbox, sealed, truncate};
+use super::{
+    Call, Caller, Output, SandboxOptions, Tool, ToolFailure, object, paths, sandbox, sealed, truncate,
+};
 use crate::{hooks, limits};
 
 #[derive(Deserialize)]
@@ -65,9 +67,9 @@ impl Tool for Bash {
         }
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let input: Input = parse(call.input).map_err(Failure::Error)?;
+            let input: Input = parse(call.input).map_err(ToolFailure::Error)?;
             let directory = match &input.workdir {
                 Some(directory) => paths::locate(call, directory).await?,
                 None => call.root.directory().to_owned(),
@@ -85,7 +87,7 @@ impl Tool for Bash {
             // The engine closes the part after an abort, so no result is needed. A user who
             // stopped their own command wants to see its output so far.
             if done.exit == Exit::Cancelled && call.caller != Caller::User {
-                return Err(Failure::Cancelled);
+                return Err(ToolFailure::Cancelled);
             }
             Ok(show(call, input.command, &done, deadline, confinement).await)
         }
@@ -99,10 +101,10 @@ async fn execute(
     directory: PathBuf,
     deadline: Duration,
     confinement: Confinement,
-) -> Result<Done, Failure> {
+) -> Result<Done, ToolFailure> {
     let variables = tokio::select! {
         biased;
-        () = call.turn.cancelled() => return Err(Failure::Cancelled),
+        () = call.turn.cancelled() => return Err(ToolFailure::Cancelled),
         variables = hooks::variables(call.turn, &directory, call.id) => variables,
     };
     let mut spec = Spec::shell(line, directory, deadline).hide(call.hidden);
@@ -127,7 +129,7 @@ async fn execute(
     loop {
         tokio::select! {
             biased;
-            done = &mut running => return done.map_err(|error| Failure::Error(error.to_string())),
+            done = &mut running => return done.map_err(|error| ToolFailure::Error(error.to_string())),
             Ok(()) = shown.changed() => {
                 let output = shown.borrow_and_update().clone();
                 call.progress(None, object(json!({ "output": output }))).await;

@@ -11,7 +11,7 @@ use workspace::files::{self, Change, Replacement};
 
 use super::input::parse;
 use super::write::{changed, shown};
-use super::{Call, Failure, Output, Tool, object, paths};
+use super::{Call, Output, Tool, ToolFailure, object, paths};
 
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -54,9 +54,9 @@ impl Tool for Edit {
         parse::<Input>(input).map(drop)
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let input: Input = parse(call.input).map_err(Failure::Error)?;
+            let input: Input = parse(call.input).map_err(ToolFailure::Error)?;
             let path = paths::locate(call, &input.file_path).await?;
             // Planned first, so that the user sees the exact change in the permission request.
             let planned = plan(&input, &path).await?;
@@ -89,7 +89,7 @@ fn compare(path: &Path, change: &Change) -> FileDiff {
     diff::unified(&path.to_string_lossy(), change.before.as_deref().unwrap_or_default(), &change.after)
 }
 
-async fn plan(input: &Input, path: &Path) -> Result<Change, Failure> {
+async fn plan(input: &Input, path: &Path) -> Result<Change, ToolFailure> {
     let (input, path) = (input.clone(), path.to_owned());
     Ok(paths::blocking(move || files::plan(&path, input.replacement())).await??)
 }

@@ -7,10 +7,10 @@ use protocol::Extra;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use supervision::permission::{Pattern, PermissionCheck};
-use workspace::search::{self, Found, MAX_RESULTS, Scope};
+use workspace::search::{self, Found, MAX_RESULTS, SearchScope};
 
 use super::input::parse;
-use super::{Call, Failure, Output, Tool, object, paths};
+use super::{Call, Output, Tool, ToolFailure, object, paths};
 
 #[derive(Deserialize)]
 struct Input {
@@ -54,9 +54,9 @@ impl Tool for Glob {
         parse::<Input>(input).map(drop)
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let Input { pattern, path } = parse(call.input).map_err(Failure::Error)?;
+            let Input { pattern, path } = parse(call.input).map_err(ToolFailure::Error)?;
             let check = PermissionCheck {
                 permission: "glob".into(),
                 patterns: vec![Pattern::plain(pattern.clone())],
@@ -65,7 +65,7 @@ impl Tool for Glob {
             };
             call.permissions.require(call.turn, check, Some(call.id)).await?;
             let directory = paths::locate_to_read(call, path.as_deref().unwrap_or(".")).await?;
-            let mut scope = Scope::new(directory.clone());
+            let mut scope = SearchScope::new(directory.clone());
             scope.cancel = call.turn.cancellation().clone();
             scope.closed = call.root.closed().clone();
             let found = paths::blocking(move || search::glob(&pattern, &scope)).await??;

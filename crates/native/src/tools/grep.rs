@@ -9,10 +9,10 @@ use protocol::request::Action;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use supervision::permission::{Pattern, PermissionCheck, evaluate};
-use workspace::search::{self, MAX_RESULTS, Matches, Scope};
+use workspace::search::{self, MAX_RESULTS, Matches, SearchScope};
 
 use super::input::parse;
-use super::{Call, Failure, Output, Tool, object, paths};
+use super::{Call, Output, Tool, ToolFailure, object, paths};
 
 #[derive(Deserialize)]
 struct Input {
@@ -62,9 +62,9 @@ impl Tool for Grep {
         }
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let Input { pattern, path, include } = parse(call.input).map_err(Failure::Error)?;
+            let Input { pattern, path, include } = parse(call.input).map_err(ToolFailure::Error)?;
             let check = PermissionCheck {
                 permission: "grep".into(),
                 patterns: vec![Pattern::plain(pattern.clone())],
@@ -73,7 +73,8 @@ impl Tool for Grep {
             };
             call.permissions.require(call.turn, check, Some(call.id)).await?;
             let include = include.filter(|include| !include.trim().is_empty());
-            let mut scope = Scope::new(paths::locate_to_read(call, path.as_deref().unwrap_or(".")).await?);
+            let mut scope =
+                SearchScope::new(paths::locate_to_read(call, path.as_deref().unwrap_or(".")).await?);
             scope.cancel = call.turn.cancellation().clone();
             scope.closed = call.root.closed().clone();
             // A match shows the line, so files that may not be read are not searched either.

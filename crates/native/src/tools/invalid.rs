@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::input::parse;
-use super::{Call, Failure, Output, Tool, object};
+use super::{Call, Output, Tool, ToolFailure, object};
 
 pub(super) const NAME: &str = "invalid";
 
@@ -40,9 +40,9 @@ impl Tool for Invalid {
         parse::<Input>(input).map(drop)
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let Input { error } = parse(call.input).map_err(Failure::Error)?;
+            let Input { error } = parse(call.input).map_err(ToolFailure::Error)?;
             Ok(Output::new(
                 "Invalid Tool",
                 format!("The arguments provided to the tool are invalid: {error}"),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use workspace::files::{self, Listing};
 
 use super::input::parse;
-use super::{Call, Failure, Output, Tool, object, paths};
+use super::{Call, Output, Tool, ToolFailure, object, paths};
 
 #[derive(Deserialize)]
 struct Input {
@@ -45,9 +45,9 @@ impl Tool for List {
         parse::<Input>(input).map(drop)
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let input: Input = parse(call.input).map_err(Failure::Error)?;
+            let input: Input = parse(call.input).map_err(ToolFailure::Error)?;
             let path = paths::locate_to_read(call, input.path.as_deref().unwrap_or(".")).await?;
             paths::permit(call, "list", &path, Extra::new()).await?;
             show(call, path).await
@@ -57,7 +57,7 @@ impl Tool for List {
 }
 
 /// Lists a directory; `read` shows directories in the same way.
-pub(super) async fn show(call: &Call<'_>, path: PathBuf) -> Result<Output, Failure> {
+pub(super) async fn show(call: &Call<'_>, path: PathBuf) -> Result<Output, ToolFailure> {
     let directory = path.clone();
     let listing = paths::blocking(move || files::list(&directory)).await??;
     let metadata = object(json!({

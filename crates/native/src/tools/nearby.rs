@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use protocol::{Message, MessageWithParts, PartBody, ToolState};
 use workspace::files::{self, Root};
 
-use super::{Call, Failure, paths};
+use super::{Call, ToolFailure, paths};
 use crate::{limits, size};
 
 /// The names of instruction files. In each directory the first of them counts.
@@ -53,7 +53,7 @@ impl InstructionFile {
 }
 
 /// Returns the instructions for a file that the model has not seen yet, the most general first.
-pub(super) async fn nearby(call: &Call<'_>, file: &Path) -> Result<Vec<InstructionFile>, Failure> {
+pub(super) async fn nearby(call: &Call<'_>, file: &Path) -> Result<Vec<InstructionFile>, ToolFailure> {
     let (root, path) = (call.root.clone(), file.to_owned());
     let found = paths::blocking(move || find(&root, &path)).await?;
     if found.iter().all(|nearby| call.loaded.has(&nearby.path)) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::ports::Tools;
 use workspace::files::Closed;
-use workspace::output::{Limits, Shelf};
+use workspace::output::{Limits, OutputDirectory};
 use workspace::process::Support;
 
 use super::SandboxOptions;
@@ -18,7 +18,7 @@ pub struct ToolOptions {
     /// Limits of an output that a model sees.
     pub output: Limits,
     /// Stores the whole of longer outputs, which models may read there. If absent, they are not stored.
-    pub shelf: Option<Shelf>,
+    pub shelf: Option<OutputDirectory>,
     /// Skills that the `skill` tool can load. Models may read the files beside a skill.
     pub skills: Vec<Skill>,
     /// Paths that no tool reads or changes, regardless of the rules.
@@ -65,7 +65,7 @@ impl Default for ToolOptions {
 impl ToolOptions {
     /// Returns the directories outside of the project that may be read without asking.
     pub(crate) fn readable(&self) -> impl Iterator<Item = PathBuf> {
-        let shelf = self.shelf.iter().map(Shelf::directory);
+        let shelf = self.shelf.iter().map(OutputDirectory::directory);
         let skills = self.skills.iter().filter_map(|skill| skill.path.parent());
         shelf.chain(skills).filter_map(|directory| directory.canonicalize().ok())
     }

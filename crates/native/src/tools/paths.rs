@@ -6,15 +6,15 @@ use protocol::Extra;
 pub(super) use supervision::blocking;
 use supervision::gate::{Access, Target};
 
-use super::{Call, Failure};
+use super::{Call, ToolFailure};
 
 /// Resolves a path. A path outside of the project needs a permission.
-pub(super) async fn locate(call: &Call<'_>, path: &str) -> Result<PathBuf, Failure> {
+pub(super) async fn locate(call: &Call<'_>, path: &str) -> Result<PathBuf, ToolFailure> {
     call.gate().locate(path, Access::Write).await
 }
 
 /// Resolves a path for reading, for which some directories outside of the project need no permission.
-pub(super) async fn locate_to_read(call: &Call<'_>, path: &str) -> Result<PathBuf, Failure> {
+pub(super) async fn locate_to_read(call: &Call<'_>, path: &str) -> Result<PathBuf, ToolFailure> {
     call.gate().locate(path, Access::Read).await
 }
 
@@ -24,7 +24,7 @@ pub(super) async fn permit(
     permission: &'static str,
     path: &Path,
     metadata: Extra,
-) -> Result<(), Failure> {
+) -> Result<(), ToolFailure> {
     call.gate().permit(permission, &[path.to_owned()], metadata).await
 }
 
@@ -34,7 +34,7 @@ pub(super) async fn permit_edit(
     written: &str,
     path: &Path,
     metadata: Extra,
-) -> Result<(), Failure> {
+) -> Result<(), ToolFailure> {
     let target = Target { written: written.to_owned(), path: path.to_owned() };
     call.gate().permit_edit(vec![target], metadata).await
 }

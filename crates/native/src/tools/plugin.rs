@@ -8,7 +8,7 @@ use protocol::{Extra, MessageId};
 use serde_json::Value;
 use supervision::permission::{Pattern, PermissionCheck};
 
-use super::{Call, Failure, Output, Tool};
+use super::{Call, Output, Tool, ToolFailure};
 
 /// The longest name that providers accept.
 const MAX_NAME: usize = 64;
@@ -58,7 +58,7 @@ impl Tool for PluginTool {
         Ok(())
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
             let made = ToolCall {
                 id: self.about.id.clone(),
@@ -72,15 +72,15 @@ impl Tool for PluginTool {
             let before = call.changes.before_command().await;
             let result = tokio::select! {
                 biased;
-                () = call.turn.cancelled() => Err(Failure::Cancelled),
-                result = self.tools.call(made, &caller) => result.map_err(Failure::Error),
+                () = call.turn.cancelled() => Err(ToolFailure::Cancelled),
+                result = self.tools.call(made, &caller) => result.map_err(ToolFailure::Error),
             };
             call.changes.after_command(before.as_ref()).await;
             let refusal = caller.refusal.into_inner().unwrap_or_else(PoisonError::into_inner);
             match (result, refusal) {
                 (Ok(output), _) => Ok(self.output(output)),
                 // A tool that stops because the user refused a permission has not failed.
-                (Err(Failure::Error(_)), Some(refusal)) => Err(refusal),
+                (Err(ToolFailure::Error(_)), Some(refusal)) => Err(refusal),
                 (Err(failure), _) => Err(failure),
             }
         }
@@ -96,17 +96,17 @@ impl PluginTool {
 }
 
 /// Returns the message that the model is writing.
-async fn message(call: &Call<'_>) -> Result<MessageId, Failure> {
-    let newest = call.turn.recent(|_| true).await.map_err(|error| Failure::Error(error.to_string()))?;
+async fn message(call: &Call<'_>) -> Result<MessageId, ToolFailure> {
+    let newest = call.turn.recent(|_| true).await.map_err(|error| ToolFailure::Error(error.to_string()))?;
     let newest = newest.last().map(|message| message.info.id().clone());
-    newest.ok_or_else(|| Failure::Error("the session has no message for this call".to_owned()))
+    newest.ok_or_else(|| ToolFailure::Error("the session has no message for this call".to_owned()))
 }
 
 /// The services for one call.
 struct CallServices<'a> {
     call: &'a Call<'a>,
     /// The refusal of the user, if it ends the turn.
-    refusal: Mutex<Option<Failure>>,
+    refusal: Mutex<Option<ToolFailure>>,
 }
 
 impl ToolCaller for CallServices<'_> {
@@ -121,13 +121,13 @@ impl ToolCaller for CallServices<'_> {
             let check = PermissionCheck { permission: permission.into(), patterns, always, metadata };
             let got = self.call.permissions.require(self.call.turn, check, Some(self.call.id)).await;
             got.map_err(|failure| match &failure {
-                Failure::Error(why) => why.clone(),
-                Failure::Refused(why) => {
+                ToolFailure::Error(why) => why.clone(),
+                ToolFailure::Refused(why) => {
                     let why = why.clone();
                     *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
                     why
                 }
-                Failure::Cancelled => "the turn was aborted".to_owned(),
+                ToolFailure::Cancelled => "the turn was aborted".to_owned(),
             })
         }
         .boxed()

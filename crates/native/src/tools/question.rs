@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::input::parse;
-use super::{Call, Failure, Output, Tool, object};
+use super::{Call, Output, Tool, ToolFailure, object};
 
 #[derive(Deserialize)]
 struct Input {
@@ -69,17 +69,17 @@ impl Tool for Question {
         }
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let Input { questions } = parse(call.input).map_err(Failure::Error)?;
+            let Input { questions } = parse(call.input).map_err(ToolFailure::Error)?;
             let ask = Ask::Question { questions: questions.clone(), call: Some(call.id.to_owned()) };
             match call.turn.ask(ask).await {
                 Answer::Answers(answers) => Ok(show(&questions, &answers)),
                 Answer::Withdrawn => {
-                    Err(Failure::Refused("The question was withdrawn without an answer.".to_owned()))
+                    Err(ToolFailure::Refused("The question was withdrawn without an answer.".to_owned()))
                 }
                 Answer::Rejected { .. } | Answer::Once | Answer::Always | Answer::Default(_) => {
-                    Err(Failure::Refused("The user dismissed this question".to_owned()))
+                    Err(ToolFailure::Refused("The user dismissed this question".to_owned()))
                 }
             }
         }

@@ -14,7 +14,7 @@ use workspace::files::{self, MAX_LINES, Media, Page, Window};
 
 use super::input::{parse, whole};
 use super::nearby::{self, InstructionFile};
-use super::{Call, Failure, Output, Tool, list, object, paths};
+use super::{Call, Output, Tool, ToolFailure, list, object, paths};
 
 /// Lines that clients show before a part is unfolded.
 const PREVIEW: usize = 20;
@@ -64,9 +64,9 @@ impl Tool for Read {
         parse::<Input>(input).map(drop)
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let input: Input = parse(call.input).map_err(Failure::Error)?;
+            let input: Input = parse(call.input).map_err(ToolFailure::Error)?;
             let path = paths::locate_to_read(call, &input.file_path).await?;
             paths::permit(call, "read", &path, Extra::new()).await?;
             if path.is_dir() {
@@ -95,7 +95,7 @@ impl Tool for Read {
 }
 
 /// Returns the error for a missing file, with similar names.
-fn missing(path: &Path, error: files::Error) -> Failure {
+fn missing(path: &Path, error: files::Error) -> ToolFailure {
     let meant = match error {
         files::Error::NotFound(_) => files::alike(path),
         _ => Vec::new(),
@@ -104,11 +104,11 @@ fn missing(path: &Path, error: files::Error) -> Failure {
         return error.into();
     }
     let names: Vec<String> = meant.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-    Failure::Error(format!("{error}\n\nDid you mean one of these?\n{}", names.join("\n")))
+    ToolFailure::Error(format!("{error}\n\nDid you mean one of these?\n{}", names.join("\n")))
 }
 
 /// Returns a picture or document as an attachment of the output.
-async fn attach(call: &Call<'_>, path: &Path, media: &Media) -> Result<Output, Failure> {
+async fn attach(call: &Call<'_>, path: &Path, media: &Media) -> Result<Output, ToolFailure> {
     let text = if media.is_image() { "Image read successfully" } else { "PDF read successfully" };
     let metadata = object(json!({ "preview": text, "truncated": false, "loaded": [] }));
     let mut output = Output::new(call.root.relative(path), text, metadata);
@@ -128,7 +128,7 @@ pub(crate) fn embedded(path: &Path, media: &Media) -> FilePart {
 }
 
 /// Adds the instructions of the file's directory.
-async fn remind(call: &Call<'_>, path: &Path, mut output: Output) -> Result<Output, Failure> {
+async fn remind(call: &Call<'_>, path: &Path, mut output: Output) -> Result<Output, ToolFailure> {
     let nearby = nearby::nearby(call, path).await?;
     let loaded: Vec<Value> = nearby.iter().map(|nearby| nearby.path.to_string_lossy().into()).collect();
     output.text.extend(nearby.iter().map(InstructionFile::reminder));

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use supervision::permission::{Pattern, PermissionCheck};
 use workspace::files;
-use workspace::search::{self, Scope};
+use workspace::search::{self, SearchScope};
 
 use super::input::parse;
-use super::{Call, Failure, Output, Skill as Known, Tool, object, paths};
+use super::{Call, Output, Skill as Known, Tool, ToolFailure, object, paths};
 
 /// The most files beside a skill that are named.
 const MAX_FILES: usize = 10;
@@ -71,10 +71,10 @@ impl Tool for Skill {
         self.find(&parse::<Input>(input)?.name).map(drop)
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let Input { name } = parse(call.input).map_err(Failure::Error)?;
-            let skill = self.find(&name).map_err(Failure::Error)?.clone();
+            let Input { name } = parse(call.input).map_err(ToolFailure::Error)?;
+            let skill = self.find(&name).map_err(ToolFailure::Error)?.clone();
             let check = PermissionCheck {
                 permission: "skill".into(),
                 patterns: vec![Pattern::plain(name.clone())],
@@ -82,7 +82,7 @@ impl Tool for Skill {
                 metadata: Extra::new(),
             };
             call.permissions.require(call.turn, check, Some(call.id)).await?;
-            let mut scope = Scope::new(skill.path.parent().unwrap_or(&skill.path));
+            let mut scope = SearchScope::new(skill.path.parent().unwrap_or(&skill.path));
             scope.cancel = call.turn.cancellation().clone();
             scope.closed = call.root.closed().clone();
             paths::blocking(move || load(&skill, &scope)).await?
@@ -91,9 +91,9 @@ impl Tool for Skill {
     }
 }
 
-fn load(skill: &Known, scope: &Scope) -> Result<Output, Failure> {
+fn load(skill: &Known, scope: &SearchScope) -> Result<Output, ToolFailure> {
     let gone = || {
-        Failure::Error(format!(
+        ToolFailure::Error(format!(
             "cannot read the skill's file {}: it does not exist any more",
             skill.path.display()
         ))
@@ -153,7 +153,7 @@ mod tests {
         let path = top.join("SKILL.md");
         std::fs::write(&path, "---\nname: forms\n---\nFill them in.\n").unwrap();
         let skill = Known { name: "forms".to_owned(), description: String::new(), path };
-        let output = load(&skill, &Scope::new(&top)).unwrap();
+        let output = load(&skill, &SearchScope::new(&top)).unwrap();
         assert_eq!(output.title, "Loaded skill: forms");
         assert!(output.text.starts_with("<skill name=\"forms\">\nFill them in.\n"), "{}", output.text);
         assert!(

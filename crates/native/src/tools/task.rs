@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use supervision::permission::{Pattern, PermissionCheck};
 
 use super::input::parse;
-use super::{Call, Failure, Output, Tool, object};
+use super::{Call, Output, Tool, ToolFailure, object};
 use crate::limits;
 
 /// The error when the limit of background tasks is reached.
@@ -91,12 +91,12 @@ impl Tool for Task {
         Err(format!("unknown subagent_type `{agent}`, expected one of: {}", self.names().join(", ")))
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let input: Input = parse(call.input).map_err(Failure::Error)?;
+            let input: Input = parse(call.input).map_err(ToolFailure::Error)?;
             let mut slot = None;
             if input.background == Some(true) {
-                let full = || Failure::Error(format!("{FULL} ({})", limits::BACKGROUND));
+                let full = || ToolFailure::Error(format!("{FULL} ({})", limits::BACKGROUND));
                 slot = Some(call.background.reserve().ok_or_else(full)?);
             }
             call.permissions.require(call.turn, permission_check(&input), Some(call.id)).await?;
@@ -108,7 +108,7 @@ impl Tool for Task {
                 prompt,
                 resume: task_id,
             };
-            let child = call.turn.start_child(spec).await.map_err(Failure::Error)?;
+            let child = call.turn.start_child(spec).await.map_err(ToolFailure::Error)?;
             let (id, mut metadata) = (child.session().clone(), about(call, child.session()));
             if slot.is_some() {
                 metadata.insert("background".to_owned(), true.into());
@@ -119,7 +119,7 @@ impl Tool for Task {
                 // The engine aborts the child when this turn is aborted; it then ends like any other child.
                 tokio::select! {
                     end = &mut end => {
-                        let output = report(&end.ok_or(Failure::Cancelled)?)?;
+                        let output = report(&end.ok_or(ToolFailure::Cancelled)?)?;
                         return Ok(Output::new(description, output, metadata));
                     }
                     () = call.turn.sent_to_background() => {}
@@ -171,12 +171,12 @@ fn early(end: &ChildEnd) -> String {
 }
 
 /// Returns the report of a child, or the failure of the call.
-pub(crate) fn report(end: &ChildEnd) -> Result<String, Failure> {
+pub(crate) fn report(end: &ChildEnd) -> Result<String, ToolFailure> {
     match end.reason {
         EndReason::Completed => Ok(wrap(&end.session, "completed", "task_result", &end.text)),
         EndReason::Aborted | EndReason::Interrupted | EndReason::Withdrawn => {
-            Err(Failure::Error("Task cancelled".to_owned()))
+            Err(ToolFailure::Error("Task cancelled".to_owned()))
         }
-        _ => Err(Failure::Error(wrap(&end.session, "error", "task_error", &early(end)))),
+        _ => Err(ToolFailure::Error(wrap(&end.session, "error", "task_error", &early(end)))),
     }
 }

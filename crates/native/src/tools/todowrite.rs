@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use supervision::permission::{Pattern, PermissionCheck};
 
 use super::input::parse;
-use super::{Call, Failure, Output, Tool, object};
+use super::{Call, Output, Tool, ToolFailure, object};
 
 #[derive(Deserialize)]
 struct Input {
@@ -55,9 +55,9 @@ impl Tool for TodoWrite {
         parse::<Input>(input).map(drop)
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let Input { todos } = parse(call.input).map_err(Failure::Error)?;
+            let Input { todos } = parse(call.input).map_err(ToolFailure::Error)?;
             let check = PermissionCheck {
                 permission: "todowrite".into(),
                 patterns: vec![Pattern::plain("*")],

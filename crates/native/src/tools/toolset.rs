@@ -16,7 +16,7 @@ use workspace::files::Root;
 
 use super::nearby::Loaded;
 use super::{
-    Call, Caller, Failure, Output, Skill, Tool, ToolOptions, all, bash, invalid, mcp, object, plugin,
+    Call, Caller, Output, Skill, Tool, ToolFailure, ToolOptions, all, bash, invalid, mcp, object, plugin,
     truncate,
 };
 use crate::attempt::RequestedCall;
@@ -242,7 +242,7 @@ impl Toolset {
         id: &str,
         caller: Caller,
         line: &str,
-    ) -> Result<Output, Failure> {
+    ) -> Result<Output, ToolFailure> {
         let input = object(json!({ "command": line }));
         let bash = bash::Bash { timeout: context.options.command };
         let call = Call { caller, ..self.call(context, id, bash.name(), &input) };
@@ -292,7 +292,7 @@ impl Toolset {
     }
 }
 
-async fn run(tool: &dyn Tool, call: &Call<'_>) -> Result<Output, Failure> {
+async fn run(tool: &dyn Tool, call: &Call<'_>) -> Result<Output, ToolFailure> {
     if let Some(sandbox) = &call.options.sandbox {
         sandbox.permits(tool.name(), tool.permission())?;
     }
@@ -350,11 +350,11 @@ async fn admit(
     prepared: &PreparedCall<'_>,
     context: &ToolContext<'_>,
     loop_detector: &mut LoopDetector,
-) -> Result<(), Failure> {
+) -> Result<(), ToolFailure> {
     check_repetition(prepared, context, loop_detector).await?;
     match &prepared.rejection {
         None => Ok(()),
-        Some(rejection) => Err(Failure::Error(rejection.clone())),
+        Some(rejection) => Err(ToolFailure::Error(rejection.clone())),
     }
 }
 
@@ -363,7 +363,7 @@ async fn check_repetition(
     prepared: &PreparedCall<'_>,
     context: &ToolContext<'_>,
     loop_detector: &mut LoopDetector,
-) -> Result<(), Failure> {
+) -> Result<(), ToolFailure> {
     let name = prepared.tool.name();
     if loop_detector.record(name, &prepared.input) < limits::REPEATED_CALLS {
         return Ok(());
@@ -381,7 +381,7 @@ async fn check_repetition(
 async fn end(
     context: &ToolContext<'_>,
     prepared: &PreparedCall<'_>,
-    result: Result<Output, Failure>,
+    result: Result<Output, ToolFailure>,
 ) -> CallOutcome {
     let call = prepared.id.to_owned();
     // The engine closes open parts after an abort, in the same way for every tool.
@@ -394,15 +394,15 @@ async fn end(
             context.turn.emit(AgentEvent::ToolCompleted { call, output, title, metadata, attachments }).await;
             CallOutcome::Done
         }
-        Err(Failure::Error(error)) => {
+        Err(ToolFailure::Error(error)) => {
             context.turn.emit(AgentEvent::ToolFailed { call, error, metadata: None }).await;
             CallOutcome::Done
         }
-        Err(Failure::Refused(error)) => {
+        Err(ToolFailure::Refused(error)) => {
             context.turn.emit(AgentEvent::ToolFailed { call, error, metadata: None }).await;
             CallOutcome::Refused
         }
-        Err(Failure::Cancelled) => CallOutcome::Cancelled,
+        Err(ToolFailure::Cancelled) => CallOutcome::Cancelled,
     }
 }
 

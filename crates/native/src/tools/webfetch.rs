@@ -16,7 +16,7 @@ use supervision::permission::{Pattern, PermissionCheck};
 use workspace::files::MAX_MEDIA;
 
 use super::input::{parse, whole};
-use super::{Call, Failure, Output, Tool, object, paths};
+use super::{Call, Output, Tool, ToolFailure, object, paths};
 use crate::limits;
 
 use fetch::{Fetched, Fetcher};
@@ -55,8 +55,8 @@ pub async fn read_address(url: &str, private_addresses: bool) -> Result<String, 
     let fetched = Fetcher::new(private_addresses).get(url, Format::Text.accept()).await;
     match fetched.and_then(|page| page.text()) {
         Ok(text) => Ok(text),
-        Err(Failure::Error(reason) | Failure::Refused(reason)) => Err(reason),
-        Err(Failure::Cancelled) => Err("it was aborted".to_owned()),
+        Err(ToolFailure::Error(reason) | ToolFailure::Refused(reason)) => Err(reason),
+        Err(ToolFailure::Cancelled) => Err("it was aborted".to_owned()),
     }
 }
 
@@ -98,9 +98,9 @@ impl Tool for WebFetch {
         Err("url must begin with http:// or https://".to_owned())
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let Input { url, format, timeout } = parse(call.input).map_err(Failure::Error)?;
+            let Input { url, format, timeout } = parse(call.input).map_err(ToolFailure::Error)?;
             let format = format.unwrap_or_default();
             let check = PermissionCheck {
                 permission: "webfetch".into(),
@@ -117,10 +117,10 @@ impl Tool for WebFetch {
             };
             tokio::select! {
                 biased;
-                () = call.turn.cancelled() => Err(Failure::Cancelled),
+                () = call.turn.cancelled() => Err(ToolFailure::Cancelled),
                 output = tokio::time::timeout(deadline, getting) => output.unwrap_or_else(|_| {
                     let seconds = deadline.as_secs();
-                    Err(Failure::Error(format!("{url} did not answer within {seconds} seconds")))
+                    Err(ToolFailure::Error(format!("{url} did not answer within {seconds} seconds")))
                 }),
             }
         }
@@ -128,7 +128,7 @@ impl Tool for WebFetch {
     }
 }
 
-async fn show(url: &str, format: Format, fetched: Fetched) -> Result<Output, Failure> {
+async fn show(url: &str, format: Format, fetched: Fetched) -> Result<Output, ToolFailure> {
     let title = format!("{url} ({})", fetched.kind);
     let is_html = matches!(fetched.mime(), "text/html" | "application/xhtml+xml");
     if let Some(file) = picture(&fetched)? {
@@ -147,13 +147,13 @@ async fn show(url: &str, format: Format, fetched: Fetched) -> Result<Output, Fai
 }
 
 /// Returns an image or PDF as a file part, or `None` for any other type.
-fn picture(fetched: &Fetched) -> Result<Option<FilePart>, Failure> {
+fn picture(fetched: &Fetched) -> Result<Option<FilePart>, ToolFailure> {
     let mime = fetched.mime();
     if !matches!(mime, "image/png" | "image/jpeg" | "image/gif" | "image/webp" | "application/pdf") {
         return Ok(None);
     }
     if u64::try_from(fetched.body.len()).unwrap_or(u64::MAX) > MAX_MEDIA {
-        return Err(Failure::Error(format!(
+        return Err(ToolFailure::Error(format!(
             "the {mime} file is too large for a model (at most {MAX_MEDIA} bytes)"
         )));
     }

@@ -10,7 +10,7 @@ use workspace::diff::{self, FileDiff};
 use workspace::files;
 
 use super::input::parse;
-use super::{Call, Failure, Output, Tool, object, paths};
+use super::{Call, Output, Tool, ToolFailure, object, paths};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,9 +50,9 @@ impl Tool for Write {
         parse::<Input>(input).map(drop)
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
-            let Input { file_path, content } = parse(call.input).map_err(Failure::Error)?;
+            let Input { file_path, content } = parse(call.input).map_err(ToolFailure::Error)?;
             let path = paths::locate(call, &file_path).await?;
             let file = path.clone();
             let before = paths::blocking(move || files::current(&file)).await??;

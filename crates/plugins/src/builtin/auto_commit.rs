@@ -21,7 +21,7 @@ use engine::ports::{self, Page, Reads};
 use futures::future::FutureExt;
 use protocol::{Message, MessageId, MessageWithParts, Part, PartBody, Session};
 use tokio::time::timeout;
-use workspace::git::{Committed, Repository, Wish};
+use workspace::git::{Committed, NewCommit, Repository};
 
 use crate::host::Reporter;
 
@@ -112,8 +112,9 @@ impl AutoCommit {
         }
         let Some(repository) = Repository::find(Path::new(&session.directory)).await else { return Ok(None) };
         let key = key(ending);
-        let message = message(&session, said(&messages, &ending.message_id).as_deref(), &key);
-        let wish = Wish { files: &files, message: &message, trailer: (TRAILER, &key), hidden: &self.hidden };
+        let message = message(&session, prompt_text(&messages, &ending.message_id).as_deref(), &key);
+        let wish =
+            NewCommit { files: &files, message: &message, trailer: (TRAILER, &key), hidden: &self.hidden };
         match repository.commit(wish).await.map_err(|error| error.to_string())? {
             Committed::Made { hash, left_out } => {
                 tracing::info!(session = %session.id, commit = hash, "committed the changes of a turn");
@@ -154,7 +155,7 @@ fn changed(messages: &[MessageWithParts], mut answered: HashSet<MessageId>) -> B
 }
 
 /// The user's text of a prompt.
-fn said(messages: &[MessageWithParts], prompt: &MessageId) -> Option<String> {
+fn prompt_text(messages: &[MessageWithParts], prompt: &MessageId) -> Option<String> {
     let prompt = messages.iter().find(|message| message.info.id() == prompt)?;
     let words = |part: &Part| match &part.body {
         PartBody::Text(text) if text.synthetic != Some(true) && text.ignored != Some(true) => {

@@ -41,7 +41,8 @@ impl Hooks for Writer {
 
 fn chain(names: &[&'static str]) -> (Chain, Arc<Mutex<Vec<String>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
-    let links = names.iter().map(|name| Link { name: (*name).to_owned(), hooks: Arc::new(Writer(name)) });
+    let links =
+        names.iter().map(|name| NamedHooks { name: (*name).to_owned(), hooks: Arc::new(Writer(name)) });
     let sink = Arc::clone(&told);
     let report: Reporter = Arc::new(move |text: &str| sink.lock().unwrap().push(text.to_owned()));
     (Chain::new(links.collect(), report), told)

@@ -25,18 +25,18 @@ struct Source {
     plugin: usize,
     /// The provider as it was shown to the plugin, needed to load the function again in a new process.
     provider: Value,
-    held: tokio::sync::Mutex<Held>,
+    held: tokio::sync::Mutex<LoadedFetch>,
 }
 
 /// The plugin's function in one process.
-pub(super) struct Held {
+pub(super) struct LoadedFetch {
     running: Arc<Running>,
     number: u64,
 }
 
 /// The answer to a call.
 #[derive(Debug)]
-pub struct Answer {
+pub struct FetchResponse {
     pub status: u16,
     /// Header names are lower case.
     pub headers: BTreeMap<String, String>,
@@ -52,7 +52,7 @@ pub struct Body {
 
 /// A failed call to a provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unmade {
+pub enum FetchError {
     /// There is no process, or it exited during the call.
     #[error("the plugin host is not running; it may be back in a moment")]
     Gone,
@@ -74,13 +74,13 @@ struct Call<'a> {
 
 #[derive(Deserialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
-enum Told {
+enum FetchReply {
     Answered { status: u16, headers: BTreeMap<String, String>, answer: u64 },
     Failed { failed: String, is_network: bool },
 }
 
 impl Fetch {
-    pub(super) fn new(host: Host, plugin: usize, provider: Value, held: Held) -> Self {
+    pub(super) fn new(host: Host, plugin: usize, provider: Value, held: LoadedFetch) -> Self {
         Self(Arc::new(Source { host, plugin, provider, held: tokio::sync::Mutex::new(held) }))
     }
 
@@ -90,28 +90,28 @@ impl Fetch {
         url: &str,
         headers: &BTreeMap<String, String>,
         body: &str,
-    ) -> Result<Answer, Unmade> {
+    ) -> Result<FetchResponse, FetchError> {
         let (running, fetch) = self.0.current().await?;
         let told = running.wire.call("fetch", &Call { fetch, url, headers, body }).await?;
         let told = serde_json::from_str(told.get());
-        match told.map_err(|error| Unmade::Refused(format!("its answer has the wrong shape: {error}")))? {
-            Told::Answered { status, headers, answer } => {
-                Ok(Answer { status, headers, body: Body { running, answer, is_over: false } })
+        match told.map_err(|error| FetchError::Refused(format!("its answer has the wrong shape: {error}")))? {
+            FetchReply::Answered { status, headers, answer } => {
+                Ok(FetchResponse { status, headers, body: Body { running, answer, is_over: false } })
             }
-            Told::Failed { failed, is_network: true } => Err(Unmade::Network(failed)),
-            Told::Failed { failed, .. } => Err(Unmade::Refused(failed)),
+            FetchReply::Failed { failed, is_network: true } => Err(FetchError::Network(failed)),
+            FetchReply::Failed { failed, .. } => Err(FetchError::Refused(failed)),
         }
     }
 }
 
 impl Source {
     /// The running process, and the function's number in it.
-    async fn current(&self) -> Result<(Arc<Running>, u64), Unmade> {
-        let running = self.host.0.shared.running().ok_or(Unmade::Gone)?;
+    async fn current(&self) -> Result<(Arc<Running>, u64), FetchError> {
+        let running = self.host.0.shared.running().ok_or(FetchError::Gone)?;
         let mut held = self.held.lock().await;
         if held.running.life != running.life {
             *held = self.host.load_again(&running, self.plugin, &self.provider).await.ok_or_else(|| {
-                Unmade::Refused("the plugin no longer provides a function for calls".to_owned())
+                FetchError::Refused("the plugin no longer provides a function for calls".to_owned())
             })?;
         }
         Ok((running, held.number))
@@ -120,7 +120,7 @@ impl Source {
 
 impl Body {
     /// The next piece; `None` at the end.
-    pub async fn next(&mut self) -> Option<Result<Vec<u8>, Unmade>> {
+    pub async fn next(&mut self) -> Option<Result<Vec<u8>, FetchError>> {
         if self.is_over {
             return None;
         }
@@ -129,16 +129,17 @@ impl Body {
         piece
     }
 
-    async fn read(&self) -> Result<Option<Vec<u8>>, Unmade> {
+    async fn read(&self) -> Result<Option<Vec<u8>>, FetchError> {
         let piece = self.running.wire.call("read", &json!({ "answer": self.answer })).await?;
-        let misfit = |why: String| Unmade::Refused(format!("a piece of its answer cannot be read: {why}"));
+        let misfit =
+            |why: String| FetchError::Refused(format!("a piece of its answer cannot be read: {why}"));
         let piece: Option<String> =
             serde_json::from_str(piece.get()).map_err(|error| misfit(error.to_string()))?;
         piece.map(|piece| STANDARD.decode(piece).map_err(|error| misfit(error.to_string()))).transpose()
     }
 }
 
-impl From<Failure> for Unmade {
+impl From<Failure> for FetchError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Gone => Self::Gone,
@@ -148,13 +149,13 @@ impl From<Failure> for Unmade {
     }
 }
 
-impl Held {
+impl LoadedFetch {
     pub(super) fn new(running: Arc<Running>, number: u64) -> Self {
         Self { running, number }
     }
 }
 
-impl Drop for Held {
+impl Drop for LoadedFetch {
     fn drop(&mut self) {
         self.running.wire.tell("release", &json!({ "fetch": self.number }));
     }

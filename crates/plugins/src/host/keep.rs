@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use workspace::process::{self, Companion, Exit};
 
-use super::open::{Open, Running, Unopened, open, open_early, told, within};
+use super::open::{Open, Running, StartError, open, open_early, with_output, within};
 use super::{Limits, Shared, State};
 
 /// Time for a process that closed its output to exit by itself.
@@ -51,16 +51,16 @@ pub(super) async fn keep(shared: Arc<Shared>, stop: CancellationToken) {
                 let Some(why) = attend(&shared, open, &stop).await else { break };
                 why
             }
-            Err(Unopened::Spoiled { plugin, why }) => {
+            Err(StartError::Spoiled { plugin, why }) => {
                 shared.report(Some(plugin), "cannot be loaded", &why);
                 spoiled.insert(plugin);
                 continue;
             }
-            Err(Unopened::Hopeless(why)) => {
+            Err(StartError::Hopeless(why)) => {
                 shared.report(None, "cannot be started", &why);
                 break;
             }
-            Err(Unopened::Failed(why)) => why,
+            Err(StartError::Failed(why)) => why,
         };
         deaths = if since.elapsed() < limits.steady { deaths + 1 } else { 1 };
         shared.state.send_replace(State::Dead);
@@ -144,7 +144,7 @@ async fn bury(exit: Option<Result<Exit, process::Error>>, companion: Companion) 
         Some(Err(error)) => error.to_string(),
         None => "its output ended or cannot be parsed".to_owned(),
     };
-    let why = told(why, &companion);
+    let why = with_output(why, &companion);
     companion.stop().await;
     why
 }

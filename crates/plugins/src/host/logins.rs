@@ -20,7 +20,7 @@ const ABSENT: &str = "the plugin host is not running; try again in a moment";
 
 /// Failures of starting or completing a login.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unbegun {
+pub enum LoginError {
     #[error("there is no such login method")]
     Unknown,
     /// An input is not valid.
@@ -82,14 +82,14 @@ impl Host {
         provider: &str,
         method: u32,
         inputs: Option<&BTreeMap<String, String>>,
-    ) -> Result<Option<Authorization>, Unbegun> {
+    ) -> Result<Option<Authorization>, LoginError> {
         let shared = &self.0.shared;
-        let running = shared.running().ok_or_else(|| Unbegun::Unusable(ABSENT.to_owned()))?;
+        let running = shared.running().ok_or_else(|| LoginError::Unusable(ABSENT.to_owned()))?;
         let owner = running.able().filter(|(_, able)| able.methods.contains_key(provider)).last();
-        let (plugin, able) = owner.ok_or(Unbegun::Unknown)?;
+        let (plugin, able) = owner.ok_or(LoginError::Unknown)?;
         let count = able.methods.get(provider).map_or(0, Vec::len);
         if usize::try_from(method).map_or(true, |method| method >= count) {
-            return Err(Unbegun::Unknown);
+            return Err(LoginError::Unknown);
         }
         let hook = "auth.authorize";
         let limit = shared.settings.limits.authorize;
@@ -97,26 +97,26 @@ impl Host {
         let begun = answer(&running, Question { plugin, hook, method: hook, limit }, &about).await;
         let begun: Option<Begun> = begun.map_err(|fault| {
             shared.report(Some(plugin), &format!("failed in its hook {hook}"), &fault.to_string());
-            Unbegun::Unusable(format!("the login could not be started: {fault}"))
+            LoginError::Unusable(format!("the login could not be started: {fault}"))
         })?;
         let begun =
-            begun.ok_or_else(|| Unbegun::Unusable("an earlier login has not answered yet".to_owned()))?;
+            begun.ok_or_else(|| LoginError::Unusable("an earlier login has not answered yet".to_owned()))?;
         match begun.invalid {
-            Some(Invalid { field, message }) => Err(Unbegun::Invalid { field, message }),
+            Some(Invalid { field, message }) => Err(LoginError::Invalid { field, message }),
             None => Ok(begun.begun),
         }
     }
 
     /// Completes a login and returns the credentials. `None` if the plugin has stored them itself.
-    pub async fn complete(&self, provider: &str, code: Option<&str>) -> Result<Option<Login>, Unbegun> {
-        let running = self.0.shared.running().ok_or(Unbegun::Missing)?;
+    pub async fn complete(&self, provider: &str, code: Option<&str>) -> Result<Option<Login>, LoginError> {
+        let running = self.0.shared.running().ok_or(LoginError::Missing)?;
         let limit = self.0.shared.settings.limits.login;
         let about = json!({ "provider": provider, "code": code });
-        let failed = |why: String| Unbegun::Failed(format!("the login could not be completed: {why}"));
+        let failed = |why: String| LoginError::Failed(format!("the login could not be completed: {why}"));
         let completed = match timeout(limit, running.wire.call("auth.callback", &about)).await {
             Ok(Ok(completed)) => completed,
             // The login was lost with its process.
-            Ok(Err(Failure::Gone)) => return Err(Unbegun::Missing),
+            Ok(Err(Failure::Gone)) => return Err(LoginError::Missing),
             Ok(Err(failure)) => return Err(failed(failure.to_string())),
             Err(_) => {
                 return Err(failed(format!("the user did not confirm it within {} s", limit.as_secs())));
@@ -125,8 +125,8 @@ impl Host {
         // The answer may contain a secret, so the error does not quote it.
         let misfit = || failed("the plugin's answer has the wrong shape".to_owned());
         match serde_json::from_str(completed.get()).map_err(|_| misfit())? {
-            Completed::Missing => Err(Unbegun::Missing),
-            Completed::Codeless => Err(Unbegun::CodeMissing),
+            Completed::Missing => Err(LoginError::Missing),
+            Completed::Codeless => Err(LoginError::CodeMissing),
             Completed::Failed => Err(failed("the plugin reports a failure".to_owned())),
             Completed::Success { login: None } => Ok(None),
             Completed::Success { login: Some(login) } => {

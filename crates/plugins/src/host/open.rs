@@ -50,7 +50,7 @@ pub(super) struct Open {
 
 /// Reasons why the process did not start.
 #[derive(Debug)]
-pub(super) enum Unopened {
+pub(super) enum StartError {
     /// A retry is useless.
     Hopeless(String),
     /// This plugin ended or blocked the process; without it the process may start.
@@ -126,7 +126,7 @@ impl Running {
 }
 
 /// Starts the process and loads all plugins except those that broke an earlier process.
-pub(super) async fn open(shared: &Arc<Shared>, spoiled: &HashSet<usize>) -> Result<Open, Unopened> {
+pub(super) async fn open(shared: &Arc<Shared>, spoiled: &HashSet<usize>) -> Result<Open, StartError> {
     let addresses = locate(shared, spoiled).await?;
     launch(shared, addresses, false).await
 }
@@ -154,9 +154,9 @@ async fn launch(
     shared: &Arc<Shared>,
     addresses: Vec<Option<(String, bool)>>,
     is_early: bool,
-) -> Result<Open, Unopened> {
+) -> Result<Open, StartError> {
     let (companion, wire, calls, listening) = start(shared)?;
-    greet(shared, &wire).await.map_err(|why| Unopened::Failed(told(why, &companion)))?;
+    greet(shared, &wire).await.map_err(|why| StartError::Failed(with_output(why, &companion)))?;
     let mut plugins = Vec::new();
     let mut config = shared.settings.config.clone();
     for (plugin, address) in addresses.into_iter().enumerate() {
@@ -205,10 +205,10 @@ fn report_lacks(shared: &Shared, plugins: &[Option<Abilities>]) {
 async fn locate(
     shared: &Arc<Shared>,
     spoiled: &HashSet<usize>,
-) -> Result<Vec<Option<(String, bool)>>, Unopened> {
+) -> Result<Vec<Option<(String, bool)>>, StartError> {
     let settings = &shared.settings;
     let hopeless = "plugins need Bun, or Node 20 or newer, and neither is in the search path";
-    let runtime = settings.runtime.as_ref().ok_or_else(|| Unopened::Hopeless(hopeless.to_owned()))?;
+    let runtime = settings.runtime.as_ref().ok_or_else(|| StartError::Hopeless(hopeless.to_owned()))?;
     if let Err(error) = install::prepare(runtime, &settings.cache).await {
         shared.report(None, "lacks a package", &error.to_string());
     }
@@ -234,18 +234,18 @@ async fn locate(
 
 type Started = (Companion, Wire, Arc<Calls>, AbortOnDropHandle<()>);
 
-fn start(shared: &Arc<Shared>) -> Result<Started, Unopened> {
+fn start(shared: &Arc<Shared>) -> Result<Started, StartError> {
     let settings = &shared.settings;
     let Some(runtime) = &settings.runtime else {
-        return Err(Unopened::Hopeless("there is no runtime".to_owned()));
+        return Err(StartError::Hopeless("there is no runtime".to_owned()));
     };
     let home = install::home(&settings.cache);
     runtime::unpack(&home).map_err(|error| {
-        Unopened::Hopeless(format!("cannot write its files to {}: {error}", home.display()))
+        StartError::Hopeless(format!("cannot write its files to {}: {error}", home.display()))
     })?;
     let spec = runtime.spec(&home).hide(&settings.hidden);
     let (companion, Pipes { input, output }) =
-        process::start(&spec).map_err(|error| Unopened::Failed(error.to_string()))?;
+        process::start(&spec).map_err(|error| StartError::Failed(error.to_string()))?;
     let (wire, inbox) = Wire::new(input, output);
     let calls = Arc::<Calls>::default();
     let listening = tool::listen(inbox, Arc::clone(&calls), Arc::clone(shared));
@@ -264,8 +264,8 @@ async fn greet(shared: &Shared, wire: &Wire) -> Result<(), String> {
     });
     match within(settings.limits.load, wire.call("start", &about)).await {
         Ok(_) => Ok(()),
-        Err(Unanswered::Failed(failure)) => Err(failure.to_string()),
-        Err(Unanswered::Late) => Err("it does not answer".to_owned()),
+        Err(CallError::Failed(failure)) => Err(failure.to_string()),
+        Err(CallError::Late) => Err("it does not answer".to_owned()),
     }
 }
 
@@ -279,16 +279,16 @@ async fn attempt<T: for<'de> Deserialize<'de>>(
     at: &str,
     method: &str,
     about: &(impl Serialize + Sync),
-) -> Result<Option<T>, Unopened> {
+) -> Result<Option<T>, StartError> {
     let limit = shared.settings.limits.load;
-    let spoiled = |why: String| Unopened::Spoiled { plugin, why };
+    let spoiled = |why: String| StartError::Spoiled { plugin, why };
     let answer = match within(limit, wire.call(method, about)).await {
         Ok(answer) => serde_json::from_str::<T>(answer.get()).map_err(|error| error.to_string()),
-        Err(Unanswered::Failed(Failure::Gone)) => {
-            return Err(spoiled(told("it ended the plugin host".to_owned(), companion)));
+        Err(CallError::Failed(Failure::Gone)) => {
+            return Err(spoiled(with_output("it ended the plugin host".to_owned(), companion)));
         }
-        Err(Unanswered::Failed(failure)) => Err(failure.to_string()),
-        Err(Unanswered::Late) => {
+        Err(CallError::Failed(failure)) => Err(failure.to_string()),
+        Err(CallError::Late) => {
             return Err(spoiled(format!("it takes longer than {} s", limit.as_secs_f32())));
         }
     };
@@ -297,7 +297,7 @@ async fn attempt<T: for<'de> Deserialize<'de>>(
 }
 
 /// A call without an answer.
-pub(super) enum Unanswered {
+pub(super) enum CallError {
     Failed(Failure),
     Late,
 }
@@ -305,15 +305,15 @@ pub(super) enum Unanswered {
 pub(super) async fn within(
     limit: Duration,
     call: impl Future<Output = Result<Box<RawValue>, Failure>>,
-) -> Result<Box<RawValue>, Unanswered> {
+) -> Result<Box<RawValue>, CallError> {
     match timeout(limit, call).await {
-        Ok(answered) => answered.map_err(Unanswered::Failed),
-        Err(_) => Err(Unanswered::Late),
+        Ok(answered) => answered.map_err(CallError::Failed),
+        Err(_) => Err(CallError::Late),
     }
 }
 
 /// The reason for a failure, with the process's last output.
-pub(super) fn told(why: String, companion: &Companion) -> String {
+pub(super) fn with_output(why: String, companion: &Companion) -> String {
     /// Maximum length of that output in characters.
     const LAST_WORDS: usize = 600;
     let words = companion.errors().tail_text(LAST_WORDS);

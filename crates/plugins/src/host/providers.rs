@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::ask::{Fault, Question, ask};
-use super::fetch::{Fetch, Held};
+use super::fetch::{Fetch, LoadedFetch};
 use super::open::Running;
 use super::wire::{self, Asked};
 use super::{Host, Shared, lock};
@@ -38,7 +38,7 @@ impl fmt::Debug for Loaded {
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct ProviderReply {
     options: Value,
     costs: Map<String, Value>,
     #[serde(default)]
@@ -113,7 +113,7 @@ impl Host {
         running: &Arc<Running>,
         plugin: usize,
         provider: &Value,
-    ) -> Option<Held> {
+    ) -> Option<LoadedFetch> {
         let limit = self.0.shared.settings.limits.hook;
         self.load_with(running, plugin, provider, limit).await?.1
     }
@@ -124,10 +124,10 @@ impl Host {
         plugin: usize,
         provider: &Value,
         limit: Duration,
-    ) -> Option<(Told, Option<Held>)> {
+    ) -> Option<(ProviderReply, Option<LoadedFetch>)> {
         let about = Loading { plugin, provider };
-        let told: Told = self.consult(running, plugin, "auth.loader", limit, &about).await?;
-        let held = told.fetch.map(|number| Held::new(Arc::clone(running), number));
+        let told: ProviderReply = self.consult(running, plugin, "auth.loader", limit, &about).await?;
+        let held = told.fetch.map(|number| LoadedFetch::new(Arc::clone(running), number));
         Some((told, held))
     }
 

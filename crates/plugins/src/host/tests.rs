@@ -47,14 +47,14 @@ while IFS= read -r line <&3; do
 done
 "#;
 
-struct World {
+struct Harness {
     place: TempDir,
     bus: Arc<Bus>,
     reports: Arc<Mutex<Vec<String>>>,
     told: Arc<Notify>,
 }
 
-impl World {
+impl Harness {
     fn new(cases: &str) -> Self {
         let place = TempDir::new().unwrap();
         let script = place.path().join("node");
@@ -153,15 +153,15 @@ async fn dead(host: &Host) {
 
 #[tokio::test]
 async fn a_hook_changes_its_output_and_other_hooks_are_not_called() {
-    let world = World::new(r#"hook:*) answer '{"text":"changed"}';;"#);
-    let host = world.started(world.settings(1)).await;
+    let harness = Harness::new(r#"hook:*) answer '{"text":"changed"}';;"#);
+    let host = harness.started(harness.settings(1)).await;
     assert!(wants(&host, 0) && !host.members()[0].wants(HookPoint::ChatMessage));
     assert_eq!(text(&host, 0).await, "changed");
-    let call = world.heard("hook").remove(0);
+    let call = harness.heard("hook").remove(0);
     let input = json!({ "sessionID": "ses_1", "messageID": "msg_1", "partID": "prt_1" });
     assert_eq!(call["name"], "experimental.text.complete");
     assert_eq!((&call["input"], &call["output"]), (&input, &json!({ "text": "as it was" })));
-    assert_eq!(world.reports(), Vec::<String>::new());
+    assert_eq!(harness.reports(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -170,12 +170,12 @@ async fn a_failing_hook_changes_nothing_and_is_reported_once() {
         ("hook:*) fail 'no way';;", "no way"),
         (r#"hook:*) answer '{"text":7}';;"#, "its result has the wrong shape"),
     ] {
-        let world = World::new(cases);
-        let host = world.started(world.settings(1)).await;
+        let harness = Harness::new(cases);
+        let host = harness.started(harness.settings(1)).await;
         for _ in 0..2 {
             assert_eq!(text(&host, 0).await, "as it was");
         }
-        let [report] = world.reports().try_into().unwrap();
+        let [report] = harness.reports().try_into().unwrap();
         let expected = "the plugin file:///0.ts failed in its hook experimental.text.complete: ";
         assert!(report.starts_with(&format!("{expected}{why}")), "{report}");
     }
@@ -183,103 +183,103 @@ async fn a_failing_hook_changes_nothing_and_is_reported_once() {
 
 #[tokio::test]
 async fn a_hanging_hook_is_skipped_until_it_returns() {
-    let world = World::new(
+    let harness = Harness::new(
         r#"hook:0:*) if [ -z "$held" ]; then held=$id; else answer '{"text":"changed"}'; fi;;
            hook:1:*) say '{"jsonrpc":"2.0","id":'"$held"',"result":{"text":"late"}}'; answer '{"text":"other"}';;"#,
     );
-    let mut settings = world.settings(2);
+    let mut settings = harness.settings(2);
     settings.limits.hook = Duration::from_millis(500);
-    let host = world.started(settings).await;
+    let host = harness.started(settings).await;
     assert_eq!(text(&host, 0).await, "as it was");
     assert_eq!(text(&host, 0).await, "as it was");
-    assert_eq!(world.heard("hook").len(), 1, "the second was not asked");
-    world.reported("takes longer than 0.5 s").await;
+    assert_eq!(harness.heard("hook").len(), 1, "the second was not asked");
+    harness.reported("takes longer than 0.5 s").await;
     // The process is alive, so the other plugin works; then the first one has answered.
     assert_eq!(text(&host, 1).await, "other");
     assert_eq!(text(&host, 0).await, "changed");
-    assert_eq!(world.file("lives"), "x\n");
+    assert_eq!(harness.file("lives"), "x\n");
 }
 
 #[tokio::test]
 async fn an_unresponsive_process_is_replaced() {
-    let world = World::new(
+    let harness = Harness::new(
         r#"hook:0:0) exec sleep 600;;
            hook:*) answer '{"text":"changed"}';;"#,
     );
-    let mut settings = world.settings(1);
+    let mut settings = harness.settings(1);
     (settings.limits.hook, settings.limits.pulse) = (Duration::from_millis(500), Duration::from_millis(200));
-    let host = world.started(settings).await;
+    let host = harness.started(settings).await;
     assert_eq!(text(&host, 0).await, "as it was");
-    world.reported("did not answer a ping").await;
+    harness.reported("did not answer a ping").await;
     again(&host).await;
     assert_eq!(text(&host, 0).await, "changed");
-    assert_eq!(world.file("lives"), "x\nx\n");
+    assert_eq!(harness.file("lives"), "x\nx\n");
 }
 
 #[tokio::test]
 async fn a_spinning_process_is_noticed_without_a_pending_call() {
-    let world = World::new("ping:*:0) exec sleep 600;;");
-    let mut settings = world.settings(1);
+    let harness = Harness::new("ping:*:0) exec sleep 600;;");
+    let mut settings = harness.settings(1);
     (settings.limits.rest, settings.limits.pulse) = (Duration::from_millis(50), Duration::from_millis(400));
-    let host = world.started(settings).await;
-    world.reported("did not answer a ping").await;
+    let host = harness.started(settings).await;
+    harness.reported("did not answer a ping").await;
     again(&host).await;
 }
 
 #[tokio::test]
 async fn a_process_that_ends_is_restarted_and_its_last_output_is_reported() {
-    let world = World::new(
+    let harness = Harness::new(
         r#"hook:0:0) echo 'goodbye, cruel world'; exit 7;;
            hook:*) answer '{"text":"changed"}';;"#,
     );
-    let host = world.started(world.settings(1)).await;
+    let host = harness.started(harness.settings(1)).await;
     assert_eq!(text(&host, 0).await, "as it was");
-    world.reported("exited and is restarted: its process ended with code 7; it wrote: goodbye").await;
+    harness.reported("exited and is restarted: its process ended with code 7; it wrote: goodbye").await;
     again(&host).await;
     assert_eq!(text(&host, 0).await, "changed");
 }
 
 #[tokio::test]
 async fn a_process_that_hangs_up_is_replaced() {
-    let world = World::new(
+    let harness = Harness::new(
         r#"hook:0:0) exec 4>&-; sleep 600;;
            hook:*) answer '{"text":"changed"}';;"#,
     );
-    let host = world.started(world.settings(1)).await;
+    let host = harness.started(harness.settings(1)).await;
     assert_eq!(text(&host, 0).await, "as it was");
-    world.reported("its output ended or cannot be parsed").await;
+    harness.reported("its output ended or cannot be parsed").await;
     again(&host).await;
     assert_eq!(text(&host, 0).await, "changed");
 }
 
 #[tokio::test]
 async fn a_process_that_always_exits_is_not_restarted() {
-    let world = World::new("ping:*) exit 1;; hook:*) exit 1;;");
-    let mut settings = world.settings(1);
+    let harness = Harness::new("ping:*) exit 1;; hook:*) exit 1;;");
+    let mut settings = harness.settings(1);
     settings.limits.deaths = 2;
-    let host = world.started(settings).await;
+    let host = harness.started(settings).await;
     for _ in 0..3 {
         again(&host).await;
         assert_eq!(text(&host, 0).await, "as it was");
         dead(&host).await;
     }
-    world.reported("it exited 3 times in a row").await;
+    harness.reported("it exited 3 times in a row").await;
     assert!(!wants(&host, 0) && host.list().is_empty());
     assert_eq!(text(&host, 0).await, "as it was");
-    assert_eq!(world.file("lives"), "x\nx\nx\n");
+    assert_eq!(harness.file("lives"), "x\nx\nx\n");
 }
 
 #[tokio::test]
 async fn a_plugin_that_cannot_be_loaded_does_not_affect_the_others() {
-    let world = World::new(
+    let harness = Harness::new(
         r#"load:0:*) fail 'it is broken';;
            load:1:*) exit 3;;
            load:2:*) sleep 600;;
            hook:*) answer '{"text":"changed"}';;"#,
     );
-    let mut settings = world.settings(4);
+    let mut settings = harness.settings(4);
     settings.limits.load = Duration::from_secs(2);
-    let host = world.started(settings).await;
+    let host = harness.started(settings).await;
     let listening: Vec<bool> = (0..4).map(|plugin| wants(&host, plugin)).collect();
     assert_eq!(listening, [false, false, false, true]);
     assert_eq!(text(&host, 3).await, "changed");
@@ -288,22 +288,22 @@ async fn a_plugin_that_cannot_be_loaded_does_not_affect_the_others() {
         "the plugin file:///1.ts cannot be loaded: it ended the plugin host",
         "the plugin file:///2.ts cannot be loaded: it takes longer than 2 s",
     ];
-    assert_eq!(world.reports(), expected);
+    assert_eq!(harness.reports(), expected);
 }
 
 #[tokio::test]
 async fn the_configuration_goes_through_every_plugin() {
-    let world = World::new(
+    let harness = Harness::new(
         r#"load:*) answer '{"hooks":["config"]}';;
            config:0:*) answer '{"model":"c/d"}';;
            config:1:*) fail 'no';;
            config:2:*) case "$line" in *c/d*) answer '{"model":"e/f"}';; esac;;"#,
     );
-    let host = world.started(world.settings(3)).await;
+    let host = harness.started(harness.settings(3)).await;
     assert_eq!(host.config(), Some(json!({ "model": "e/f" })));
-    assert_eq!(world.heard("config")[0]["config"], json!({ "model": "a/b" }));
-    assert_eq!(world.reports().len(), 1);
-    let start = world.heard("start").remove(0);
+    assert_eq!(harness.heard("config")[0]["config"], json!({ "model": "a/b" }));
+    assert_eq!(harness.reports().len(), 1);
+    let start = harness.heard("start").remove(0);
     assert_eq!(
         (&start["authorization"], &start["project"]["id"]),
         (&json!("Basic c2VjcmV0"), &json!("global"))
@@ -313,29 +313,29 @@ async fn the_configuration_goes_through_every_plugin() {
 
 #[tokio::test]
 async fn events_of_the_directory_arrive_in_order() {
-    let world = World::new(
+    let harness = Harness::new(
         r#"event:*) case "$line" in *last*) say '{"method":"report","params":{"where":"it","message":"done"}}';; esac;;"#,
     );
-    let host = world.started(world.settings(1)).await;
+    let host = harness.started(harness.settings(1)).await;
     let mint = Mint::new(Arc::new(SystemClock), Arc::new(SystemRandom));
     let place =
         |directory: &Path| Place { directory: directory.to_string_lossy().into(), project: "p".into() };
     let publish = |directory: &Path, server: &str| {
         let about = Extra::from_iter([("server".to_owned(), server.into())]);
-        world.bus.publish(Some(&place(directory)), &mint.event(EventBody::McpToolsChanged(about)));
+        harness.bus.publish(Some(&place(directory)), &mint.event(EventBody::McpToolsChanged(about)));
     };
     // Subscribing is the task's first act after it reports that the process runs.
-    while world.bus.stats().subscribers == 0 {
+    while harness.bus.stats().subscribers == 0 {
         tokio::task::yield_now().await;
     }
     for name in ["one", "two", "three"] {
-        publish(world.place.path(), name);
+        publish(harness.place.path(), name);
         publish(Path::new("/elsewhere"), "other");
     }
-    publish(world.place.path(), "last");
-    world.reported("failed in it: done").await;
+    publish(harness.place.path(), "last");
+    harness.reported("failed in it: done").await;
     let told: Vec<_> =
-        world.heard("event").iter().map(|event| event["properties"]["server"].clone()).collect();
+        harness.heard("event").iter().map(|event| event["properties"]["server"].clone()).collect();
     assert_eq!(told, ["one", "two", "three", "last"]);
     drop(host);
 }
@@ -380,14 +380,14 @@ async fn a_tool_reports_progress_and_asks_for_permission() {
           say '{{"id":1,"method":"tool.ask","params":{{"call":"call_1","permission":"refused","patterns":["*"]}}}}';;
         *) case "$line" in *'user said no'*) id=$held; answer '{{"output":"3","title":"t"}}';; *) answer 1;; esac;;"#
     );
-    let world = World::new(&cases);
-    let host = world.started(world.settings(1)).await;
+    let harness = Harness::new(&cases);
+    let host = harness.started(harness.settings(1)).await;
     assert_eq!(host.list()[0].description, "Adds");
     let notes = Notes::default();
     let outcome = timeout(PATIENCE, host.call(call("add"), &notes)).await.unwrap().unwrap();
     assert_eq!((outcome.text.as_str(), outcome.title.as_deref()), ("3", Some("t")));
     assert_eq!(*notes.0.lock().unwrap(), ["half", "refused"]);
-    let made = world.heard("tool").remove(0);
+    let made = harness.heard("tool").remove(0);
     assert_eq!((&made["args"], &made["context"]["callID"]), (&json!({ "a": 1 }), &json!("call_1")));
     assert_eq!(host.call(call("missing"), &notes).await.unwrap_err(), "there is no tool missing");
 }
@@ -399,8 +399,8 @@ async fn a_dropped_tool_call_is_aborted() {
         tool:*) say '{{"method":"tool.metadata","params":{{"call":"call_1","title":"going"}}}}';;
         cancel:*) say '{{"method":"report","params":{{"where":"it","message":"stopped"}}}}';;"#
     );
-    let world = World::new(&cases);
-    let host = world.started(world.settings(1)).await;
+    let harness = Harness::new(&cases);
+    let host = harness.started(harness.settings(1)).await;
     {
         let notes = Notes::default();
         let going = async {
@@ -413,24 +413,24 @@ async fn a_dropped_tool_call_is_aborted() {
             () = going => {}
         }
     }
-    world.reported("stopped").await;
+    harness.reported("stopped").await;
 }
 
 #[tokio::test]
 async fn plugins_are_disposed_before_the_process_ends() {
-    let world = World::new("");
-    let host = world.started(world.settings(1)).await;
+    let harness = Harness::new("");
+    let host = harness.started(harness.settings(1)).await;
     host.close().await;
-    assert_eq!(world.heard("dispose").len(), 1);
+    assert_eq!(harness.heard("dispose").len(), 1);
     assert!(!wants(&host, 0));
 }
 
 #[tokio::test]
 async fn a_missing_runtime_is_reported_and_nothing_else_happens() {
-    let world = World::new("");
-    let host = Host::start(Settings { runtime: None, ..world.settings(1) });
+    let harness = Harness::new("");
+    let host = Host::start(Settings { runtime: None, ..harness.settings(1) });
     assert!(!host.settled(PATIENCE).await);
-    let [report] = world.reports().try_into().unwrap();
+    let [report] = harness.reports().try_into().unwrap();
     assert!(
         report.starts_with("the plugin host cannot be started: plugins need Bun, or Node 20"),
         "{report}"

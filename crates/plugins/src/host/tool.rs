@@ -23,7 +23,7 @@ const MAX_READERS: usize = 16;
 
 /// A call, as the process expects it.
 #[derive(Serialize)]
-struct Made<'a> {
+struct ToolRequest<'a> {
     plugin: usize,
     id: &'a str,
     args: &'a Extra,
@@ -78,11 +78,11 @@ impl From<Outcome> for ToolOutput {
 }
 
 /// Running calls by the model's ids.
-pub(super) type Calls = Mutex<HashMap<String, mpsc::Sender<Said>>>;
+pub(super) type Calls = Mutex<HashMap<String, mpsc::Sender<ToolMessage>>>;
 
 /// A message of a tool during its call.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum ToolMessage {
     Progress { title: Option<String>, metadata: Extra },
     Ask { asked: Asked, needed: ToolPermission },
 }
@@ -145,7 +145,7 @@ impl Host {
         let plugin =
             owner.map(|(plugin, _)| plugin).ok_or_else(|| format!("there is no tool {}", call.id))?;
         let (said, saying) = mpsc::channel(MAX_SAID);
-        let _going = Going::new(&running.calls, &call.call, said);
+        let _going = RunningCall::new(&running.calls, &call.call, said);
         let context = Context {
             session_id: &call.session,
             message_id: &call.message,
@@ -154,7 +154,7 @@ impl Host {
             directory: settings.directory.to_string_lossy(),
             worktree: settings.worktree.to_string_lossy(),
         };
-        let made = Made { plugin, id: &call.id, args: &call.args, context };
+        let made = ToolRequest { plugin, id: &call.id, args: &call.args, context };
         let limit = settings.limits.tool;
         let answer = timeout(limit, attended(&running, &made, saying, caller)).await;
         let answer = answer.map_err(|_| format!("it takes longer than {} s", limit.as_secs()))?;
@@ -169,8 +169,8 @@ impl Host {
 /// Waits for the result, and handles the tool's progress and requests in the meantime.
 async fn attended(
     running: &Running,
-    made: &Made<'_>,
-    mut saying: mpsc::Receiver<Said>,
+    made: &ToolRequest<'_>,
+    mut saying: mpsc::Receiver<ToolMessage>,
     caller: &dyn ToolCaller,
 ) -> Result<Raw, Failure> {
     let answer = running.wire.call("tool", made);
@@ -179,8 +179,8 @@ async fn attended(
         tokio::select! {
             biased;
             Some(said) = saying.recv() => match said {
-                Said::Progress { title, metadata } => caller.progress(title, metadata).await,
-                Said::Ask { asked, needed } => {
+                ToolMessage::Progress { title, metadata } => caller.progress(title, metadata).await,
+                ToolMessage::Ask { asked, needed } => {
                     wire::answer(asked, caller.permission(needed).await.map(|()| true.into()));
                 }
             },
@@ -190,19 +190,19 @@ async fn attended(
 }
 
 /// A running call.
-struct Going<'a> {
+struct RunningCall<'a> {
     calls: &'a Calls,
     id: &'a str,
 }
 
-impl<'a> Going<'a> {
-    fn new(calls: &'a Calls, id: &'a str, said: mpsc::Sender<Said>) -> Self {
+impl<'a> RunningCall<'a> {
+    fn new(calls: &'a Calls, id: &'a str, said: mpsc::Sender<ToolMessage>) -> Self {
         lock(calls).insert(id.to_owned(), said);
         Self { calls, id }
     }
 }
 
-impl Drop for Going<'_> {
+impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
         lock(self.calls).remove(self.id);
     }
@@ -239,7 +239,9 @@ pub(super) async fn listen(mut inbox: Inbox, calls: Arc<Calls>, shared: Arc<Shar
 fn ask(asked: Asked, calls: &Calls) {
     match serde_json::from_str(asked.params.get()) {
         Ok(Asking { call, needed }) => {
-            if let Some((Said::Ask { asked, .. }, why)) = hand(calls, &call, Said::Ask { asked, needed }) {
+            if let Some((ToolMessage::Ask { asked, .. }, why)) =
+                hand(calls, &call, ToolMessage::Ask { asked, needed })
+            {
                 wire::answer(asked, Err(why.to_owned()));
             }
         }
@@ -252,7 +254,7 @@ fn take(method: &str, params: &Raw, calls: &Calls, shared: &Shared) -> Result<()
     match method {
         "tool.metadata" => {
             let Progress { call, title, metadata } = serde_json::from_str(params.get()).map_err(misfit)?;
-            hand(calls, &call, Said::Progress { title, metadata })
+            hand(calls, &call, ToolMessage::Progress { title, metadata })
                 .map_or(Ok(()), |(_, why)| Err(why.to_owned()))
         }
         "report" => {
@@ -271,7 +273,7 @@ fn take(method: &str, params: &Raw, calls: &Calls, shared: &Shared) -> Result<()
 }
 
 /// Queues a message of a tool for its call. Returns a message that cannot be queued, with the reason.
-fn hand(calls: &Calls, call: &str, said: Said) -> Option<(Said, &'static str)> {
+fn hand(calls: &Calls, call: &str, said: ToolMessage) -> Option<(ToolMessage, &'static str)> {
     match lock(calls).get(call) {
         Some(call) => {
             let unsent = call.try_send(said).err()?.into_inner();

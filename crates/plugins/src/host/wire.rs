@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use jsonrpc::{Error, Fault, Options, Payload, Peer, pipe};
+use jsonrpc::{Error, ErrorObject, Options, Payload, Peer, pipe};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -89,7 +89,7 @@ impl Wire {
 /// Answers a request of the host; an error becomes an exception in the plugin.
 pub(super) fn answer(asked: Asked, result: Result<Value, String>) {
     let result = result.and_then(|value| Raw::encode(&value).map_err(|error| error.to_string()));
-    asked.answer(result.map_err(|why| Fault::new(THROWN, why)));
+    asked.answer(result.map_err(|why| ErrorObject::new(THROWN, why)));
 }
 
 #[cfg(test)]

@@ -98,11 +98,11 @@ impl Feeder {
             return Ok(Vec::new());
         }
         let Ok(event) = serde_json::from_slice::<Event>(&stored.json) else { return Ok(Vec::new()) };
-        if !payload::is_told(&event.body) {
+        if !payload::is_reported(&event.body) {
             return Ok(Vec::new());
         }
         let now = self.ports.clock.now();
-        let Some((kind, session, body)) = payload::told(&*self.ports.reads, &event, now).await? else {
+        let Some((kind, session, body)) = payload::describe(&*self.ports.reads, &event, now).await? else {
             return Ok(Vec::new());
         };
         let notice = |receiver: &Receiver| Notice {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 const MAX_TEXT: usize = 4_000;
 
 /// True if an event may lead to a notice.
-pub(super) fn is_told(body: &EventBody) -> bool {
+pub(super) fn is_reported(body: &EventBody) -> bool {
     match body {
         EventBody::SessionStatus(it) => it.status.is_idle(),
         // The user asked for an abort, so it is not reported.
@@ -24,7 +24,7 @@ pub(super) fn is_told(body: &EventBody) -> bool {
 }
 
 /// The kind, the session and the body of the notice about an event; `None` if the event is not reported.
-pub(super) async fn told(
+pub(super) async fn describe(
     reads: &dyn Reads,
     event: &Event,
     now: Millis,

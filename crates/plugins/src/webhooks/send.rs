@@ -4,12 +4,12 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use engine::ports::{Error, Notice};
 use futures::stream::{FuturesUnordered, StreamExt};
-use net::{Guard, chain};
+use net::{AddressGuard, chain};
 use protocol::{Millis, SessionId};
 use reqwest::{Client, StatusCode, header::CONTENT_TYPE};
 use tokio::{sync::Notify, time::timeout};
 
-use super::{Patience, Ports, Receiver};
+use super::{Ports, Receiver, Timeouts};
 
 /// Maximum number of sessions whose notices are sent at the same time.
 const PARALLEL: usize = 4;
@@ -33,16 +33,16 @@ enum Outcome {
 /// The task of one receiver.
 pub(super) struct Sender {
     receiver: Receiver,
-    guard: Guard,
+    guard: AddressGuard,
     ports: Ports,
-    patience: Patience,
+    timeouts: Timeouts,
     nudge: Arc<Notify>,
 }
 
 impl Sender {
-    pub(super) fn new(receiver: Receiver, ports: Ports, patience: Patience, nudge: Arc<Notify>) -> Self {
-        let guard = Guard::new(receiver.private);
-        Self { receiver, guard, ports, patience, nudge }
+    pub(super) fn new(receiver: Receiver, ports: Ports, timeouts: Timeouts, nudge: Arc<Notify>) -> Self {
+        let guard = AddressGuard::new(receiver.private);
+        Self { receiver, guard, ports, timeouts, nudge }
     }
 
     pub(super) async fn run(self) {
@@ -75,8 +75,8 @@ impl Sender {
 
     /// Sends a notice once and stores the result.
     async fn tell(&self, notice: Notice) -> SessionId {
-        let outcome = timeout(self.patience.answer, self.post(&notice)).await.unwrap_or_else(|_| {
-            Outcome::Failed(format!("it did not answer within {} s", self.patience.answer.as_secs_f32()))
+        let outcome = timeout(self.timeouts.answer, self.post(&notice)).await.unwrap_or_else(|_| {
+            Outcome::Failed(format!("it did not answer within {} s", self.timeouts.answer.as_secs_f32()))
         });
         if let Err(error) = self.settle(&notice, outcome).await {
             tracing::warn!(%error, webhook = self.receiver.name, "cannot store the result of a notice");
@@ -125,7 +125,7 @@ impl Sender {
         };
         let now = self.ports.clock.now();
         let attempts = notice.attempts.saturating_add(1);
-        if now.saturating_sub(notice.created) >= millis(self.patience.age) {
+        if now.saturating_sub(notice.created) >= millis(self.timeouts.age) {
             tracing::error!(webhook = name, event = %id, attempts, why, "giving up a notice to a webhook");
             return self.ports.outbox.remove(name, id).await;
         }
@@ -134,15 +134,15 @@ impl Sender {
         } else {
             tracing::debug!(webhook = name, event = %id, attempts, why, "still cannot send a notice to a webhook");
         }
-        let due = now.saturating_add(millis(pause(&self.patience, attempts)));
+        let due = now.saturating_add(millis(pause(&self.timeouts, attempts)));
         self.ports.outbox.postpone(name, id, attempts, due).await
     }
 }
 
 /// The pause after this many attempts.
-fn pause(patience: &Patience, attempts: u32) -> Duration {
+fn pause(timeouts: &Timeouts, attempts: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
-    patience.first.saturating_mul(doubled).min(patience.longest)
+    timeouts.first.saturating_mul(doubled).min(timeouts.longest)
 }
 
 fn millis(span: Duration) -> Millis {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_up_to_the_longest() {
-        let seconds = |attempts| pause(&Patience::default(), attempts).as_secs();
+        let seconds = |attempts| pause(&Timeouts::default(), attempts).as_secs();
         assert_eq!([1, 2, 3, 10, 11, 99].map(seconds), [5, 10, 20, 2_560, 3_600, 3_600]);
     }
 }

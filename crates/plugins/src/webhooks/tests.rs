@@ -18,12 +18,12 @@ use super::*;
 
 /// One call, as a receiver got it.
 #[derive(Debug, Clone)]
-struct Heard {
+struct ReceivedCall {
     headers: String,
     body: String,
 }
 
-impl Heard {
+impl ReceivedCall {
     fn header(&self, name: &str) -> &str {
         let line = self.headers.lines().find(|line| line.to_lowercase().starts_with(&format!("{name}:")));
         line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim()).unwrap_or_default()
@@ -35,14 +35,14 @@ impl Heard {
 }
 
 /// A receiver that answers with a list of statuses and then with 200.
-struct Ear {
+struct FakeReceiver {
     address: std::net::SocketAddr,
-    heard: watch::Receiver<Vec<Heard>>,
+    heard: watch::Receiver<Vec<ReceivedCall>>,
 }
 
 const SILENCE: &str = "";
 
-impl Ear {
+impl FakeReceiver {
     async fn new(answers: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -57,7 +57,7 @@ impl Ear {
         Self { address, heard }
     }
 
-    async fn until(&mut self, count: usize) -> Vec<Heard> {
+    async fn until(&mut self, count: usize) -> Vec<ReceivedCall> {
         let waited = self.heard.wait_for(|heard| heard.len() >= count);
         tokio::time::timeout(Duration::from_secs(30), waited)
             .await
@@ -70,7 +70,7 @@ impl Ear {
 async fn listen(
     mut socket: tokio::net::TcpStream,
     answers: Arc<Mutex<VecDeque<String>>>,
-    tell: Arc<watch::Sender<Vec<Heard>>>,
+    tell: Arc<watch::Sender<Vec<ReceivedCall>>>,
 ) {
     let mut bytes = Vec::new();
     let (headers, length) = loop {
@@ -82,7 +82,7 @@ async fn listen(
         bytes.extend_from_slice(&chunk[..read]);
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if let Some((headers, body)) = text.split_once("\r\n\r\n") {
-            let heard = Heard { headers: headers.to_owned(), body: body.to_owned() };
+            let heard = ReceivedCall { headers: headers.to_owned(), body: body.to_owned() };
             let length: usize = heard.header("content-length").parse().unwrap_or(0);
             if heard.body.len() >= length {
                 break (heard, length);
@@ -101,14 +101,14 @@ async fn listen(
 }
 
 /// A server's log with webhooks.
-struct World {
+struct Harness {
     memory: Arc<Memory>,
     watch: Watch,
     heads: std::collections::HashMap<String, u64>,
     number: u64,
 }
 
-impl World {
+impl Harness {
     fn new() -> Self {
         let watch = Watch::new(Arc::default());
         let memory =
@@ -125,13 +125,13 @@ impl World {
     fn start(&self, receivers: Vec<Receiver>) -> Webhooks {
         let ports =
             Ports { reads: self.memory.clone(), outbox: self.memory.clone(), clock: Arc::new(SystemClock) };
-        let patience = Patience {
+        let timeouts = Timeouts {
             answer: Duration::from_millis(500),
             first: Duration::from_millis(20),
             longest: Duration::from_millis(100),
             age: Duration::from_hours(1),
         };
-        Webhooks::start(receivers, &self.watch, ports, patience)
+        Webhooks::start(receivers, &self.watch, ports, timeouts)
     }
 
     /// Waits until the log was read.
@@ -191,24 +191,24 @@ fn receiver(name: &str, config: Value) -> Receiver {
     Receiver::new(name, &serde_json::from_value(config).unwrap()).unwrap().unwrap()
 }
 
-fn hook(ear: &Ear) -> Receiver {
+fn hook(ear: &FakeReceiver) -> Receiver {
     let url = format!("http://{}/in?token=t", ear.address);
     receiver("chat", json!({ "url": url, "secret": "s3cret", "private_addresses": true }))
 }
 
-fn reasons(heard: &[Heard]) -> Vec<String> {
+fn reasons(heard: &[ReceivedCall]) -> Vec<String> {
     heard.iter().map(|call| call.json()["data"]["reason"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 #[tokio::test]
 async fn a_receiver_gets_a_valid_signature() {
-    let (mut ear, mut world) = (Ear::new(&[]).await, World::new());
-    world.idle("ses_1", "aborted").await;
-    let webhooks = world.start(vec![hook(&ear)]);
-    world.followed().await;
-    world.say("ses_1", "session.status", json!({ "status": { "type": "busy" } })).await;
-    world.idle("ses_child", "completed").await;
-    world.idle("ses_1", "completed").await;
+    let (mut ear, mut harness) = (FakeReceiver::new(&[]).await, Harness::new());
+    harness.idle("ses_1", "aborted").await;
+    let webhooks = harness.start(vec![hook(&ear)]);
+    harness.followed().await;
+    harness.say("ses_1", "session.status", json!({ "status": { "type": "busy" } })).await;
+    harness.idle("ses_child", "completed").await;
+    harness.idle("ses_1", "completed").await;
     let heard = ear.until(1).await;
     assert_eq!(heard.len(), 1, "neither earlier events, nor a child's end, nor busy");
     let (call, id) = (&heard[0], "evt_6");
@@ -222,27 +222,28 @@ async fn a_receiver_gets_a_valid_signature() {
         json!({ "type": "turn.end", "timestamp": null, "data": {
             "reason": "completed", "sessionID": "ses_1", "title": "Tidy up", "directory": "/project" } })
     );
-    world.emptied("chat").await;
+    harness.emptied("chat").await;
     webhooks.close().await;
 }
 
 #[tokio::test]
 async fn requests_and_errors_go_to_receivers_that_want_them() {
-    let (mut all, mut some, mut world) = (Ear::new(&[]).await, Ear::new(&[]).await, World::new());
+    let (mut all, mut some, mut harness) =
+        (FakeReceiver::new(&[]).await, FakeReceiver::new(&[]).await, Harness::new());
     let url = format!("http://{}/", some.address);
     let picky = json!({ "url": url, "secret": "x", "private_addresses": true, "events": ["session.error"] });
-    let webhooks = world.start(vec![hook(&all), receiver("picky", picky)]);
-    world.followed().await;
+    let webhooks = harness.start(vec![hook(&all), receiver("picky", picky)]);
+    harness.followed().await;
     let asked =
         json!({ "id": "per_1", "permission": "bash", "patterns": ["make"], "metadata": {}, "always": [] });
-    world.say("ses_1", "permission.asked", asked).await;
+    harness.say("ses_1", "permission.asked", asked).await;
     let questions = json!([{ "question": "Which?", "header": "Which", "options": [] }]);
-    world.say("ses_1", "question.asked", json!({ "id": "que_1", "questions": questions })).await;
+    harness.say("ses_1", "question.asked", json!({ "id": "que_1", "questions": questions })).await;
     let aborted = json!({ "name": "MessageAbortedError", "data": { "message": "Aborted" } });
-    world.say("ses_1", "session.error", json!({ "error": aborted })).await;
+    harness.say("ses_1", "session.error", json!({ "error": aborted })).await;
     let failed = json!({ "name": "UnknownError", "data": { "message": "no such model" } });
-    world.say("ses_1", "session.error", json!({ "error": failed })).await;
-    let heard: Vec<Value> = all.until(3).await.iter().map(Heard::json).collect();
+    harness.say("ses_1", "session.error", json!({ "error": failed })).await;
+    let heard: Vec<Value> = all.until(3).await.iter().map(ReceivedCall::json).collect();
     assert_eq!(heard[0]["data"]["requestID"], "per_1");
     assert_eq!(
         (&heard[0]["type"], &heard[0]["data"]["patterns"]),
@@ -257,36 +258,38 @@ async fn requests_and_errors_go_to_receivers_that_want_them() {
         (&json!("session.error"), &json!("no such model"))
     );
     assert_eq!(some.until(1).await.len(), 1);
-    world.emptied("chat").await;
+    harness.emptied("chat").await;
     webhooks.close().await;
 }
 
 #[tokio::test]
 async fn a_refused_notice_is_repeated_with_the_same_id_and_in_order() {
-    let (mut ear, mut world) = (Ear::new(&["500 Oh no", "302 Found", SILENCE]).await, World::new());
-    let webhooks = world.start(vec![hook(&ear)]);
-    world.followed().await;
+    let (mut ear, mut harness) =
+        (FakeReceiver::new(&["500 Oh no", "302 Found", SILENCE]).await, Harness::new());
+    let webhooks = harness.start(vec![hook(&ear)]);
+    harness.followed().await;
     for reason in ["completed", "error", "budget"] {
-        world.idle("ses_1", reason).await;
+        harness.idle("ses_1", reason).await;
     }
     let heard = ear.until(6).await;
     assert_eq!(reasons(&heard), ["completed", "completed", "completed", "completed", "error", "budget"]);
     let ids: BTreeSet<&str> = heard.iter().take(4).map(|call| call.header("webhook-id")).collect();
     assert_eq!(ids.len(), 1);
-    world.emptied("chat").await;
+    harness.emptied("chat").await;
     webhooks.close().await;
 }
 
 #[tokio::test]
 async fn a_slow_receiver_holds_up_neither_other_sessions_nor_other_receivers() {
-    let (mut slow, mut quick, mut world) = (Ear::new(&[SILENCE]).await, Ear::new(&[]).await, World::new());
+    let (mut slow, mut quick, mut harness) =
+        (FakeReceiver::new(&[SILENCE]).await, FakeReceiver::new(&[]).await, Harness::new());
     let url = format!("http://{}/", quick.address);
     let other = receiver("quick", json!({ "url": url, "secret": "x", "private_addresses": true }));
-    let webhooks = world.start(vec![hook(&slow), other]);
-    world.followed().await;
-    world.idle("ses_1", "completed").await;
+    let webhooks = harness.start(vec![hook(&slow), other]);
+    harness.followed().await;
+    harness.idle("ses_1", "completed").await;
     slow.until(1).await;
-    world.idle("ses_2", "completed").await;
+    harness.idle("ses_2", "completed").await;
     let heard = slow.until(2).await;
     assert_eq!(heard[1].json()["data"]["sessionID"], "ses_2", "the first one still hangs");
     quick.until(2).await;
@@ -295,37 +298,37 @@ async fn a_slow_receiver_holds_up_neither_other_sessions_nor_other_receivers() {
 
 #[tokio::test]
 async fn an_unreachable_receiver_gets_its_notices_after_a_restart() {
-    let (mut ear, mut world) = (Ear::new(&["500 Away"; 9]).await, World::new());
-    let webhooks = world.start(vec![hook(&ear)]);
-    world.followed().await;
-    world.idle("ses_1", "completed").await;
+    let (mut ear, mut harness) = (FakeReceiver::new(&["500 Away"; 9]).await, Harness::new());
+    let webhooks = harness.start(vec![hook(&ear)]);
+    harness.followed().await;
+    harness.idle("ses_1", "completed").await;
     ear.until(1).await;
     webhooks.close().await;
     // The end of another turn is stored, and the server dies before the notice is in the outbox.
-    world.idle("ses_2", "error").await;
-    let world = world.restarted();
-    let mut back = Ear::new(&[]).await;
-    let webhooks = world.start(vec![hook(&back)]);
+    harness.idle("ses_2", "error").await;
+    let harness = harness.restarted();
+    let mut back = FakeReceiver::new(&[]).await;
+    let webhooks = harness.start(vec![hook(&back)]);
     let mut reasons = reasons(&back.until(2).await);
     reasons.sort();
     assert_eq!(reasons, ["completed", "error"]);
-    world.emptied("chat").await;
+    harness.emptied("chat").await;
     webhooks.close().await;
 }
 
 #[tokio::test]
 async fn private_addresses_are_refused_unless_allowed_and_redirects_are_not_followed() {
-    let (inside, mut world) = (Ear::new(&[]).await, World::new());
+    let (inside, mut harness) = (FakeReceiver::new(&[]).await, Harness::new());
     let moved = format!("307 Moved\r\nLocation: http://{}/", inside.address);
-    let mut outside = Ear::new(&[&moved, &moved]).await;
+    let mut outside = FakeReceiver::new(&[&moved, &moved]).await;
     let url = format!("http://{}/", inside.address);
     let refused = receiver("refused", json!({ "url": url, "secret": "x" }));
-    let webhooks = world.start(vec![hook(&outside), refused]);
-    world.followed().await;
-    world.idle("ses_1", "completed").await;
+    let webhooks = harness.start(vec![hook(&outside), refused]);
+    harness.followed().await;
+    harness.idle("ses_1", "completed").await;
     outside.until(3).await;
     let waiting = loop {
-        let waiting = world.memory.heads("refused", 1).await.unwrap();
+        let waiting = harness.memory.heads("refused", 1).await.unwrap();
         if waiting.first().is_some_and(|notice| notice.attempts > 0) {
             break waiting;
         }
@@ -338,22 +341,26 @@ async fn private_addresses_are_refused_unless_allowed_and_redirects_are_not_foll
 
 #[tokio::test]
 async fn a_notice_answered_with_gone_is_dropped_and_a_removed_receiver_is_forgotten() {
-    let (mut ear, mut world) = (Ear::new(&["410 Gone"]).await, World::new());
-    let webhooks = world.start(vec![hook(&ear)]);
-    world.followed().await;
-    world.idle("ses_1", "completed").await;
+    let (mut ear, mut harness) = (FakeReceiver::new(&["410 Gone"]).await, Harness::new());
+    let webhooks = harness.start(vec![hook(&ear)]);
+    harness.followed().await;
+    harness.idle("ses_1", "completed").await;
     ear.until(1).await;
-    world.emptied("chat").await;
+    harness.emptied("chat").await;
     webhooks.close().await;
-    let mut world = world.restarted();
-    let mut none = world.start(Vec::new());
+    let mut harness = harness.restarted();
+    let mut none = harness.start(Vec::new());
     none.tasks.join_next().await.unwrap().unwrap();
-    assert_eq!(world.memory.read_upto().await.unwrap(), None);
-    world.idle("ses_1", "error").await;
-    let world = world.restarted();
-    let webhooks = world.start(vec![hook(&ear)]);
-    world.followed().await;
-    assert_eq!(world.memory.heads("chat", 9).await.unwrap(), [], "events without a receiver are not stored");
+    assert_eq!(harness.memory.read_upto().await.unwrap(), None);
+    harness.idle("ses_1", "error").await;
+    let harness = harness.restarted();
+    let webhooks = harness.start(vec![hook(&ear)]);
+    harness.followed().await;
+    assert_eq!(
+        harness.memory.heads("chat", 9).await.unwrap(),
+        [],
+        "events without a receiver are not stored"
+    );
     webhooks.close().await;
 }
 

@@ -31,7 +31,7 @@ use super::{DEADLINE, Directories, late};
 use crate::{
     providers,
     settings::{site, unusable},
-    trust::{self, Standing},
+    trust::{self, DirectoryTrust},
 };
 
 impl Instances for Directories {
@@ -146,7 +146,7 @@ impl Instances for Directories {
                 let _held = changes.lock().unwrap_or_else(PoisonError::into_inner);
                 let site = site.map(|site| {
                     let logins = AuthFile::new(&environment, &data).read().map(|auth| auth.entries);
-                    let guard = Standing::read(&data, &site, logins.unwrap_or_default().keys()).guard;
+                    let guard = DirectoryTrust::read(&data, &site, logins.unwrap_or_default().keys()).guard;
                     (site, guard)
                 });
                 files::change(&environment, site.as_ref().map(|(site, guard)| (site, guard)), &change)
@@ -168,7 +168,7 @@ impl Instances for Directories {
     fn trust<'a>(&'a self, directory: &'a str) -> BoxFuture<'a, Result<Trust, Invalid>> {
         async move {
             let settings = self.settings(directory).await?;
-            Ok(settings.standing.told(&settings.site.directory, &settings.loaded.withheld))
+            Ok(settings.standing.report(&settings.site.directory, &settings.loaded.withheld))
         }
         .boxed()
     }

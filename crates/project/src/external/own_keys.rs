@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use drivers::roster::known::{Keys, Known, Login, Place};
+use drivers::roster::known::{Keys, Known, Login, LoginDirectory};
 use store::files::Environment;
 
 /// Largest configuration file of an agent that is searched for the names of variables, in bytes.
@@ -35,7 +35,7 @@ pub(super) fn named(
 pub fn variables(
     environment: &Environment,
     configured: &BTreeMap<String, String>,
-    place: Place,
+    place: LoginDirectory,
     file: &str,
     key: &str,
 ) -> Vec<String> {
@@ -60,12 +60,12 @@ pub fn variables(
 pub fn directory(
     environment: &Environment,
     configured: &BTreeMap<String, String>,
-    place: Place,
+    place: LoginDirectory,
 ) -> Option<PathBuf> {
     let text = |name: &str| configured.get(name).map(String::as_str).or_else(|| environment.text(name));
     match place {
-        Place::Home => environment.home(),
-        Place::Named(variable, below) => match text(variable).filter(|value| !value.is_empty()) {
+        LoginDirectory::Home => environment.home(),
+        LoginDirectory::Named(variable, below) => match text(variable).filter(|value| !value.is_empty()) {
             Some(named) => Some(PathBuf::from(named)),
             None => Some(environment.home()?.join(below)),
         },

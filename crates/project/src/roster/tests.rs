@@ -25,7 +25,7 @@ fn roster() -> Roster {
         missing: Arc::new(|provider| (provider == "acme").then(|| "set ACME_KEY".to_owned())),
         runner: Arc::new(native),
         external: vec![Arc::new(Stranger(stranger()))],
-        continuation: Policy { todos: true, ..Policy::default() },
+        continuation: ContinuationPolicy { todos: true, ..ContinuationPolicy::default() },
     }
 }
 

@@ -217,7 +217,7 @@ impl Message {
     /// Translates a stored message. Returns `None` for a request for a summary; the summary itself represents it.
     pub fn of(message: &MessageWithParts, reason: Reason) -> Option<Self> {
         match &message.info {
-            v1::Message::User(user) => said(user, message),
+            v1::Message::User(user) => user_message(user, message),
             v1::Message::Assistant(step) if step.summary == Some(true) => Some(Self::Compaction {
                 id: step.id.clone(),
                 time: Created { created: step.time.created },
@@ -239,7 +239,7 @@ pub(super) fn words(parts: &[Part]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-fn said(user: &UserMessage, message: &MessageWithParts) -> Option<Message> {
+fn user_message(user: &UserMessage, message: &MessageWithParts) -> Option<Message> {
     if message.parts.iter().any(|part| matches!(part.body, PartBody::Compaction(_))) {
         return None;
     }

@@ -15,7 +15,7 @@ use workspace::{
     diff::{self, Hunk},
     files::{self, Closed, Root},
     git::{Base, Repository, Status},
-    search::{self, Kind, Scope, Wanted},
+    search::{self, Kind, SearchScope, Wanted},
 };
 
 use crate::{
@@ -102,14 +102,14 @@ async fn find_text(
 
 /// Returns the scope of a search. The root of the file system is refused: it is no project, and a search would keep
 /// the disk busy for long.
-fn scope(app: &App, directory: &str) -> Result<Scope, Error> {
+fn scope(app: &App, directory: &str) -> Result<SearchScope, Error> {
     if directory == "/" {
         let message = "the root of the file system cannot be searched; name a project's directory";
         return Err(Error::bad_request(BadRequestKind::Query, message));
     }
     let closed = app.facts.closed.clone();
     closed.check(Path::new(directory))?;
-    Ok(Scope { deadline: DEADLINE, closed, ..Scope::new(directory) })
+    Ok(SearchScope { deadline: DEADLINE, closed, ..SearchScope::new(directory) })
 }
 
 fn found_line(path: &str, line: search::Line) -> FoundLine {

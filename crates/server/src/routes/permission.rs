@@ -99,7 +99,7 @@ async fn respond(
 
 /// Query of an approval list.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Whose {
+struct ApprovalQuery {
     /// Returns only approvals of this project.
     #[serde(rename = "projectID", default)]
     project_id: Option<String>,
@@ -112,7 +112,10 @@ struct SavedPermissions {
     data: Vec<Approval>,
 }
 
-async fn saved(State(app): State<App>, Query(whose): Query<Whose>) -> Result<Json<SavedPermissions>, Error> {
+async fn saved(
+    State(app): State<App>,
+    Query(whose): Query<ApprovalQuery>,
+) -> Result<Json<SavedPermissions>, Error> {
     let data = app.sessions.approvals(whose.project_id.as_deref()).await?;
     Ok(Json(SavedPermissions { data }))
 }

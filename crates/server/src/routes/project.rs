@@ -23,7 +23,7 @@ use crate::{
     error::Fault,
     extract::{Body, Directory, Params},
     openapi::Route,
-    project::{Place, worktree_of, worktrees},
+    project::{ResolvedDirectory, worktree_of, worktrees},
 };
 
 /// Maximum number of sessions to derive projects from, the most recently used first.
@@ -83,7 +83,7 @@ async fn current(State(app): State<App>, directory: Directory) -> Result<Json<Pr
     Ok(Json(describe(&app, &place).await?))
 }
 
-async fn describe(app: &App, place: &Place) -> Result<Project, Error> {
+async fn describe(app: &App, place: &ResolvedDirectory) -> Result<Project, Error> {
     let sessions = app.sessions.list(of_project(&place.project)).await?;
     let mut project = of_place(place);
     if let Some(created) = sessions.iter().map(|session| session.time.created).min() {
@@ -202,7 +202,7 @@ fn of_session(session: &Session) -> Project {
     project(&session.project_id, worktree, created, updated)
 }
 
-fn of_place(place: &Place) -> Project {
+fn of_place(place: &ResolvedDirectory) -> Project {
     let now = SystemClock.now();
     let vcs = place.repository.is_some().then(|| "git".to_owned());
     Project { vcs, ..project(&place.project, place.worktree.clone(), now, now) }

@@ -33,7 +33,7 @@ use crate::{
     extract::{Body, Directory, OptionalBody},
     instance::Here,
     openapi::Route,
-    project::Place,
+    project::ResolvedDirectory,
 };
 
 /// Prefix of the branches of these worktrees.
@@ -207,7 +207,7 @@ fn shown(output: &str) -> &str {
     output.get(from..).unwrap_or(output)
 }
 
-async fn repository(app: &App, directory: &Directory) -> Result<(Place, Repository), Error> {
+async fn repository(app: &App, directory: &Directory) -> Result<(ResolvedDirectory, Repository), Error> {
     let place = app.projects.find(&directory.path).await;
     match place.repository.clone() {
         Some(repository) => Ok((place, repository)),
@@ -219,7 +219,7 @@ async fn repository(app: &App, directory: &Directory) -> Result<(Place, Reposito
 /// lost.
 async fn find(
     app: &App,
-    place: &Place,
+    place: &ResolvedDirectory,
     repository: &Repository,
     directory: &str,
     failure: Failure,

@@ -8,7 +8,7 @@ use axum::{
 };
 use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
 
-use super::{Browsers, HEALTH, Peer, Policy, browsers::LIFETIME, origin, password, verify};
+use super::{AccessPolicy, Browsers, HEALTH, Peer, browsers::LIFETIME, origin, password, verify};
 use crate::Error;
 
 /// Name of the cookie.
@@ -21,7 +21,7 @@ const MAX_PATH: usize = 200;
 /// The result of the access check, for the handler.
 #[derive(Debug, Clone)]
 pub(super) struct Access {
-    pub(super) policy: Arc<Policy>,
+    pub(super) policy: Arc<AccessPolicy>,
     pub(super) is_signed_in: bool,
 }
 

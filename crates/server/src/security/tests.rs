@@ -26,7 +26,7 @@ impl Answer {
     }
 }
 
-async fn start(policy: Policy) -> u16 {
+async fn start(policy: AccessPolicy) -> u16 {
     let health =
         |caller: super::Caller| async move { if caller.is_signed_in() { "known" } else { "unknown" } };
     let router = Router::new()
@@ -58,7 +58,7 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 
 #[tokio::test]
 async fn the_own_user_on_this_machine_needs_no_password() {
-    let port = start(Policy::local()).await;
+    let port = start(AccessPolicy::local()).await;
     let answer = call(port, "GET /session", &[]).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
@@ -68,7 +68,7 @@ async fn the_own_user_on_this_machine_needs_no_password() {
 
 #[tokio::test]
 async fn a_strange_host_is_refused_with_every_method_and_on_every_path() {
-    let port = start(Policy::local()).await;
+    let port = start(AccessPolicy::local()).await;
     for method in METHODS {
         for path in ["/session", "/do", "/nowhere"] {
             let answer = call(port, &format!("{method} {path}"), &[("host", "evil.example")]).await;
@@ -81,7 +81,7 @@ async fn a_strange_host_is_refused_with_every_method_and_on_every_path() {
 
 #[tokio::test]
 async fn a_foreign_origin_is_refused_with_every_method_and_on_every_path() {
-    let port = start(Policy::local()).await;
+    let port = start(AccessPolicy::local()).await;
     for method in METHODS {
         for path in ["/session", "/do", "/nowhere"] {
             let headers = [("origin", "http://evil.example"), ("access-control-request-method", "POST")];
@@ -96,7 +96,7 @@ async fn a_foreign_origin_is_refused_with_every_method_and_on_every_path() {
 
 #[tokio::test]
 async fn an_allowed_page_may_call_and_read() {
-    let port = start(Policy::local().allow_origin("https://app.example").unwrap()).await;
+    let port = start(AccessPolicy::local().allow_origin("https://app.example").unwrap()).await;
     let own = format!("http://localhost:{port}");
     for (origin, site) in
         [(&*own, "same-origin"), ("tauri://localhost", "cross-site"), ("https://app.example", "cross-site")]
@@ -111,7 +111,7 @@ async fn an_allowed_page_may_call_and_read() {
 
 #[tokio::test]
 async fn a_page_of_another_site_or_port_is_refused_with_every_method_and_on_every_path() {
-    let port = start(Policy::local()).await;
+    let port = start(AccessPolicy::local()).await;
     for method in METHODS {
         for path in ["/session", "/do", "/nowhere"] {
             for headers in [
@@ -133,7 +133,7 @@ async fn a_page_of_another_site_or_port_is_refused_with_every_method_and_on_ever
 
 #[tokio::test]
 async fn a_preflight_is_answered_without_a_password() {
-    let policy = Policy::local().with_credentials(Credentials::new(None, "secret"));
+    let policy = AccessPolicy::local().with_credentials(Credentials::new(None, "secret"));
     let port = start(policy.allow_origin("http://localhost:3000").unwrap()).await;
     let headers = [
         ("origin", "http://localhost:3000"),
@@ -150,7 +150,7 @@ async fn a_preflight_is_answered_without_a_password() {
 
 #[tokio::test]
 async fn a_configured_password_is_needed_even_by_the_own_user() {
-    let policy = Policy::local().with_credentials(Credentials::new(Some("me"), "secret"));
+    let policy = AccessPolicy::local().with_credentials(Credentials::new(Some("me"), "secret"));
     let port = start(policy.allow_origin("http://localhost").unwrap()).await;
     let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
     let none = call(port, "GET /session", &[]).await;
@@ -175,7 +175,7 @@ async fn a_configured_password_is_needed_even_by_the_own_user() {
 
 #[tokio::test]
 async fn a_call_without_a_socket_has_no_user() {
-    let router = layer(Router::new().route("/session", get(|| async { "seen" })), Policy::local());
+    let router = layer(Router::new().route("/session", get(|| async { "seen" })), AccessPolicy::local());
     let request = http::Request::builder().uri("/session").header("host", "localhost");
     let request = request.body(axum::body::Body::empty()).unwrap();
     let answer = tower::ServiceExt::oneshot(router, request).await.unwrap();
@@ -212,7 +212,7 @@ impl Caller {
 
 #[tokio::test(start_paused = true)]
 async fn wrong_passwords_cost_growing_waits_and_do_not_lock_out_others() {
-    let policy = Policy::local().with_credentials(Credentials::new(None, "secret"));
+    let policy = AccessPolicy::local().with_credentials(Credentials::new(None, "secret"));
     let router = layer(Router::new().route("/session", get(|| async { "seen" })), policy);
     let (attacker, owner) = (Caller::new(&router, "10.0.0.1"), Caller::new(&router, "10.0.0.2"));
     for _ in 0..=guesses::FREE_GUESSES {
@@ -236,7 +236,7 @@ async fn wrong_passwords_cost_growing_waits_and_do_not_lock_out_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_with_the_right_password_is_not_locked_out_by_others() {
-    let policy = Policy::local().with_credentials(Credentials::new(None, "secret"));
+    let policy = AccessPolicy::local().with_credentials(Credentials::new(None, "secret"));
     let router = layer(Router::new().route("/session", get(|| async { "seen" })), policy);
     let (attacker, owner) = (Caller::new(&router, "10.0.0.1"), Caller::new(&router, "10.0.0.1"));
     assert_eq!(owner.status(Some("secret")).await, 200);
@@ -251,7 +251,7 @@ async fn a_connection_with_the_right_password_is_not_locked_out_by_others() {
 /// The own user can do more than guess, and one of their programs with an old password must not lock them out.
 #[tokio::test]
 async fn the_own_user_never_waits() {
-    let port = start(Policy::local().with_credentials(Credentials::new(None, "secret"))).await;
+    let port = start(AccessPolicy::local().with_credentials(Credentials::new(None, "secret"))).await;
     let basic = |password: &str| format!("Basic {}", STANDARD.encode(format!("opencode:{password}")));
     for _ in 0..4 * guesses::FREE_GUESSES {
         assert_eq!(call(port, "GET /session", &[("authorization", &basic("wrong"))]).await.status, 401);
@@ -267,7 +267,7 @@ async fn another_user_of_the_machine_is_refused() {
     {
         return;
     }
-    let port = start(Policy::local()).await;
+    let port = start(AccessPolicy::local()).await;
     let ask = |uid: &'static str| async move {
         let script = format!(
             "exec 3<>/dev/tcp/127.0.0.1/{port}; \
@@ -287,8 +287,8 @@ async fn another_user_of_the_machine_is_refused() {
 
 #[test]
 fn an_address_that_other_machines_can_reach_needs_a_password() {
-    let open = Policy::local();
-    let closed = Policy::local().with_credentials(Credentials::new(None, "secret"));
+    let open = AccessPolicy::local();
+    let closed = AccessPolicy::local().with_credentials(Credentials::new(None, "secret"));
     for address in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
         assert_eq!(open.check_bind(address.parse().unwrap()), Ok(()), "{address}");
     }
@@ -301,7 +301,7 @@ fn an_address_that_other_machines_can_reach_needs_a_password() {
 
 #[tokio::test]
 async fn a_probe_without_the_password_learns_only_that_the_server_is_up() {
-    let port = start(Policy::local().with_credentials(Credentials::new(Some("ada"), "secret"))).await;
+    let port = start(AccessPolicy::local().with_credentials(Credentials::new(Some("ada"), "secret"))).await;
     for method in ["GET", "HEAD"] {
         assert_eq!(call(port, &format!("{method} {HEALTH}"), &[]).await.status, 200, "{method}");
     }

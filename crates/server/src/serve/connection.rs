@@ -25,7 +25,7 @@ use tower::ServiceExt;
 
 use super::{
     HEADER_READ, MAX_BUFFER, MAX_HEAD, WRITE_STALL,
-    places::{Occupied, Place},
+    places::{ConnectionSlot, Occupied},
     refusal::linger,
     socket::Socket,
     stall::Stalling,
@@ -45,7 +45,7 @@ const SLICE: usize = 64 * 1024;
 pub(super) async fn converse(
     stream: TcpStream,
     peer: Peer,
-    place: Arc<Place>,
+    place: Arc<ConnectionSlot>,
     router: Router,
     finish: CancellationToken,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

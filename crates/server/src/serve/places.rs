@@ -88,7 +88,7 @@ impl Capacity {
 
 /// All connections of a server.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     capacity: Capacity,
     held: Mutex<Held>,
     /// True while places are exhausted, so that the log reports each shortage once.
@@ -132,8 +132,8 @@ enum State {
 
 /// The place of one connection; dropping it frees the place.
 #[derive(Debug)]
-pub(super) struct Place {
-    places: Arc<Places>,
+pub(super) struct ConnectionSlot {
+    places: Arc<ConnectionSlots>,
     id: u64,
     /// True while a call is being answered.
     is_answering: AtomicBool,
@@ -143,16 +143,16 @@ pub(super) struct Place {
 
 /// Marks a call in progress; dropping it makes the connection idle.
 #[derive(Debug)]
-pub(super) struct Occupied(Option<Arc<Place>>);
+pub(super) struct Occupied(Option<Arc<ConnectionSlot>>);
 
-impl Places {
+impl ConnectionSlots {
     pub(super) fn new(capacity: Capacity) -> Arc<Self> {
         let (held, is_full, left) = Default::default();
         Arc::new(Self { capacity, held, is_full, left })
     }
 
     /// Takes a free place, or frees one. Waits for connections that were asked to close.
-    pub(super) async fn take(self: &Arc<Self>, source: Source) -> Result<Arc<Place>, Refusal> {
+    pub(super) async fn take(self: &Arc<Self>, source: Source) -> Result<Arc<ConnectionSlot>, Refusal> {
         let deadline = Instant::now() + LEAVING;
         let taken = loop {
             let mut left = pin!(self.left.notified());
@@ -168,7 +168,7 @@ impl Places {
         taken
     }
 
-    fn try_take(self: &Arc<Self>, source: Source) -> Result<Arc<Place>, Refusal> {
+    fn try_take(self: &Arc<Self>, source: Source) -> Result<Arc<ConnectionSlot>, Refusal> {
         let mut held = self.lock();
         self.make_room(&mut held, source)?;
         let id = held.next;
@@ -179,7 +179,7 @@ impl Places {
         held.sources.entry(source).or_default().connections += 1;
         drop(held);
         let is_answering = AtomicBool::new(false);
-        Ok(Arc::new(Place { places: Arc::clone(self), id, is_answering, leave }))
+        Ok(Arc::new(ConnectionSlot { places: Arc::clone(self), id, is_answering, leave }))
     }
 
     /// Closes the connection that has been idle for longest, of any source, because the process has no file
@@ -280,7 +280,7 @@ impl Held {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Marks the connection as busy until the result is dropped.
     pub(super) fn occupy(self: &Arc<Self>) -> Occupied {
         self.is_answering.store(true, Ordering::Relaxed);
@@ -300,7 +300,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.places.lock().remove(self.id);
         self.places.left.notify_waiters();

@@ -13,16 +13,16 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::places::Place;
+use super::places::ConnectionSlot;
 
 /// The socket of a connection with its place, which a WebSocket keeps after HTTP has ended.
 pub(super) struct Socket {
     stream: Arc<TcpStream>,
-    _place: Arc<Place>,
+    _place: Arc<ConnectionSlot>,
 }
 
 impl Socket {
-    pub(super) fn new(stream: Arc<TcpStream>, place: Arc<Place>) -> Self {
+    pub(super) fn new(stream: Arc<TcpStream>, place: Arc<ConnectionSlot>) -> Self {
         Self { stream, _place: place }
     }
 

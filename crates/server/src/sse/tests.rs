@@ -28,13 +28,13 @@ impl Runners for NoRunners {
     }
 }
 
-struct World {
+struct Harness {
     sessions: Sessions,
     router: Router,
     directory: String,
 }
 
-impl World {
+impl Harness {
     fn new() -> Self {
         let bus = Arc::new(Bus::default());
         let log = Arc::new(Memory::new(bus.clone()));
@@ -85,16 +85,16 @@ async fn text(stream: &mut BodyDataStream) -> String {
 
 #[tokio::test]
 async fn a_stream_sends_connected_and_then_events_of_its_directory() {
-    let world = World::new();
-    let response = world.call("/event", &[]).await;
+    let harness = Harness::new();
+    let response = harness.call("/event", &[]).await;
     let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
     assert_eq!(header("content-type"), "text/event-stream");
     assert_eq!(header("cache-control"), "no-cache, no-transform");
     assert_eq!(header("x-accel-buffering"), "no");
     assert_eq!(header("x-content-type-options"), "nosniff");
     // The body was not polled yet, and still includes events since the response.
-    world.create("/elsewhere").await;
-    let session = world.create(&world.directory).await;
+    harness.create("/elsewhere").await;
+    let session = harness.create(&harness.directory).await;
     let mut stream = response.into_body().into_data_stream();
     let hello = text(&mut stream).await;
     assert!(hello.starts_with("data: {\"id\":\"evt_"), "{hello}");
@@ -107,11 +107,11 @@ async fn a_stream_sends_connected_and_then_events_of_its_directory() {
 
 #[tokio::test]
 async fn a_global_stream_names_the_directory_of_each_event() {
-    let world = World::new();
-    let mut stream = world.stream("/global/event", &[]).await;
+    let harness = Harness::new();
+    let mut stream = harness.stream("/global/event", &[]).await;
     assert!(text(&mut stream).await.starts_with("data: {\"payload\":{\"id\":\"evt_"));
     assert!(text(&mut stream).await.contains("server.ready"));
-    world.create("/elsewhere").await;
+    harness.create("/elsewhere").await;
     let created = text(&mut stream).await;
     assert!(
         created.starts_with("id: 1\ndata: {\"directory\":\"/elsewhere\",\"project\":\"global\","),
@@ -121,21 +121,21 @@ async fn a_global_stream_names_the_directory_of_each_event() {
 
 #[tokio::test]
 async fn a_cursor_replays_later_events() {
-    let world = World::new();
+    let harness = Harness::new();
     for _ in 0..3 {
-        world.create(&world.directory).await;
+        harness.create(&harness.directory).await;
     }
     for (path, headers) in [
         ("/event", vec![("last-event-id", "1")]),
         ("/event?after=1", vec![]),
         ("/event?after=1", vec![("last-event-id", "3")]),
     ] {
-        let mut stream = world.stream(path, &headers).await;
+        let mut stream = harness.stream(path, &headers).await;
         assert!(text(&mut stream).await.contains("server.connected"));
         let replayed = text(&mut stream).await;
         assert!(replayed.starts_with("id: 2\n") && replayed.contains("\n\nid: 3\n"), "{path}: {replayed}");
     }
-    let mut future = world.stream("/event?after=99", &[]).await;
+    let mut future = harness.stream("/event?after=99", &[]).await;
     text(&mut future).await;
     assert!(text(&mut future).await.contains("server.resync"));
 }
@@ -151,14 +151,14 @@ async fn opening(stream: &mut BodyDataStream) -> String {
 
 #[tokio::test]
 async fn a_stream_says_where_it_begins_and_when_it_has_caught_up() {
-    let world = World::new();
+    let harness = Harness::new();
     for _ in 0..3 {
-        world.create(&world.directory).await;
+        harness.create(&harness.directory).await;
     }
     for (path, connected) in
         [("/event", 3), ("/event?after=1", 1), ("/event?after=99", 3), ("/global/event?after=0", 0)]
     {
-        let mut stream = world.stream(path, &[]).await;
+        let mut stream = harness.stream(path, &[]).await;
         let seen = opening(&mut stream).await;
         let hello = format!("\"server.connected\",\"properties\":{{\"cursor\":{connected}}}");
         assert!(seen.contains(&hello), "{path}: {seen}");
@@ -169,16 +169,16 @@ async fn a_stream_says_where_it_begins_and_when_it_has_caught_up() {
             "{path}: {seen}"
         );
         // Nothing was missed between the replay and the live events.
-        let place = Place { directory: world.directory.as_str().into(), project: "global".into() };
-        world.sessions.publish(Some(&place), EventBody::LspUpdated(Extra::new()));
+        let place = Place { directory: harness.directory.as_str().into(), project: "global".into() };
+        harness.sessions.publish(Some(&place), EventBody::LspUpdated(Extra::new()));
         assert!(text(&mut stream).await.contains("lsp.updated"), "{path}");
     }
 }
 
 #[tokio::test]
 async fn a_client_chooses_the_sessions_whose_deltas_it_receives() {
-    let world = World::new();
-    let place = Place { directory: world.directory.as_str().into(), project: "global".into() };
+    let harness = Harness::new();
+    let place = Place { directory: harness.directory.as_str().into(), project: "global".into() };
     let delta = |session: &str| {
         let delta = serde_json::json!({
             "sessionID": session, "messageID": "msg_1", "partID": "prt_1", "field": "text", "delta": "x",
@@ -189,12 +189,12 @@ async fn a_client_chooses_the_sessions_whose_deltas_it_receives() {
         [("", "ab"), ("?deltas=none", ""), ("?deltas=ses_b", "b"), ("?deltas=ses_a,%20ses_b", "ab")]
     {
         for path in ["/event", "/global/event"] {
-            let mut stream = world.stream(&format!("{path}{query}"), &[]).await;
+            let mut stream = harness.stream(&format!("{path}{query}"), &[]).await;
             opening(&mut stream).await;
             for session in ["ses_a", "ses_b"] {
-                world.sessions.publish(Some(&place), delta(session));
+                harness.sessions.publish(Some(&place), delta(session));
             }
-            world.sessions.publish(Some(&place), EventBody::LspUpdated(Extra::new()));
+            harness.sessions.publish(Some(&place), EventBody::LspUpdated(Extra::new()));
             let mut seen = String::new();
             while !seen.contains("lsp.updated") {
                 seen.push_str(&text(&mut stream).await);
@@ -206,17 +206,17 @@ async fn a_client_chooses_the_sessions_whose_deltas_it_receives() {
         }
     }
     for bad in ["", "x", "ses_a,", "none,ses_a"] {
-        assert_eq!(world.call(&format!("/event?deltas={bad}"), &[]).await.status(), 400, "{bad}");
+        assert_eq!(harness.call(&format!("/event?deltas={bad}"), &[]).await.status(), 400, "{bad}");
     }
 }
 
 #[tokio::test]
 async fn an_invalid_cursor_is_refused() {
-    let world = World::new();
+    let harness = Harness::new();
     for (path, header) in
         [("/event?after=x", ""), ("/event?after=-1", ""), ("/event", "evt_1"), ("/event?after=", "")]
     {
-        let response = world.call(path, &[("last-event-id", header)]).await;
+        let response = harness.call(path, &[("last-event-id", header)]).await;
         assert_eq!(response.status(), 400, "{path} {header}");
         let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
         assert!(String::from_utf8_lossy(&body).contains(NOT_A_CURSOR), "{body:?}");
@@ -225,8 +225,8 @@ async fn an_invalid_cursor_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_heartbeat_comes_every_ten_seconds() {
-    let world = World::new();
-    let mut stream = world.stream("/event", &[]).await;
+    let harness = Harness::new();
+    let mut stream = harness.stream("/event", &[]).await;
     text(&mut stream).await;
     assert!(text(&mut stream).await.contains("server.ready"));
     let started = Instant::now();
@@ -238,10 +238,10 @@ async fn a_heartbeat_comes_every_ten_seconds() {
 
 #[tokio::test]
 async fn a_shutdown_ends_streams_cleanly_after_the_last_event() {
-    let world = World::new();
-    let stream = world.stream("/event", &[]).await;
-    world.create(&world.directory).await;
-    world.sessions.shutdown().await;
+    let harness = Harness::new();
+    let stream = harness.stream("/event", &[]).await;
+    harness.create(&harness.directory).await;
+    harness.sessions.shutdown().await;
     let chunks: Vec<Bytes> = stream.try_collect().await.unwrap();
     assert_eq!(chunks.len(), 3, "connected, ready and the new session");
 }
@@ -255,19 +255,19 @@ fn flood(sessions: &Sessions, frames: usize) {
 
 #[tokio::test]
 async fn a_client_that_does_not_keep_up_is_cut_off_with_an_error() {
-    let world = World::new();
-    let stream = world.stream("/global/event", &[]).await;
-    flood(&world.sessions, MAX_QUEUED_FRAMES + 1);
+    let harness = Harness::new();
+    let stream = harness.stream("/global/event", &[]).await;
+    flood(&harness.sessions, MAX_QUEUED_FRAMES + 1);
     assert!(stream.try_collect::<Vec<Bytes>>().await.is_err());
-    assert_eq!(world.sessions.stats().bus.cut_off, 1);
+    assert_eq!(harness.sessions.stats().bus.cut_off, 1);
 }
 
 #[tokio::test]
 async fn a_cut_off_connection_breaks_and_a_finished_one_ends() {
-    let world = World::new();
+    let harness = Harness::new();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(crate::serve::serve(listener, world.router.clone(), std::future::pending()));
+    tokio::spawn(crate::serve::serve(listener, harness.router.clone(), std::future::pending()));
     let connect = || async move {
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /global/event HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
@@ -277,14 +277,14 @@ async fn a_cut_off_connection_breaks_and_a_finished_one_ends() {
     };
     let mut lagging = connect().await;
     // Nothing yields in between, so the server cannot send any of these frames.
-    flood(&world.sessions, MAX_QUEUED_FRAMES + 1);
+    flood(&harness.sessions, MAX_QUEUED_FRAMES + 1);
     let mut text = String::new();
     // The peer may see a reset or an end, but never the last chunk.
     let _ = lagging.read_to_string(&mut text).await;
     assert!(!text.ends_with("0\r\n\r\n"), "{text:?}");
 
     let mut finished = connect().await;
-    world.sessions.shutdown().await;
+    harness.sessions.shutdown().await;
     let mut text = [0; 4096];
     let mut seen = Vec::new();
     while !seen.ends_with(b"0\r\n\r\n") {

@@ -15,7 +15,7 @@ use server::{
     instance::{Invalid, Refused, Unchanged},
 };
 
-use crate::world::World;
+use crate::harness::Harness;
 
 /// A requested change: its directory and its content.
 type Asked = (Option<String>, Value);
@@ -104,11 +104,11 @@ impl Hooks for Shaper {
 
 #[tokio::test]
 async fn a_terminal_gets_variables_from_hooks_and_the_clients_take_precedence() {
-    let world = World::with(Arc::new(Wiring::default()));
+    let harness = Harness::with(Arc::new(Wiring::default()));
     let script = "printf '%s %s' \"$SHAPED\" \"$MINE\" > said.part && mv said.part said; read line";
     let body = json!({ "command": "/bin/sh", "args": ["-c", script], "env": { "MINE": "the client's" } });
-    let made = world.post("/pty", body).await;
-    let said = std::path::Path::new(&world.directory()).join("said");
+    let made = harness.post("/pty", body).await;
+    let said = std::path::Path::new(&harness.directory()).join("said");
     let written = async {
         while !said.exists() {
             tokio::task::yield_now().await;
@@ -116,9 +116,9 @@ async fn a_terminal_gets_variables_from_hooks_and_the_clients_take_precedence() 
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), written).await.unwrap();
     let said = std::fs::read_to_string(said).unwrap();
-    assert_eq!(said, format!("{} the client's", world.directory()));
+    assert_eq!(said, format!("{} the client's", harness.directory()));
     let path = format!("/pty/{}", made["id"].as_str().unwrap());
-    assert_eq!(world.expect(200, "DELETE", &path, None).await, json!(true));
+    assert_eq!(harness.expect(200, "DELETE", &path, None).await, json!(true));
 }
 
 fn secret() -> Value {
@@ -128,36 +128,36 @@ fn secret() -> Value {
 #[tokio::test]
 async fn a_change_arrives_with_its_secrets_and_the_response_omits_them() {
     let wiring = Arc::new(Wiring::default());
-    let world = World::with(wiring.clone());
+    let harness = Harness::with(wiring.clone());
     let shown = json!({ "username": "ada", "provider": { "acme": { "options": { "region": "eu" } } } });
-    assert_eq!(world.expect(200, "PATCH", "/config", secret()).await, shown);
-    assert_eq!(world.expect(200, "PATCH", "/global/config", secret()).await, shown);
-    assert_eq!(world.get("/global/config").await, json!({ "username": "ada" }));
+    assert_eq!(harness.expect(200, "PATCH", "/config", secret()).await, shown);
+    assert_eq!(harness.expect(200, "PATCH", "/global/config", secret()).await, shown);
+    assert_eq!(harness.get("/global/config").await, json!({ "username": "ada" }));
     let asked = wiring.asked.lock().unwrap().clone();
-    assert_eq!(asked, [(Some(world.directory()), secret()), (None, secret())]);
+    assert_eq!(asked, [(Some(harness.directory()), secret()), (None, secret())]);
 }
 
 #[tokio::test]
 async fn a_refused_change_is_an_error_and_publishes_no_event() {
-    let world = World::with(Arc::new(Wiring::default()));
-    let mut stream = world.sessions.subscribe(Scope::default(), None).await.unwrap();
+    let harness = Harness::with(Arc::new(Wiring::default()));
+    let mut stream = harness.sessions.subscribe(Scope::default(), None).await.unwrap();
     for path in ["/config", "/global/config"] {
-        let invalid = world.expect(400, "PATCH", path, json!({ "model": "invalid" })).await;
+        let invalid = harness.expect(400, "PATCH", path, json!({ "model": "invalid" })).await;
         let expected = json!({ "path": "/a/opencode.json", "message": "line 3" });
         assert_eq!((&invalid["name"], &invalid["data"]), (&json!("ConfigInvalidError"), &expected));
-        let refused = world.expect(400, "PATCH", path, json!({ "model": "refused" })).await;
+        let refused = harness.expect(400, "PATCH", path, json!({ "model": "refused" })).await;
         assert_eq!(
             (&refused["name"], &refused["data"]["message"]),
             (&json!("BadRequest"), &json!("not like this"))
         );
-        let full = world.expect(507, "PATCH", path, json!({ "model": "full" })).await;
+        let full = harness.expect(507, "PATCH", path, json!({ "model": "full" })).await;
         assert_eq!(full["name"], "InsufficientStorage");
-        world.expect(200, "PATCH", path, json!({})).await;
-        world.expect(400, "PATCH", path, json!([])).await;
-        world.expect(400, "PATCH", path, None).await;
+        harness.expect(200, "PATCH", path, json!({})).await;
+        harness.expect(400, "PATCH", path, json!([])).await;
+        harness.expect(400, "PATCH", path, None).await;
     }
-    world.expect(200, "PATCH", "/config", json!({ "username": "ada" })).await;
-    world.expect(200, "PATCH", "/global/config", json!({ "username": "ada" })).await;
+    harness.expect(200, "PATCH", "/config", json!({ "username": "ada" })).await;
+    harness.expect(200, "PATCH", "/global/config", json!({ "username": "ada" })).await;
     let mut told = Vec::new();
     while told.len() < 2 {
         let Ok(StreamItem::Frames(frames)) = stream.next().await else { panic!("no event") };
@@ -169,9 +169,9 @@ async fn a_refused_change_is_an_error_and_publishes_no_event() {
 
 #[tokio::test]
 async fn trust_is_shown_granted_and_revoked_with_events_for_clients() {
-    let world = World::with(Arc::new(Wiring::default()));
-    let mut stream = world.sessions.subscribe(Scope::default(), None).await.unwrap();
-    let here = world.directory();
+    let harness = Harness::with(Arc::new(Wiring::default()));
+    let mut stream = harness.sessions.subscribe(Scope::default(), None).await.unwrap();
+    let here = harness.directory();
     let shown = |trusted: bool| {
         let mut shown = json!({
             "directory": here, "trusted": trusted, "command": format!("baton trust {here}"), "withheld": [],
@@ -181,11 +181,11 @@ async fn trust_is_shown_granted_and_revoked_with_events_for_clients() {
         }
         shown
     };
-    assert_eq!(world.get("/trust").await, shown(false));
-    assert_eq!(world.expect(200, "POST", "/trust", None).await, shown(true));
-    assert_eq!(world.get("/trust").await, shown(true));
-    assert_eq!(world.expect(200, "DELETE", "/trust", None).await, shown(false));
-    world.expect(400, "POST", "/trust?directory=relative", None).await;
+    assert_eq!(harness.get("/trust").await, shown(false));
+    assert_eq!(harness.expect(200, "POST", "/trust", None).await, shown(true));
+    assert_eq!(harness.get("/trust").await, shown(true));
+    assert_eq!(harness.expect(200, "DELETE", "/trust", None).await, shown(false));
+    harness.expect(400, "POST", "/trust?directory=relative", None).await;
     let mut told = Vec::new();
     while told.len() < 2 {
         let Ok(StreamItem::Frames(frames)) = stream.next().await else { panic!("no event") };
@@ -197,8 +197,8 @@ async fn trust_is_shown_granted_and_revoked_with_events_for_clients() {
 
 #[tokio::test]
 async fn the_server_does_not_upgrade_itself() {
-    let world = World::new();
-    let refused = world.expect(501, "POST", "/global/upgrade", json!({ "target": "2.0.0" })).await;
+    let harness = Harness::new();
+    let refused = harness.expect(501, "POST", "/global/upgrade", json!({ "target": "2.0.0" })).await;
     assert_eq!(refused["name"], "NotImplemented");
-    world.expect(400, "POST", "/global/upgrade", json!({})).await;
+    harness.expect(400, "POST", "/global/upgrade", json!({})).await;
 }

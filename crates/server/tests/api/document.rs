@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Write};
 
 use serde_json::Value;
 
-use crate::{schema::Schemas, world::World};
+use crate::{harness::Harness, schema::Schemas};
 
 /// Every operation of the document: method, path and description.
 pub(crate) fn operations(document: &Value) -> Vec<(String, String, &Value)> {
@@ -91,20 +91,20 @@ fn the_page_about_compatibility_lists_missing_operations() {
 
 #[tokio::test]
 async fn the_served_document_is_the_one_of_the_table() {
-    let world = World::new();
-    assert_eq!(world.get("/doc").await, server::openapi::document());
+    let harness = Harness::new();
+    assert_eq!(harness.get("/doc").await, server::openapi::document());
 }
 
 #[tokio::test]
 async fn everything_documented_is_served() {
-    let world = World::new();
-    let _busybody = world.busybody();
+    let harness = Harness::new();
+    let _busybody = harness.busybody();
     for (method, path, _) in operations(&server::openapi::document()) {
         let path =
             path.replace("{sessionID}", "ses_1").replace("{messageID}", "msg_1").replace("{partID}", "prt_1");
         let path = path.replace("{permissionID}", "per_1").replace("{id}", "psv_1");
         let request = if path.starts_with("/question") { "que_1" } else { "per_1" };
-        let answer = world.call(&method, &path.replace("{requestID}", request), None).await;
+        let answer = harness.call(&method, &path.replace("{requestID}", request), None).await;
         let text = String::from_utf8_lossy(&answer.bytes).into_owned();
         assert!(answer.status != 405 && !text.contains("There is nothing at"), "{method} {path}: {text}");
     }

@@ -9,8 +9,8 @@ use testkit::dice::Dice;
 
 use crate::{
     document::operations,
+    harness::{Answer, Harness, prompt},
     schema::Schemas,
-    world::{Answer, World, prompt},
 };
 use calls::{Call, Known};
 
@@ -18,19 +18,19 @@ use calls::{Call, Known};
 const SEED: u64 = 20_261_115;
 
 /// Creates items for calls to refer to.
-async fn furnish(world: &World, path: &str) -> Known {
-    workspace::git::Repository::init(world.tree.path()).await.unwrap();
-    std::fs::write(world.tree.path().join("hello"), "hello\n").unwrap();
-    let session = world.session().await;
-    let answer = world.post(&format!("/session/{session}/message"), prompt("hello")).await;
-    let (asking, other) = (world.session().await, world.session().await);
-    world.submit(&asking, "permission").await;
-    let permission = world.until("/permission", |list| *list != json!([])).await;
-    world.submit(&other, "question").await;
-    let question = world.until("/question", |list| *list != json!([])).await;
+async fn furnish(harness: &Harness, path: &str) -> Known {
+    workspace::git::Repository::init(harness.tree.path()).await.unwrap();
+    std::fs::write(harness.tree.path().join("hello"), "hello\n").unwrap();
+    let session = harness.session().await;
+    let answer = harness.post(&format!("/session/{session}/message"), prompt("hello")).await;
+    let (asking, other) = (harness.session().await, harness.session().await);
+    harness.submit(&asking, "permission").await;
+    let permission = harness.until("/permission", |list| *list != json!([])).await;
+    harness.submit(&other, "question").await;
+    let question = harness.until("/question", |list| *list != json!([])).await;
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let (session, message) = match path.contains("/queue/") {
-        true => waiting(world).await,
+        true => waiting(harness).await,
         false => (session, text(&answer["info"]["id"])),
     };
     Known {
@@ -41,30 +41,30 @@ async fn furnish(world: &World, path: &str) -> Known {
         part: answer["parts"][1].clone(),
         permission: text(&permission[0]["id"]),
         question: text(&question[0]["id"]),
-        terminal: if path.contains("{ptyID}") { terminal(world).await } else { String::new() },
-        worktree: if path.contains("/worktree") { worktree(world).await } else { String::new() },
-        directory: world.directory(),
+        terminal: if path.contains("{ptyID}") { terminal(harness).await } else { String::new() },
+        worktree: if path.contains("/worktree") { worktree(harness).await } else { String::new() },
+        directory: harness.directory(),
     }
 }
 
 /// A prompt that waits, and its session.
-async fn waiting(world: &World) -> (String, String) {
-    let session = world.session().await;
-    world.submit(&session, "wait").await;
-    world.submit(&session, "hello").await;
-    let queue = world.get(&format!("/session/{session}/queue")).await;
+async fn waiting(harness: &Harness) -> (String, String) {
+    let session = harness.session().await;
+    harness.submit(&session, "wait").await;
+    harness.submit(&session, "hello").await;
+    let queue = harness.get(&format!("/session/{session}/queue")).await;
     (session, queue[0]["messageID"].as_str().unwrap().to_owned())
 }
 
-async fn worktree(world: &World) -> String {
-    world.commit().await;
-    let made = world.post("/experimental/worktree", json!({})).await;
+async fn worktree(harness: &Harness) -> String {
+    harness.commit().await;
+    let made = harness.post("/experimental/worktree", json!({})).await;
     made["directory"].as_str().unwrap().to_owned()
 }
 
 /// A terminal costs a process, so one is created only where it is needed.
-async fn terminal(world: &World) -> String {
-    let made = world.post("/pty", json!({ "command": "/bin/cat" })).await;
+async fn terminal(harness: &Harness) -> String {
+    let made = harness.post("/pty", json!({ "command": "/bin/cat" })).await;
     made["id"].as_str().unwrap().to_owned()
 }
 
@@ -92,28 +92,28 @@ fn judge(schemas: &Schemas<'_>, operation: &Value, call: &Call, answer: &Answer)
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_breaks_a_server_with_its_store_in_memory() {
-    play(World::new, 150).await;
+    play(Harness::new, 150).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_breaks_a_server_with_its_store_on_disk() {
-    play(World::on_disk, 50).await;
+    play(Harness::on_disk, 50).await;
 }
 
 /// Sends `calls` calls of every operation, each operation on its own server.
-async fn play(build: fn() -> World, calls: usize) {
+async fn play(build: fn() -> Harness, calls: usize) {
     let document = server::openapi::document();
     let schemas = Schemas::of(&document);
     let mut dice = Dice::new(SEED);
     let mut successes = Vec::new();
     for (method, path, operation) in operations(&document) {
-        let world = build();
-        let known = furnish(&world, &path).await;
-        let _busybody = path.ends_with("/next").then(|| world.busybody());
+        let harness = build();
+        let known = furnish(&harness, &path).await;
+        let _busybody = path.ends_with("/next").then(|| harness.busybody());
         let mut good = 0;
         for _ in 0..calls {
             let call = Call::invent(&mut dice, &schemas, &known, &method, &path, operation);
-            let answer = world.send(call.build()).await;
+            let answer = harness.send(call.build()).await;
             judge(&schemas, operation, &call, &answer);
             good += usize::from(answer.status.is_success());
         }
@@ -126,9 +126,9 @@ async fn play(build: fn() -> World, calls: usize) {
             || path.contains("/oauth/");
         let closed = operation["responses"].get("501").is_some() || wants_more;
         successes.push((format!("{method} {path}"), good, closed));
-        let fresh = world.session().await;
-        world.post(&format!("/session/{fresh}/message"), prompt("hello")).await;
-        assert_eq!(world.get("/global/health").await["healthy"], true);
+        let fresh = harness.session().await;
+        harness.post(&format!("/session/{fresh}/message"), prompt("hello")).await;
+        assert_eq!(harness.get("/global/health").await["healthy"], true);
     }
     // Operations whose generated calls never succeed would remain untested.
     let never: Vec<_> = successes.iter().filter(|(_, good, closed)| *good == 0 && !closed).collect();
@@ -137,14 +137,14 @@ async fn play(build: fn() -> World, calls: usize) {
 
 #[tokio::test]
 async fn a_thousand_and_one_parts_are_too_many_and_a_thousand_are_not() {
-    let world = World::new();
-    let session = world.session().await;
+    let harness = Harness::new();
+    let session = harness.session().await;
     let path = format!("/session/{session}/message");
     let parts = |count: usize| json!({ "noReply": true, "parts": vec![json!({ "type": "text", "text": "x" }); count] });
-    world.expect(200, "POST", &path, parts(1_000)).await;
-    let refused = world.expect(400, "POST", &path, parts(1_001)).await;
+    harness.expect(200, "POST", &path, parts(1_000)).await;
+    let refused = harness.expect(400, "POST", &path, parts(1_001)).await;
     insta::assert_json_snapshot!(refused);
     // About as many parts as fit into a body.
-    world.expect(400, "POST", &path, parts(300_000)).await;
-    assert_eq!(world.get(&path).await.as_array().unwrap().len(), 1);
+    harness.expect(400, "POST", &path, parts(300_000)).await;
+    assert_eq!(harness.get(&path).await.as_array().unwrap().len(), 1);
 }

@@ -5,11 +5,11 @@ use engine::{StreamItem, bus::Scope};
 use insta::assert_json_snapshot;
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::harness::Harness;
 
 #[tokio::test]
 async fn a_client_gets_everything_it_needs_at_start() {
-    let world = World::new();
+    let harness = Harness::new();
     for path in [
         "/global/health",
         "/config",
@@ -32,28 +32,28 @@ async fn a_client_gets_everything_it_needs_at_start() {
         "/experimental/workspace/adapter",
         "/experimental/workspace/status",
     ] {
-        let answer = world.get(path).await;
+        let answer = harness.get(path).await;
         assert!(!answer.to_string().contains("sk-secret"), "{path} gives a secret away: {answer}");
         insta::with_settings!({ description => path, omit_expression => true }, {
-            assert_json_snapshot!(format!("start{}", path.replace('/', "_")), world.redact(&answer));
+            assert_json_snapshot!(format!("start{}", path.replace('/', "_")), harness.redact(&answer));
         });
     }
 }
 
 #[tokio::test]
 async fn a_server_without_a_chat_gateway_has_no_channels() {
-    assert_eq!(World::new().get("/channel").await, json!([]));
+    assert_eq!(Harness::new().get("/channel").await, json!([]));
 }
 
 #[tokio::test]
 async fn the_list_of_providers_is_compressed_and_sent_only_if_changed() {
-    let world = World::new();
+    let harness = Harness::new();
     let ask = async |headers: &[(&str, &str)]| {
         let mut call = Request::get("/provider");
         for (name, value) in headers {
             call = call.header(*name, *value);
         }
-        world.send(call.body(Body::empty()).unwrap()).await
+        harness.send(call.body(Body::empty()).unwrap()).await
     };
     let plain = ask(&[]).await;
     assert_eq!(plain.json()["connected"], json!(["demo"]));
@@ -74,93 +74,93 @@ async fn the_list_of_providers_is_compressed_and_sent_only_if_changed() {
 
 #[tokio::test]
 async fn the_directory_comes_from_the_query_or_a_header() {
-    let world = World::new();
-    let odd = world.tree.path().join("a b%20c ä");
+    let harness = Harness::new();
+    let odd = harness.tree.path().join("a b%20c ä");
     std::fs::create_dir(&odd).unwrap();
     let odd = odd.canonicalize().unwrap().to_str().unwrap().to_owned();
     let encoded = odd.replace('%', "%25").replace(' ', "%20").replace('ä', "%C3%A4");
     let by_header =
         Request::get("/path").header("x-opencode-directory", &encoded).body(Body::empty()).unwrap();
-    assert_eq!(world.send(by_header).await.json()["directory"], json!(odd));
+    assert_eq!(harness.send(by_header).await.json()["directory"], json!(odd));
     let twice = encoded.replace('%', "%25");
-    assert_eq!(world.get(&format!("/path?directory={twice}")).await["directory"], json!(odd));
+    assert_eq!(harness.get(&format!("/path?directory={twice}")).await["directory"], json!(odd));
     let both = Request::get("/path?directory=/").header("x-opencode-directory", &encoded);
-    assert_eq!(world.send(both.body(Body::empty()).unwrap()).await.json()["directory"], "/");
-    assert_eq!(world.get("/path?directory=").await["directory"], json!(world.directory()));
+    assert_eq!(harness.send(both.body(Body::empty()).unwrap()).await.json()["directory"], "/");
+    assert_eq!(harness.get("/path?directory=").await["directory"], json!(harness.directory()));
 }
 
 #[tokio::test]
 async fn a_directory_that_is_none_is_refused() {
-    let world = World::new();
+    let harness = Harness::new();
     let mut refusals = Vec::new();
     for given in
         ["relative", "/no/such/place", "/etc/passwd", "/tmp%00", "../../etc", "%ff", "/etc/passwd/.."]
     {
-        let refused = world.expect(400, "GET", &format!("/path?directory={given}"), None).await;
+        let refused = harness.expect(400, "GET", &format!("/path?directory={given}"), None).await;
         assert_eq!(refused["data"]["kind"], "Query");
         refusals.push(refused["data"]["message"].clone());
     }
     assert_json_snapshot!(refusals);
     let header = Request::get("/path").header("x-opencode-directory", b"/\xff".as_slice());
-    let answer = world.send(header.body(Body::empty()).unwrap()).await;
+    let answer = harness.send(header.body(Body::empty()).unwrap()).await;
     assert_eq!((answer.status.as_u16(), &answer.json()["data"]["kind"]), (400, &json!("Headers")));
-    world.expect(400, "GET", "/path?directory=/&directory=/tmp", None).await;
+    harness.expect(400, "GET", "/path?directory=/&directory=/tmp", None).await;
 }
 
 #[tokio::test]
 async fn projects_follow_from_sessions() {
-    let world = World::new();
-    let session = world.post("/session", json!({})).await;
-    let current = world.get("/project/current").await;
+    let harness = Harness::new();
+    let session = harness.post("/session", json!({})).await;
+    let current = harness.get("/project/current").await;
     assert_eq!(current["id"], session["projectID"]);
     assert_eq!(current["time"]["created"], session["time"]["created"]);
-    let all = world.get("/project").await;
+    let all = harness.get("/project").await;
     assert_eq!(all[0]["id"], session["projectID"]);
     assert_eq!(all[0]["worktree"], current["worktree"]);
 }
 
 #[tokio::test]
 async fn changes_of_a_project_are_kept_and_published() {
-    let world = World::on_disk();
-    let session = world.post("/session", json!({})).await;
+    let harness = Harness::on_disk();
+    let session = harness.post("/session", json!({})).await;
     let path = format!("/project/{}", session["projectID"].as_str().unwrap());
-    let mut stream = world.sessions.subscribe(Scope::default(), None).await.unwrap();
+    let mut stream = harness.sessions.subscribe(Scope::default(), None).await.unwrap();
     let note = json!({ "name": "Home", "icon": { "color": "red" }, "commands": { "start": "make" } });
-    let named = world.expect(200, "PATCH", &path, note.clone()).await;
+    let named = harness.expect(200, "PATCH", &path, note.clone()).await;
     let Ok(StreamItem::Frames(frames)) = stream.next().await else { panic!("no event") };
     let announced: Value = serde_json::from_slice(frames[0].json()).unwrap();
     assert_eq!((&announced["type"], &announced["properties"]), (&json!("project.updated"), &named));
-    world.expect(200, "PATCH", &path, json!({ "icon": { "url": "https://example.com/a.png" } })).await;
-    for project in [world.get("/project/current").await, world.get("/project").await[0].clone()] {
+    harness.expect(200, "PATCH", &path, json!({ "icon": { "url": "https://example.com/a.png" } })).await;
+    for project in [harness.get("/project/current").await, harness.get("/project").await[0].clone()] {
         assert_eq!((&project["name"], &project["commands"]), (&note["name"], &note["commands"]));
         assert_eq!(project["icon"], json!({ "color": "red", "url": "https://example.com/a.png" }));
     }
-    let gone = world.expect(404, "PATCH", "/project/nobody", json!({ "name": "x" })).await;
+    let gone = harness.expect(404, "PATCH", "/project/nobody", json!({ "name": "x" })).await;
     assert_eq!((&gone["_tag"], &gone["projectID"]), (&json!("ProjectNotFoundError"), &json!("nobody")));
-    world.expect(400, "PATCH", &path, json!({ "name": "x".repeat(300_000) })).await;
+    harness.expect(400, "PATCH", &path, json!({ "name": "x".repeat(300_000) })).await;
 }
 
 #[tokio::test]
 async fn initialising_a_repository_takes_effect_at_once() {
-    let world = World::new();
-    assert_eq!(world.get("/project/current").await["worktree"], "/");
-    let made = world.expect(200, "POST", "/project/git/init", None).await;
-    assert_eq!((&made["worktree"], &made["vcs"]), (&json!(world.directory()), &json!("git")));
-    assert_eq!(world.get("/project/current").await["worktree"], made["worktree"]);
-    world.expect(200, "POST", "/project/git/init", None).await;
+    let harness = Harness::new();
+    assert_eq!(harness.get("/project/current").await["worktree"], "/");
+    let made = harness.expect(200, "POST", "/project/git/init", None).await;
+    assert_eq!((&made["worktree"], &made["vcs"]), (&json!(harness.directory()), &json!("git")));
+    assert_eq!(harness.get("/project/current").await["worktree"], made["worktree"]);
+    harness.expect(200, "POST", "/project/git/init", None).await;
     let id = made["id"].as_str().unwrap();
-    let directories = world.get(&format!("/project/{id}/directories")).await;
-    assert_eq!(directories, json!([{ "directory": world.directory() }]));
-    assert_eq!(world.get("/project/nobody/directories").await, json!([]));
-    world.expect(400, "POST", "/project/git/init?directory=/", None).await;
+    let directories = harness.get(&format!("/project/{id}/directories")).await;
+    assert_eq!(directories, json!([{ "directory": harness.directory() }]));
+    assert_eq!(harness.get("/project/nobody/directories").await, json!([]));
+    harness.expect(400, "POST", "/project/git/init?directory=/", None).await;
 }
 
 #[tokio::test]
 async fn clients_may_write_to_the_log() {
-    let world = World::new();
+    let harness = Harness::new();
     for level in ["debug", "info", "warn", "error"] {
         let entry = json!({ "service": "tui", "level": level, "message": "hi", "extra": { "a": 1 } });
-        assert_eq!(world.post("/log", entry).await, json!(true));
+        assert_eq!(harness.post("/log", entry).await, json!(true));
     }
-    world.expect(400, "POST", "/log", json!({ "service": "tui", "level": "loud", "message": "" })).await;
+    harness.expect(400, "POST", "/log", json!({ "service": "tui", "level": "loud", "message": "" })).await;
 }

@@ -4,14 +4,15 @@
 #![allow(clippy::doc_markdown, reason = "OpenCode is a name, not an item")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod commands;
 mod configs;
 mod continuation;
 mod contract;
 mod document;
 mod edges;
-mod errands;
 mod files;
 mod generated;
+mod harness;
 mod instance;
 mod mcp;
 mod messages;
@@ -25,4 +26,3 @@ mod script;
 mod sessions;
 mod terminals;
 mod worktrees;
-mod world;

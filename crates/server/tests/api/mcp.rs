@@ -12,7 +12,7 @@ use protocol::{
 use serde_json::json;
 use server::mcp::{McpServers, NoServer};
 
-use crate::world::World;
+use crate::harness::Harness;
 
 /// A server called `db` and those that clients add. Enabled servers are connected.
 #[derive(Debug)]
@@ -87,38 +87,38 @@ impl McpServers for Pretended {
 
 #[tokio::test]
 async fn a_server_is_switched_off_and_on() {
-    let world = World::new();
-    assert_eq!(world.get("/mcp").await, json!({ "db": { "status": "connected" } }));
-    assert_eq!(world.post("/mcp/db/disconnect", json!(null)).await, json!(true));
-    assert_eq!(world.get("/mcp").await, json!({ "db": { "status": "disabled" } }));
-    assert_eq!(world.post("/mcp/db/connect", json!(null)).await, json!(true));
-    assert_eq!(world.get("/mcp").await, json!({ "db": { "status": "connected" } }));
+    let harness = Harness::new();
+    assert_eq!(harness.get("/mcp").await, json!({ "db": { "status": "connected" } }));
+    assert_eq!(harness.post("/mcp/db/disconnect", json!(null)).await, json!(true));
+    assert_eq!(harness.get("/mcp").await, json!({ "db": { "status": "disabled" } }));
+    assert_eq!(harness.post("/mcp/db/connect", json!(null)).await, json!(true));
+    assert_eq!(harness.get("/mcp").await, json!({ "db": { "status": "connected" } }));
 }
 
 #[tokio::test]
 async fn a_server_can_be_added() {
-    let world = World::new();
+    let harness = Harness::new();
     let local =
         json!({ "name": "new one", "config": { "type": "local", "command": ["x"], "enabled": false } });
-    let status = world.post("/mcp", local).await;
+    let status = harness.post("/mcp", local).await;
     assert_eq!(status["new one"], json!({ "status": "disabled" }));
     let remote = json!({ "name": "far", "config": { "type": "remote", "url": "https://mcp.test" } });
-    assert_eq!(world.post("/mcp", remote).await["far"], json!({ "status": "needs_auth" }));
-    assert_eq!(world.post("/mcp/new%20one/connect", json!(null)).await, json!(true));
+    assert_eq!(harness.post("/mcp", remote).await["far"], json!({ "status": "needs_auth" }));
+    assert_eq!(harness.post("/mcp/new%20one/connect", json!(null)).await, json!(true));
     let unknown = json!({ "name": "odd", "config": { "type": "elsewhere" } });
-    world.expect(400, "POST", "/mcp", unknown).await;
+    harness.expect(400, "POST", "/mcp", unknown).await;
 }
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named() {
-    let world = World::new();
+    let harness = Harness::new();
     for (method, path) in [
         ("POST", "/mcp/nobody/connect"),
         ("POST", "/mcp/nobody/disconnect"),
         ("POST", "/mcp/nobody/auth"),
         ("DELETE", "/mcp/nobody/auth"),
     ] {
-        let error = world.expect(404, method, path, json!(null)).await;
+        let error = harness.expect(404, method, path, json!(null)).await;
         let message = "There is no MCP server \"nobody\" in this directory.";
         let expected = json!({ "_tag": "McpServerNotFoundError", "name": "nobody", "message": message });
         assert_eq!(error, expected, "{method} {path}");
@@ -127,12 +127,12 @@ async fn a_server_that_is_not_there_is_named() {
 
 #[tokio::test]
 async fn a_login_is_refused_with_an_explanation() {
-    let world = World::new();
+    let harness = Harness::new();
     for path in ["/mcp/db/auth", "/mcp/db/auth/callback", "/mcp/db/auth/authenticate"] {
-        let error = world.expect(501, "POST", path, json!({ "code": "x" })).await;
+        let error = harness.expect(501, "POST", path, json!({ "code": "x" })).await;
         assert!(error["data"]["message"].as_str().unwrap().contains("`headers`"), "{path}: {error}");
     }
-    let gone = world.expect(200, "DELETE", "/mcp/db/auth", json!(null)).await;
+    let gone = harness.expect(200, "DELETE", "/mcp/db/auth", json!(null)).await;
     assert_eq!(gone, json!({ "success": true }));
 }
 
@@ -141,11 +141,11 @@ async fn resources_are_listed_with_their_server() {
     let expected = json!({ "db:db://people": {
         "name": "people", "uri": "db://people", "mimeType": "text/csv", "client": "db",
     } });
-    assert_eq!(World::new().get("/experimental/resource").await, expected);
+    assert_eq!(Harness::new().get("/experimental/resource").await, expected);
 }
 
 #[tokio::test]
 async fn prompts_are_listed_among_the_commands() {
     let expected = json!({ "name": "db:explain", "source": "mcp", "template": "", "hints": ["$1"] });
-    assert!(World::new().get("/command").await.as_array().unwrap().contains(&expected));
+    assert!(Harness::new().get("/command").await.as_array().unwrap().contains(&expected));
 }

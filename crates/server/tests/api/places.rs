@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower::ServiceExt;
 
-use crate::world::World;
+use crate::harness::Harness;
 
 #[tokio::test]
 async fn a_place_lists_everything_in_it() {
-    let world = World::new();
+    let harness = Harness::new();
     for path in [
         "/api/health",
         "/api/location",
@@ -28,51 +28,51 @@ async fn a_place_lists_everything_in_it() {
         "/api/permission/request",
         "/api/question/request",
     ] {
-        let answer = world.get(path).await;
+        let answer = harness.get(path).await;
         assert!(!answer.to_string().contains("sk-secret"), "{path} gives a secret away: {answer}");
         insta::with_settings!({ description => path, omit_expression => true }, {
-            assert_json_snapshot!(format!("place{}", path.replace('/', "_")), world.redact(&answer));
+            assert_json_snapshot!(format!("place{}", path.replace('/', "_")), harness.redact(&answer));
         });
     }
-    let gone = world.expect(404, "GET", "/api/provider/nobody", None).await;
+    let gone = harness.expect(404, "GET", "/api/provider/nobody", None).await;
     assert_eq!((&gone["_tag"], &gone["providerID"]), (&json!("ProviderNotFoundError"), &json!("nobody")));
-    let gone = world.expect(400, "GET", "/api/integration/nobody", None).await;
+    let gone = harness.expect(400, "GET", "/api/integration/nobody", None).await;
     assert_eq!(gone["_tag"], "InvalidRequestError");
 }
 
 #[tokio::test]
 async fn pending_requests_are_listed_only_in_their_place() {
-    let world = World::new();
-    let (asking, posing) = (world.session().await, world.session().await);
-    world.submit(&asking, "permission").await;
-    world.submit(&posing, "question").await;
+    let harness = Harness::new();
+    let (asking, posing) = (harness.session().await, harness.session().await);
+    harness.submit(&asking, "permission").await;
+    harness.submit(&posing, "question").await;
     for (path, session) in [("/api/permission/request", asking), ("/api/question/request", posing)] {
-        let waiting = world.until(path, |waiting| waiting["data"] != json!([])).await;
+        let waiting = harness.until(path, |waiting| waiting["data"] != json!([])).await;
         assert_eq!(waiting["data"][0]["sessionID"], session.as_str());
-        let elsewhere = world.get(&format!("{path}?location[directory]=/")).await;
+        let elsewhere = harness.get(&format!("{path}?location[directory]=/")).await;
         assert_eq!(elsewhere["data"], json!([]));
     }
 }
 
 #[tokio::test]
 async fn a_key_is_kept_and_removed_and_an_empty_one_refused() {
-    let world = World::new();
+    let harness = Harness::new();
     let path = "/api/integration/acme/connect/key";
-    world.expect(204, "POST", path, json!({ "key": "sk-1", "label": "mine" })).await;
-    let refused = world.expect(400, "POST", path, json!({ "key": " " })).await;
+    harness.expect(204, "POST", path, json!({ "key": "sk-1", "label": "mine" })).await;
+    let refused = harness.expect(400, "POST", path, json!({ "key": " " })).await;
     assert_eq!(refused["message"], "the key is empty");
-    world.expect(204, "DELETE", "/api/credential/acme", None).await;
+    harness.expect(204, "DELETE", "/api/credential/acme", None).await;
 }
 
 #[tokio::test]
 async fn file_contents_are_unchanged_and_limited_to_the_directory() {
-    let world = World::new();
-    let inner = world.tree.path().join("a b");
+    let harness = Harness::new();
+    let inner = harness.tree.path().join("a b");
     std::fs::create_dir_all(inner.join(".git")).unwrap();
     let bytes = b"<script>\0\xff</script>";
     std::fs::write(inner.join("page.html"), bytes).unwrap();
     std::fs::write(inner.join(".git/config"), "secret").unwrap();
-    let answer = world.call("GET", "/api/fs/read/a%20b/page.html", None).await;
+    let answer = harness.call("GET", "/api/fs/read/a%20b/page.html", None).await;
     assert_eq!((answer.status.as_u16(), answer.bytes.as_slice()), (200, bytes.as_slice()));
     assert_eq!(answer.headers["content-type"], "application/octet-stream");
     assert_eq!(answer.headers["x-content-type-options"], "nosniff");
@@ -84,26 +84,26 @@ async fn file_contents_are_unchanged_and_limited_to_the_directory() {
         (400, "%2Fetc/passwd"),
         (400, "a%00b"),
     ] {
-        let refused = world.expect(status, "GET", &format!("/api/fs/read/{path}"), None).await;
+        let refused = harness.expect(status, "GET", &format!("/api/fs/read/{path}"), None).await;
         assert!(refused["_tag"].is_string(), "{path}: {refused}");
     }
 }
 
 #[tokio::test]
 async fn an_operation_that_is_not_built_says_why() {
-    let world = World::new();
-    let older = world.expect(501, "POST", "/sync/steal", json!({ "sessionID": "ses_1" })).await;
-    let newer = world.expect(501, "GET", "/api/integration/attempt/x", None).await;
+    let harness = Harness::new();
+    let older = harness.expect(501, "POST", "/sync/steal", json!({ "sessionID": "ses_1" })).await;
+    let newer = harness.expect(501, "GET", "/api/integration/attempt/x", None).await;
     assert_json_snapshot!([older, newer]);
 }
 
 #[tokio::test]
 async fn the_log_can_be_read_from_a_known_position() {
-    let world = World::new();
-    let (one, other) = (world.session().await, world.session().await);
-    world.submit(&one, "hello").await;
-    world.idle().await;
-    let all = world.post("/sync/history", json!({})).await;
+    let harness = Harness::new();
+    let (one, other) = (harness.session().await, harness.session().await);
+    harness.submit(&one, "hello").await;
+    harness.idle().await;
+    let all = harness.post("/sync/history", json!({})).await;
     let of = |events: &Value, id: &str| -> Vec<Value> {
         let events = events.as_array().unwrap().iter();
         events.filter(|event| event["aggregate_id"] == id).cloned().collect()
@@ -112,15 +112,15 @@ async fn the_log_can_be_read_from_a_known_position() {
     assert_eq!((&first[0]["type"], &first[0]["seq"]), (&json!("session.created.1"), &json!(1)));
     assert_eq!(first[0]["data"]["info"]["id"], one.as_str());
     let known = json!({ &one: 2, "ses_unknown": 7 });
-    let rest = world.post("/sync/history", known).await;
+    let rest = harness.post("/sync/history", known).await;
     assert_eq!((of(&rest, &one), of(&rest, &other)), (first[2..].to_vec(), second));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_quiet_stream_sends_a_heartbeat_every_fifteen_seconds() {
-    let world = World::new();
+    let harness = Harness::new();
     let call = Request::get("/api/event").body(Body::empty()).unwrap();
-    let mut stream = world.router.clone().oneshot(call).await.unwrap().into_body().into_data_stream();
+    let mut stream = harness.router.clone().oneshot(call).await.unwrap().into_body().into_data_stream();
     let mut next = async || stream.next().await.unwrap().unwrap();
     assert!(next().await.starts_with(b"data: "));
     for _ in 0..3 {
@@ -132,11 +132,11 @@ async fn a_quiet_stream_sends_a_heartbeat_every_fifteen_seconds() {
 
 #[tokio::test]
 async fn every_event_is_sent_in_the_shapes_of_both_interfaces() {
-    let world = World::new();
+    let harness = Harness::new();
     let call = Request::get("/api/event").body(Body::empty()).unwrap();
-    let mut stream = world.router.clone().oneshot(call).await.unwrap().into_body().into_data_stream();
-    let session = world.session().await;
-    world.submit(&session, "hello").await;
+    let mut stream = harness.router.clone().oneshot(call).await.unwrap().into_body().into_data_stream();
+    let session = harness.session().await;
+    harness.submit(&session, "hello").await;
     let mut told = Vec::new();
     loop {
         let chunk = stream.next().await.unwrap().unwrap();
@@ -146,7 +146,7 @@ async fn every_event_is_sent_in_the_shapes_of_both_interfaces() {
         if kind == "server.connected" {
             assert!(told.is_empty() && event.get("location").is_none(), "{event}");
         } else {
-            assert_eq!(event["location"]["directory"], world.directory(), "{event}");
+            assert_eq!(event["location"]["directory"], harness.directory(), "{event}");
             assert!(event["data"].is_object() && event.get("properties").is_none(), "{event}");
         }
         told.push(kind);

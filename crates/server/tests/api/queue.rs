@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, prompt};
+use crate::harness::{Harness, prompt};
 
 /// A busy session with two waiting prompts.
-async fn busy(world: &World) -> (String, [String; 2]) {
-    let session = world.session().await;
-    world.submit(&session, "wait").await;
+async fn busy(harness: &Harness) -> (String, [String; 2]) {
+    let session = harness.session().await;
+    harness.submit(&session, "wait").await;
     for text in ["hello", "todo"] {
-        world.submit(&session, text).await;
+        harness.submit(&session, text).await;
     }
-    let queue = world.get(&format!("/session/{session}/queue")).await;
+    let queue = harness.get(&format!("/session/{session}/queue")).await;
     let id = |index: usize| queue[index]["messageID"].as_str().unwrap().to_owned();
     (session, [id(0), id(1)])
 }
@@ -22,40 +22,40 @@ fn texts(queue: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn waiting_prompts_are_listed_changed_and_withdrawn() {
-    for world in [World::new(), World::on_disk()] {
-        let (session, [first, second]) = busy(&world).await;
+    for harness in [Harness::new(), Harness::on_disk()] {
+        let (session, [first, second]) = busy(&harness).await;
         let path = format!("/session/{session}/queue");
-        let queue = world.get(&path).await;
-        insta::assert_json_snapshot!("queue", world.redact(&queue));
+        let queue = harness.get(&path).await;
+        insta::assert_json_snapshot!("queue", harness.redact(&queue));
         let patch =
             json!({ "position": 0, "delivery": "queue", "parts": [{ "type": "text", "text": "new" }] });
-        let changed = world.expect(200, "PATCH", &format!("{path}/{second}"), patch).await;
+        let changed = harness.expect(200, "PATCH", &format!("{path}/{second}"), patch).await;
         assert_eq!((&changed["delivery"], &changed["parts"][0]["text"]), (&json!("queue"), &json!("new")));
-        assert_eq!(texts(&world.get(&path).await), ["new", "hello"]);
-        let withdrawn = world.expect(200, "DELETE", &format!("{path}/{first}"), None).await;
+        assert_eq!(texts(&harness.get(&path).await), ["new", "hello"]);
+        let withdrawn = harness.expect(200, "DELETE", &format!("{path}/{first}"), None).await;
         assert_eq!(withdrawn["parts"][0]["text"], "hello");
-        assert_eq!(texts(&world.get(&path).await), ["new"]);
-        let gone = world.expect(404, "DELETE", &format!("{path}/{first}"), None).await;
+        assert_eq!(texts(&harness.get(&path).await), ["new"]);
+        let gone = harness.expect(404, "DELETE", &format!("{path}/{first}"), None).await;
         assert_eq!(gone["name"], "NotFoundError");
-        world.post(&format!("/session/{session}/abort"), json!({})).await;
-        let late = world.expect(409, "PATCH", &format!("{path}/{second}"), json!({})).await;
+        harness.post(&format!("/session/{session}/abort"), json!({})).await;
+        let late = harness.expect(409, "PATCH", &format!("{path}/{second}"), json!({})).await;
         assert_eq!(late["_tag"], "ConflictError");
-        assert_eq!(world.get(&path).await, json!([]));
+        assert_eq!(harness.get(&path).await, json!([]));
     }
 }
 
 #[tokio::test]
 async fn a_withdrawn_prompt_answers_its_caller_with_a_conflict() {
-    let world = World::new();
-    let (session, [first, _]) = busy(&world).await;
+    let harness = Harness::new();
+    let (session, [first, _]) = busy(&harness).await;
     let path = format!("/session/{session}");
     let body = json!({ "messageID": first, "parts": prompt("hello")["parts"] });
     let submit = format!("{path}/message");
-    let (waited, _) = tokio::join!(world.expect(409, "POST", &submit, body.clone()), async {
+    let (waited, _) = tokio::join!(harness.expect(409, "POST", &submit, body.clone()), async {
         // Before the withdrawal the call waits for its prompt; after it, the call is refused. Both end as a conflict.
-        world.expect(200, "DELETE", &format!("{path}/queue/{first}"), None).await
+        harness.expect(200, "DELETE", &format!("{path}/queue/{first}"), None).await
     });
     assert_eq!((&waited["_tag"], &waited["resource"]), (&json!("ConflictError"), &json!(first)));
-    let late = world.expect(409, "POST", &format!("{path}/prompt_async"), body).await;
+    let late = harness.expect(409, "POST", &format!("{path}/prompt_async"), body).await;
     assert_eq!(late["resource"], json!(first), "a repetition does not bring it back");
 }

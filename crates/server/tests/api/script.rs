@@ -18,9 +18,9 @@ use protocol::{
 };
 
 /// Knows the agents `build` and `plan` and the model `demo/demo`.
-pub(crate) struct Cast;
+pub(crate) struct ScriptedAgents;
 
-impl Runners for Cast {
+impl Runners for ScriptedAgents {
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
         async move {
             let agent = wanted.agent.unwrap_or("build").to_owned();

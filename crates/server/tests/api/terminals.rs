@@ -7,7 +7,7 @@ use engine::{StreamItem, bus::Scope};
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use server::{
-    security::{Credentials, Policy, layer},
+    security::{AccessPolicy, Credentials, layer},
     serve::serve,
     terminals::{MAX_TERMINALS, MAX_VIEWERS},
 };
@@ -20,12 +20,12 @@ use tokio_tungstenite::{
     tungstenite::{self, Message, client::IntoClientRequest},
 };
 
-use crate::world::World;
+use crate::harness::Harness;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-async fn open(world: &World, script: &str) -> Value {
-    world.post("/pty", json!({ "command": "/bin/sh", "args": ["-c", script] })).await
+async fn open(harness: &Harness, script: &str) -> Value {
+    harness.post("/pty", json!({ "command": "/bin/sh", "args": ["-c", script] })).await
 }
 
 fn id(terminal: &Value) -> &str {
@@ -38,10 +38,10 @@ fn lives(process: &Value) -> bool {
 }
 
 /// Runs the server on a real socket.
-async fn listen(world: &World, policy: Policy) -> u16 {
+async fn listen(harness: &Harness, policy: AccessPolicy) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let router = layer(world.router.clone(), policy.with_tickets(world.terminals.tickets()));
+    let router = layer(harness.router.clone(), policy.with_tickets(harness.terminals.tickets()));
     tokio::spawn(serve(listener, router, std::future::pending()));
     port
 }
@@ -85,22 +85,22 @@ async fn read(viewer: &mut Viewer, words: Option<&str>) -> String {
 
 #[tokio::test]
 async fn a_terminal_is_opened_changed_and_removed_with_events() {
-    let world = World::new();
-    let mut stream = world.sessions.subscribe(Scope::default(), None).await.unwrap();
-    let made = open(&world, "read line; exit 3").await;
+    let harness = Harness::new();
+    let mut stream = harness.sessions.subscribe(Scope::default(), None).await.unwrap();
+    let made = open(&harness, "read line; exit 3").await;
     let path = format!("/pty/{}", id(&made));
-    assert_eq!((&made["status"], &made["cwd"]), (&json!("running"), &json!(world.directory())));
+    assert_eq!((&made["status"], &made["cwd"]), (&json!("running"), &json!(harness.directory())));
     assert!(lives(&made["pid"]));
-    assert_eq!(world.get("/pty").await, json!([made]));
-    assert_eq!(world.get(&path).await, made);
+    assert_eq!(harness.get("/pty").await, json!([made]));
+    assert_eq!(harness.get(&path).await, made);
     let change = json!({ "title": "mine", "size": { "rows": 50, "cols": 132 } });
-    let changed = world.expect(200, "PUT", &path, change).await;
+    let changed = harness.expect(200, "PUT", &path, change).await;
     assert_eq!(changed["title"], "mine");
-    assert_eq!(world.expect(200, "DELETE", &path, None).await, json!(true));
+    assert_eq!(harness.expect(200, "DELETE", &path, None).await, json!(true));
     assert!(!lives(&made["pid"]));
-    let gone = world.expect(404, "GET", &path, None).await;
+    let gone = harness.expect(404, "GET", &path, None).await;
     assert_eq!((&gone["_tag"], &gone["ptyID"]), (&json!("PtyNotFoundError"), &made["id"]));
-    world.expect(404, "DELETE", &path, None).await;
+    harness.expect(404, "DELETE", &path, None).await;
     let mut seen = Vec::new();
     while seen.len() < 4 {
         let Ok(StreamItem::Frames(frames)) = timeout(PATIENCE, stream.next()).await.unwrap() else {
@@ -117,24 +117,24 @@ async fn a_terminal_is_opened_changed_and_removed_with_events() {
 
 #[tokio::test]
 async fn a_terminal_belongs_to_its_directory_and_the_newer_form_names_it() {
-    let world = World::new();
-    let made = world.post("/api/pty", json!({ "command": "/bin/cat", "title": "cat" })).await;
-    assert_eq!(made["location"]["directory"], json!(world.directory()));
+    let harness = Harness::new();
+    let made = harness.post("/api/pty", json!({ "command": "/bin/cat", "title": "cat" })).await;
+    assert_eq!(made["location"]["directory"], json!(harness.directory()));
     let path = format!("/pty/{}", id(&made["data"]));
-    assert_eq!(world.get(&path).await, made["data"]);
-    assert_eq!(world.get(&format!("/api{path}")).await["data"], made["data"]);
-    assert_eq!(world.get("/api/pty").await["data"], json!([made["data"]]));
-    assert_eq!(world.get("/pty?directory=/").await, json!([]));
+    assert_eq!(harness.get(&path).await, made["data"]);
+    assert_eq!(harness.get(&format!("/api{path}")).await["data"], made["data"]);
+    assert_eq!(harness.get("/api/pty").await["data"], json!([made["data"]]));
+    assert_eq!(harness.get("/pty?directory=/").await, json!([]));
     for (method, path) in [("GET", &path), ("DELETE", &path), ("GET", &format!("/api{path}"))] {
-        world.expect(404, method, &format!("{path}?directory=/"), None).await;
+        harness.expect(404, method, &format!("{path}?directory=/"), None).await;
     }
-    world.expect(204, "DELETE", &format!("/api{path}"), None).await;
-    assert_eq!(world.get("/api/pty").await["data"], json!([]));
+    harness.expect(204, "DELETE", &format!("/api{path}"), None).await;
+    assert_eq!(harness.get("/api/pty").await["data"], json!([]));
 }
 
 #[tokio::test]
 async fn invalid_calls_are_refused_with_the_reason() {
-    let world = World::new();
+    let harness = Harness::new();
     let mut refusals = Vec::new();
     for body in [
         json!({ "command": "/nonexistent/program" }),
@@ -142,26 +142,26 @@ async fn invalid_calls_are_refused_with_the_reason() {
         json!({ "env": { "A=B": "c" } }),
         json!({ "title": "x".repeat(2_000) }),
     ] {
-        let refused = world.expect(400, "POST", "/pty", body).await;
-        refusals.push(world.redact(&refused["data"]["message"]));
+        let refused = harness.expect(400, "POST", "/pty", body).await;
+        refusals.push(harness.redact(&refused["data"]["message"]));
     }
     insta::assert_json_snapshot!(refusals);
-    let made = open(&world, "read line").await;
+    let made = open(&harness, "read line").await;
     let path = format!("/pty/{}", id(&made));
-    world.expect(400, "PUT", &path, json!({ "size": { "rows": 0, "cols": 80 } })).await;
-    let refused = world.expect(400, "GET", &format!("{path}/connect"), None).await;
+    harness.expect(400, "PUT", &path, json!({ "size": { "rows": 0, "cols": 80 } })).await;
+    let refused = harness.expect(400, "GET", &format!("{path}/connect"), None).await;
     assert!(refused["data"]["message"].as_str().unwrap().starts_with("this route requires a WebSocket"));
-    let refused = world.expect(403, "POST", &format!("{path}/connect-token"), None).await;
+    let refused = harness.expect(403, "POST", &format!("{path}/connect-token"), None).await;
     assert_eq!(refused["_tag"], "PtyForbiddenError");
 }
 
 #[tokio::test]
 async fn a_viewer_sees_earlier_output_can_type_and_sees_the_end() {
-    let world = World::new();
-    let port = listen(&world, Policy::local()).await;
+    let harness = Harness::new();
+    let port = listen(&harness, AccessPolicy::local()).await;
     let script = "echo ready [$CARGO_PKG_NAME] $TERM; read line; echo \"<$line>\"; read line";
     assert!(std::env::vars().any(|(name, _)| name == "CARGO_PKG_NAME"), "there is something to hide");
-    let made = open(&world, script).await;
+    let made = open(&harness, script).await;
     let path = format!("/pty/{}/connect", id(&made));
     let mut first = view(port, &path, &[]).await.unwrap();
     let shown = read(&mut first, Some("xterm-256color\r\n")).await;
@@ -180,7 +180,7 @@ async fn a_viewer_sees_earlier_output_can_type_and_sees_the_end() {
     for viewer in [&mut first, &mut now] {
         assert_eq!(read(viewer, None).await, "\r\n", "the echo, and the end");
     }
-    let ended = world.get(&format!("/pty/{}", id(&made))).await;
+    let ended = harness.get(&format!("/pty/{}", id(&made))).await;
     assert_eq!((&ended["status"], &ended["exitCode"]), (&json!("exited"), &json!(0)));
     let mut late = view(port, &path, &[]).await.unwrap();
     assert!(read(&mut late, None).await.starts_with("ready"), "its output can still be read");
@@ -188,11 +188,11 @@ async fn a_viewer_sees_earlier_output_can_type_and_sees_the_end() {
 
 #[tokio::test]
 async fn foreign_origins_and_hosts_cannot_type() {
-    let world = World::new();
-    let port = listen(&world, Policy::local()).await;
-    let made = open(&world, "read line; echo \"<$line>\"").await;
+    let harness = Harness::new();
+    let port = listen(&harness, AccessPolicy::local()).await;
+    let made = open(&harness, "read line; echo \"<$line>\"").await;
     let path = format!("/pty/{}/connect", id(&made));
-    let ticket = token(&world, id(&made)).await;
+    let ticket = token(&harness, id(&made)).await;
     for path in [path.clone(), format!("{path}?ticket={ticket}"), format!("/api{path}")] {
         for headers in [("origin", "https://evil.example"), ("origin", "null"), ("host", "evil.example")] {
             assert_eq!(view(port, &path, &[headers]).await.unwrap_err(), 403, "{path} {headers:?}");
@@ -204,38 +204,39 @@ async fn foreign_origins_and_hosts_cannot_type() {
     assert_eq!(read(&mut own, None).await, "mine\r\n<mine>\r\n");
 }
 
-async fn token(world: &World, id: &str) -> String {
+async fn token(harness: &Harness, id: &str) -> String {
     let call = Request::post(format!("/pty/{id}/connect-token")).header("x-opencode-ticket", "1");
-    let answer = world.send(call.body(Body::empty()).unwrap()).await.json();
+    let answer = harness.send(call.body(Body::empty()).unwrap()).await.json();
     assert_eq!(answer["expires_in"], 60);
     answer["ticket"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
 async fn a_ticket_replaces_the_password_once() {
-    let world = World::new();
-    let port = listen(&world, Policy::local().with_credentials(Credentials::new(None, "secret"))).await;
-    let (made, other) = (open(&world, "read line").await, open(&world, "read line").await);
+    let harness = Harness::new();
+    let port =
+        listen(&harness, AccessPolicy::local().with_credentials(Credentials::new(None, "secret"))).await;
+    let (made, other) = (open(&harness, "read line").await, open(&harness, "read line").await);
     let path = |terminal: &Value, ticket: &str| format!("/pty/{}/connect?ticket={ticket}", id(terminal));
     assert_eq!(view(port, &format!("/pty/{}/connect", id(&made)), &[]).await.unwrap_err(), 401);
     assert_eq!(view(port, &path(&made, "made-up"), &[]).await.unwrap_err(), 401);
-    let ticket = token(&world, id(&made)).await;
+    let ticket = token(&harness, id(&made)).await;
     assert_eq!(view(port, &path(&other, &ticket), &[]).await.unwrap_err(), 401);
     view(port, &path(&made, &ticket), &[]).await.unwrap();
     assert_eq!(view(port, &path(&made, &ticket), &[]).await.unwrap_err(), 401);
-    let open = listen(&world, Policy::local()).await;
+    let open = listen(&harness, AccessPolicy::local()).await;
     assert_eq!(view(open, &path(&made, &ticket), &[]).await.unwrap_err(), 403, "used up");
 }
 
 #[tokio::test]
 async fn terminals_and_viewers_are_limited() {
-    let world = World::new();
-    let port = listen(&world, Policy::local()).await;
-    let ending = open(&world, "read line").await;
+    let harness = Harness::new();
+    let port = listen(&harness, AccessPolicy::local()).await;
+    let ending = open(&harness, "read line").await;
     for _ in 1..MAX_TERMINALS {
-        open(&world, "read line").await;
+        open(&harness, "read line").await;
     }
-    world.expect(429, "POST", "/pty", json!({ "command": "/bin/cat" })).await;
+    harness.expect(429, "POST", "/pty", json!({ "command": "/bin/cat" })).await;
     let path = format!("/pty/{}/connect", id(&ending));
     let mut viewers = Vec::new();
     for _ in 0..MAX_VIEWERS {
@@ -245,24 +246,24 @@ async fn terminals_and_viewers_are_limited() {
     viewers[0].send(Message::text("\n")).await.unwrap();
     read(&mut viewers[0], None).await;
     // Its program has ended, so a new terminal replaces it.
-    open(&world, "read line").await;
-    world.expect(404, "GET", &format!("/pty/{}", id(&ending)), None).await;
+    open(&harness, "read line").await;
+    harness.expect(404, "GET", &format!("/pty/{}", id(&ending)), None).await;
 }
 
 #[tokio::test]
 async fn no_process_is_left_when_the_server_stops() {
-    let world = World::new();
-    let port = listen(&world, Policy::local()).await;
+    let harness = Harness::new();
+    let port = listen(&harness, AccessPolicy::local()).await;
     let script = "trap '' HUP TERM; setsid sleep 600 & echo pid:$!; sleep 600 & echo pid:$! ready; wait";
-    let made = open(&world, script).await;
+    let made = open(&harness, script).await;
     let mut viewer = view(port, &format!("/pty/{}/connect", id(&made)), &[]).await.unwrap();
     let shown = read(&mut viewer, Some("ready")).await;
     let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok();
     let started = shown.split("pid:").skip(1).filter_map(number);
     let processes: Vec<_> = started.map(|id| json!(id)).chain([made["pid"].clone()]).collect();
     assert_eq!(processes.iter().filter(|id| lives(id)).count(), 3, "{processes:?} {shown}");
-    timeout(PATIENCE, world.terminals.close()).await.unwrap();
+    timeout(PATIENCE, harness.terminals.close()).await.unwrap();
     assert!(!processes.iter().any(lives), "{processes:?}");
     read(&mut viewer, None).await;
-    world.expect(503, "POST", "/pty", json!({ "command": "/bin/cat" })).await;
+    harness.expect(503, "POST", "/pty", json!({ "command": "/bin/cat" })).await;
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::ports::{Appended, Failure};
+use engine::ports::{Appended, StoreFailure};
 use serde_json::json;
 
 use super::*;
@@ -22,7 +22,7 @@ pub(crate) async fn a_writer_that_is_behind_is_refused(subject: &Subject) {
     subject.say("ses_a", vec![busy("ses_a")]).await;
     for expected in [0, 1, 3, u64::MAX] {
         let refused = subject.append("ses_a", expected, vec![idle("ses_a")]).await.unwrap_err();
-        assert_eq!(refused.failure, Failure::Conflict, "{refused}");
+        assert_eq!(refused.failure, StoreFailure::Conflict, "{refused}");
     }
     assert_eq!(subject.reads.statuses().await.unwrap().len(), 1);
     assert_eq!(subject.reads.bounds().await.unwrap(), (1, 2));
@@ -34,9 +34,9 @@ pub(crate) async fn a_writer_that_is_behind_is_refused(subject: &Subject) {
 
 pub(crate) async fn a_session_begins_with_its_creation(subject: &Subject) {
     let refused = subject.append("ses_a", 0, vec![busy("ses_a")]).await.unwrap_err();
-    assert_eq!(refused.failure, Failure::Conflict);
+    assert_eq!(refused.failure, StoreFailure::Conflict);
     let refused = subject.append("ses_a", 1, vec![created("ses_a")]).await.unwrap_err();
-    assert_eq!(refused.failure, Failure::Conflict);
+    assert_eq!(refused.failure, StoreFailure::Conflict);
     assert_eq!(subject.reads.bounds().await.unwrap(), (1, 0));
     subject.append("ses_a", 0, vec![created("ses_a")]).await.unwrap();
 }
@@ -45,8 +45,8 @@ pub(crate) async fn an_empty_commit_returns_the_head(subject: &Subject) {
     subject.say("ses_a", vec![]).await;
     let asked = subject.append("ses_a", 1, vec![]).await.unwrap();
     assert_eq!(asked, Appended { head: 1, position: 1 });
-    assert_eq!(subject.append("ses_a", 0, vec![]).await.unwrap_err().failure, Failure::Conflict);
-    assert_eq!(subject.append("ses_b", 0, vec![]).await.unwrap_err().failure, Failure::Conflict);
+    assert_eq!(subject.append("ses_a", 0, vec![]).await.unwrap_err().failure, StoreFailure::Conflict);
+    assert_eq!(subject.append("ses_b", 0, vec![]).await.unwrap_err().failure, StoreFailure::Conflict);
     assert_eq!(subject.seen.positions(), [1]);
 }
 
@@ -103,7 +103,7 @@ pub(crate) async fn two_writers_cannot_both_win(subject: &Subject) {
                 won += 1;
                 assert_eq!(appended, Appended { head: 2, position: 2 });
             }
-            Err(refused) => assert_eq!(refused.failure, Failure::Conflict),
+            Err(refused) => assert_eq!(refused.failure, StoreFailure::Conflict),
         }
     }
     assert_eq!(won, 1);

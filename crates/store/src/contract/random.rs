@@ -1,6 +1,6 @@
 //! Checks that any sequence of commits gives the same answers from every store.
 
-use engine::ports::{Cursor, Direction, Failure, Listing, Page, Search, Stretch};
+use engine::ports::{Cursor, Direction, Listing, Page, Search, StoreFailure, Stretch};
 use proptest::{
     collection::vec,
     prelude::*,
@@ -94,7 +94,7 @@ fn event_of(session: &str, [kind, a, b, c, d]: [usize; 5]) -> Encoded {
 }
 
 /// Performs a step and returns its result in a comparable form.
-async fn take(subject: &Subject, step: &Step) -> Result<Appended, Failure> {
+async fn take(subject: &Subject, step: &Step) -> Result<Appended, StoreFailure> {
     match step {
         Step::Commit { session, create, off, events } => {
             let name = SESSIONS[*session];

@@ -1,6 +1,6 @@
 //! Replaying the log.
 
-use engine::ports::Failure;
+use engine::ports::StoreFailure;
 
 use super::*;
 
@@ -87,7 +87,7 @@ pub(crate) async fn a_deletion_stays_in_the_log(subject: &Subject) {
     assert_eq!(subject.reads.bounds().await.unwrap(), (1, 5));
     assert_eq!(subject.seen.positions(), [1, 2, 3, 4, 5]);
     let late = subject.append("ses_a", 4, vec![idle("ses_a")]).await.unwrap_err();
-    assert_eq!(late.failure, Failure::Conflict);
+    assert_eq!(late.failure, StoreFailure::Conflict);
 }
 
 pub(crate) async fn a_replay_equals_the_observed_events(subject: &Subject) {

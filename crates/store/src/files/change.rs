@@ -14,7 +14,7 @@ use jsonc_parser::cst::{CstInputValue, CstObject, CstObjectProp, CstRootNode};
 use serde_json::{Map, Value};
 
 use super::{
-    Environment, Guard, Invalid, Loaded, Position, Problem, Site, Source, document,
+    Environment, Invalid, Loaded, Position, Problem, Site, Source, TrustPolicy, document,
     layers::{self, Draft, MAX_BYTES, OWN_KEYS},
     replace::{OWNER_ONLY, replace},
     schema, walk,
@@ -44,7 +44,7 @@ pub enum Unchanged {
 /// the resulting configuration. Callers must not run two changes at once.
 pub fn change(
     environment: &Environment,
-    site: Option<(&Site, &Guard)>,
+    site: Option<(&Site, &TrustPolicy)>,
     change: &Map<String, Value>,
 ) -> Result<Loaded, Unchanged> {
     if let Some(own) = OWN_KEYS.into_iter().find(|key| change.contains_key(*key)) {

@@ -9,7 +9,7 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 
 /// Decides which parts of a project's configuration count. The default trusts nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Guard {
+pub struct TrustPolicy {
     /// True if the user trusts the directory.
     pub trusted: bool,
     /// The user's id. Files of any other user but root are never trusted.
@@ -20,7 +20,7 @@ pub struct Guard {
     pub known: BTreeSet<String>,
 }
 
-impl Guard {
+impl TrustPolicy {
     /// A guard for a trusted directory of the user this process runs as.
     pub fn trusting() -> Self {
         Self { trusted: true, ..Self::strict() }
@@ -57,13 +57,13 @@ mod tests {
     use super::*;
 
     /// A guard for a user who owns none of the files that this test creates.
-    fn of_another_user(file: &Path) -> Guard {
+    fn of_another_user(file: &Path) -> TrustPolicy {
         let owner = fs::metadata(file).unwrap().uid();
         if owner == 0 {
             // Files of root are trusted, so the file has to belong to another user.
             std::os::unix::fs::lchown(file, Some(65_534), None).unwrap();
         }
-        Guard { user: if owner == 0 { 0 } else { owner + 1 }, ..Guard::trusting() }
+        TrustPolicy { user: if owner == 0 { 0 } else { owner + 1 }, ..TrustPolicy::trusting() }
     }
 
     #[test]
@@ -72,8 +72,8 @@ mod tests {
         let (file, link) = (root.path().join("opencode.json"), root.path().join("link"));
         fs::write(&file, "{}").unwrap();
         symlink(&file, &link).unwrap();
-        assert_eq!(Guard::trusting().refusal(&file), None);
-        assert_eq!(Guard::strict().refusal(&file), Some(WithheldReason::Untrusted));
+        assert_eq!(TrustPolicy::trusting().refusal(&file), None);
+        assert_eq!(TrustPolicy::strict().refusal(&file), Some(WithheldReason::Untrusted));
         let guard = of_another_user(&file);
         assert_eq!(guard.refusal(&file), Some(WithheldReason::Owner));
         assert_eq!(guard.refusal(&link), Some(WithheldReason::Owner), "the link leads to the same file");
@@ -87,7 +87,7 @@ mod tests {
         fs::write(&file, "{}").unwrap();
         for (mode, refusal) in [(0o644, None), (0o664, None), (0o666, Some(WithheldReason::Owner))] {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(Guard::trusting().refusal(&file), refusal, "{mode:o}");
+            assert_eq!(TrustPolicy::trusting().refusal(&file), refusal, "{mode:o}");
         }
     }
 }

@@ -19,7 +19,7 @@
 //! keys that OpenCode would refuse.
 //!
 //! The project's files may be third-party. Parts of them that run programs or send secrets count only if the user
-//! trusts the directory ([`Guard`]); [`Loaded::withheld`] lists those that do not count.
+//! trusts the directory ([`TrustPolicy`]); [`Loaded::withheld`] lists those that do not count.
 //!
 //! Configuration that OpenCode loads over the network is not supported: the one that a `wellknown` login points to,
 //! and that of an account or organisation. Neither are the managed preferences of macOS. Unlike OpenCode, reading
@@ -51,7 +51,7 @@ use super::{
     Environment, Raw, Trace,
     document::{self, Kind, Lines, Node},
     entries,
-    guard::Guard,
+    guard::TrustPolicy,
     merge::{merge, merge_value},
     newer, normal, plugin,
     problem::{Invalid, Problem, Source},
@@ -122,7 +122,7 @@ pub(super) struct Draft<'a> {
 }
 
 /// Reads the configuration for a site. Blocks while it reads files.
-pub fn load(environment: &Environment, site: &Site, guard: &Guard) -> Result<Loaded, Invalid> {
+pub fn load(environment: &Environment, site: &Site, guard: &TrustPolicy) -> Result<Loaded, Invalid> {
     load_with(environment, site, guard, None)
 }
 
@@ -146,7 +146,7 @@ pub(super) fn ignores_projects(environment: &Environment) -> bool {
 pub(super) fn load_user_with(environment: &Environment, draft: Option<Draft<'_>>) -> Result<Loaded, Invalid> {
     let directory = environment.config_dir().unwrap_or_default();
     let site = Site { worktree: directory.clone(), directory };
-    let guard = Guard::default();
+    let guard = TrustPolicy::default();
     let mut loader = Loader::new(environment, &site, &guard, draft);
     loader.user();
     loader.finish()
@@ -155,7 +155,7 @@ pub(super) fn load_user_with(environment: &Environment, draft: Option<Draft<'_>>
 pub(super) fn load_with(
     environment: &Environment,
     site: &Site,
-    guard: &Guard,
+    guard: &TrustPolicy,
     draft: Option<Draft<'_>>,
 ) -> Result<Loaded, Invalid> {
     let mut loader = Loader::new(environment, site, guard, draft);
@@ -166,7 +166,7 @@ pub(super) fn load_with(
 struct Loader<'a> {
     environment: &'a Environment,
     site: &'a Site,
-    guard: &'a Guard,
+    guard: &'a TrustPolicy,
     /// Replaces a file on disk.
     draft: Option<Draft<'a>>,
     merged: Map<String, Value>,
@@ -183,7 +183,12 @@ struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    fn new(environment: &'a Environment, site: &'a Site, guard: &'a Guard, draft: Option<Draft<'a>>) -> Self {
+    fn new(
+        environment: &'a Environment,
+        site: &'a Site,
+        guard: &'a TrustPolicy,
+        draft: Option<Draft<'a>>,
+    ) -> Self {
         Self {
             environment,
             site,

@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str, source: &Source) -> Result<Page, Problem> {
     };
     let data = yaml(matter).or_else(|error| {
         // Files written for other agents often have an unquoted colon in a description, which is meant as text.
-        yaml(&quoted(matter)).map_err(|_| told(&error, source))
+        yaml(&quoted(matter)).map_err(|_| problem(&error, source))
     })?;
     let data = match data.kind {
         Kind::Null => empty(),
@@ -95,7 +95,7 @@ fn yaml(matter: &str) -> Result<Node, serde_saphyr::Error> {
     serde_saphyr::from_str_with_options(matter, options)
 }
 
-fn told(error: &serde_saphyr::Error, source: &Source) -> Problem {
+fn problem(error: &serde_saphyr::Error, source: &Source) -> Problem {
     let message = error.without_snippet().to_string();
     // The problem has its own position; the message's first line is the error.
     let message = message.lines().next().unwrap_or_default();

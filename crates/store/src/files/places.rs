@@ -15,7 +15,7 @@ pub const DATABASE: &str = "baton.db";
 /// The data directory cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the data directory is unknown because HOME is not set; set HOME, or choose a data directory")]
-pub struct Homeless;
+pub struct NoDataDirectory;
 
 /// The directories of Baton's files. They are not created here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Places {
 
 impl Places {
     /// The directories of this user, or below `chosen` if it is given.
-    pub fn find(chosen: Option<&Path>) -> Result<Self, Homeless> {
+    pub fn find(chosen: Option<&Path>) -> Result<Self, NoDataDirectory> {
         Self::resolve(chosen, &Environment::capture())
     }
 
@@ -41,7 +41,7 @@ impl Places {
     }
 
     /// The directories in this environment, or below `chosen` if it is given.
-    pub fn resolve(chosen: Option<&Path>, environment: &Environment) -> Result<Self, Homeless> {
+    pub fn resolve(chosen: Option<&Path>, environment: &Environment) -> Result<Self, NoDataDirectory> {
         if let Some(chosen) = chosen {
             let data = chosen.to_path_buf();
             return Ok(Self {
@@ -52,7 +52,7 @@ impl Places {
             });
         }
         let base = |variable: &str, below_home: &str| {
-            environment.base(variable, below_home).map(|base| base.join(NAME)).ok_or(Homeless)
+            environment.base(variable, below_home).map(|base| base.join(NAME)).ok_or(NoDataDirectory)
         };
         let data = base("XDG_DATA_HOME", ".local/share")?;
         let state = base("XDG_STATE_HOME", ".local/state")?;
@@ -62,7 +62,7 @@ impl Places {
 }
 
 /// The data directory: `chosen`, or `$XDG_DATA_HOME/baton`, or `~/.local/share/baton`.
-pub fn data_dir(chosen: Option<&Path>) -> Result<PathBuf, Homeless> {
+pub fn data_dir(chosen: Option<&Path>) -> Result<PathBuf, NoDataDirectory> {
     Places::find(chosen).map(|places| places.data)
 }
 
@@ -70,7 +70,7 @@ pub fn data_dir(chosen: Option<&Path>) -> Result<PathBuf, Homeless> {
 mod tests {
     use super::*;
 
-    fn resolve(chosen: Option<&str>, variables: &[(&str, &str)]) -> Result<Places, Homeless> {
+    fn resolve(chosen: Option<&str>, variables: &[(&str, &str)]) -> Result<Places, NoDataDirectory> {
         Places::resolve(chosen.map(Path::new), &Environment::of(variables.iter().copied()))
     }
 
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn without_a_home_there_is_a_clear_error() {
-        assert_eq!(resolve(None, &[("HOME", "")]), Err(Homeless));
-        assert!(Homeless.to_string().contains("HOME"));
+        assert_eq!(resolve(None, &[("HOME", "")]), Err(NoDataDirectory));
+        assert!(NoDataDirectory.to_string().contains("HOME"));
     }
 }

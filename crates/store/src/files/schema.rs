@@ -78,7 +78,7 @@ pub(super) fn check(node: &Node, expected: &Expected, source: &Source) -> Findin
     let mut findings = Findings::default();
     for finding in found {
         let list = if finding.wrong { &mut findings.wrong } else { &mut findings.odd };
-        list.push(finding.told(source, expected.subject));
+        list.push(finding.into_problem(source, expected.subject));
     }
     findings
 }
@@ -95,12 +95,12 @@ pub(super) fn unknown_key(name: &str) -> Option<String> {
 struct Finding {
     at: Position,
     key: String,
-    what: What,
+    what: Expectation,
     wrong: bool,
 }
 
 #[derive(Debug, Clone)]
-enum What {
+enum Expectation {
     /// The value must be as described. The allowed words are listed.
     Choice { expected: String, allowed: Vec<String> },
     /// The key must be one of these.
@@ -110,15 +110,15 @@ enum What {
 }
 
 impl Finding {
-    fn told(self, source: &Source, subject: &str) -> Problem {
+    fn into_problem(self, source: &Source, subject: &str) -> Problem {
         let subject = if self.key.is_empty() { subject.to_owned() } else { format!("`{}`", self.key) };
         let (message, allowed) = match self.what {
-            What::Choice { expected, allowed } => (format!("{subject} must be {expected}"), allowed),
-            What::Unknown(allowed) => {
+            Expectation::Choice { expected, allowed } => (format!("{subject} must be {expected}"), allowed),
+            Expectation::Unknown(allowed) => {
                 let name = self.key.rsplit('.').next().unwrap_or_default();
                 (format!("{subject} is not a known key{}", hint(name, &allowed)), allowed)
             }
-            What::Other(message) => (format!("{subject} {message}"), Vec::new()),
+            Expectation::Other(message) => (format!("{subject} {message}"), Vec::new()),
         };
         Problem { source: source.clone(), at: Some(self.at), key: self.key, message, allowed }
     }
@@ -139,7 +139,7 @@ impl Check<'_> {
         if let Some(choices) = choices(schema) {
             if !choices.iter().any(|choice| is(node, choice)) {
                 let allowed: Vec<String> = choices.into_iter().map(bare).collect();
-                out.push(finding(What::Choice { expected: one_of(&allowed), allowed }));
+                out.push(finding(Expectation::Choice { expected: one_of(&allowed), allowed }));
             }
             return;
         }
@@ -148,18 +148,19 @@ impl Check<'_> {
         }
         if !self.fits(schema, node) {
             let expected = keyed(schema).unwrap_or_else(|| self.described(schema));
-            return out.push(finding(What::Other(format!("must be {expected}, not {}", called(node)))));
+            return out
+                .push(finding(Expectation::Other(format!("must be {expected}, not {}", called(node)))));
         }
         match &node.kind {
             Kind::Map(entries) => self.map(schema, node, entries, key, out),
             Kind::List(items) => self.list(schema, node, items, key, out),
             Kind::Number(number) => {
-                out.extend(bound(schema, number).map(|message| finding(What::Other(message))));
+                out.extend(bound(schema, number).map(|message| finding(Expectation::Other(message))));
             }
             Kind::Text(text) if is_color(schema) => {
                 let digits = text.strip_prefix('#').unwrap_or_default();
                 if digits.len() != 6 || !digits.chars().all(|digit| digit.is_ascii_hexdigit()) {
-                    out.push(finding(What::Other(format!("must be {COLOR}"))));
+                    out.push(finding(Expectation::Other(format!("must be {COLOR}"))));
                 }
             }
             _ => {}
@@ -181,7 +182,12 @@ impl Check<'_> {
                 Some(Value::Bool(false)) => {
                     let known =
                         properties.into_iter().flat_map(|properties| properties.keys().cloned()).collect();
-                    out.push(Finding { at: entry.at, key: inner, what: What::Unknown(known), wrong: false });
+                    out.push(Finding {
+                        at: entry.at,
+                        key: inner,
+                        what: Expectation::Unknown(known),
+                        wrong: false,
+                    });
                 }
                 Some(other) if other.is_object() => self.node(other, &entry.value, &inner, out),
                 _ => {}
@@ -191,7 +197,7 @@ impl Check<'_> {
             let Some(name) = required.as_str() else { continue };
             let supplied = is_root && self.expected.supplied.contains(&name);
             if !supplied && node.entry(name).is_none() {
-                let what = What::Other(format!("needs `{name}`"));
+                let what = Expectation::Other(format!("needs `{name}`"));
                 out.push(Finding { at: node.at, key: key.to_owned(), what, wrong: true });
             }
         }
@@ -202,7 +208,7 @@ impl Check<'_> {
         if let Some(first) = first
             && first.len() != items.len()
         {
-            let what = What::Other(format!("must have {} elements, not {}", first.len(), items.len()));
+            let what = Expectation::Other(format!("must have {} elements, not {}", first.len(), items.len()));
             out.push(Finding { at: node.at, key: key.to_owned(), what, wrong: true });
             return;
         }
@@ -232,15 +238,20 @@ impl Check<'_> {
         let mut results = results.into_iter();
         let Some(mut best) = results.next() else {
             let message = format!("must be {}, not {}", self.described(schema), called(node));
-            out.push(Finding { at: node.at, key: key.to_owned(), what: What::Other(message), wrong: true });
+            out.push(Finding {
+                at: node.at,
+                key: key.to_owned(),
+                what: Expectation::Other(message),
+                wrong: true,
+            });
             return;
         };
         // The allowed values at a key are those of all forms.
         for other in results.flatten() {
             let same = best.iter_mut().find(|finding| finding.key == other.key);
             if let (
-                Some(Finding { what: What::Choice { expected, allowed }, .. }),
-                What::Choice { allowed: more, .. },
+                Some(Finding { what: Expectation::Choice { expected, allowed }, .. }),
+                Expectation::Choice { allowed: more, .. },
             ) = (same, other.what)
             {
                 allowed.extend(more.into_iter().filter(|more| !allowed.contains(more)).collect::<Vec<_>>());
@@ -248,7 +259,7 @@ impl Check<'_> {
             }
         }
         for finding in best.iter_mut().filter(|finding| finding.key == key) {
-            if let What::Choice { expected, .. } = &mut finding.what {
+            if let Expectation::Choice { expected, .. } = &mut finding.what {
                 *expected = self.described(schema);
             }
         }
@@ -276,7 +287,7 @@ impl Check<'_> {
             };
             let meant: Vec<&Value> = tagged.iter().copied().filter(is_meant).collect();
             let allowed: Vec<String> = allowed();
-            let what = What::Choice { expected: one_of(&allowed), allowed };
+            let what = Expectation::Choice { expected: one_of(&allowed), allowed };
             let finding = Finding { at: tag.value.at, key: joined(key, TAG), what, wrong: true };
             return if meant.is_empty() { Err(finding) } else { Ok(meant) };
         }
@@ -285,7 +296,7 @@ impl Check<'_> {
             tagged.iter().any(has) && !plain.iter().any(has)
         };
         if plain.is_empty() || entries.is_empty() || entries.iter().any(only_tagged) {
-            let what = What::Other(format!("needs `{TAG}`, which is {}", one_of(&allowed())));
+            let what = Expectation::Other(format!("needs `{TAG}`, which is {}", one_of(&allowed())));
             return Err(Finding { at: node.at, key: key.to_owned(), what, wrong: true });
         }
         Ok(plain)

@@ -141,12 +141,12 @@ fn follow(part: Part, letter: char, letters: &mut Peekable<CharIndices<'_>>, out
 
 /// A placeholder in the text.
 struct Reference {
-    what: What,
+    what: Target,
     /// Length of the placeholder itself, in bytes.
     length: usize,
 }
 
-enum What {
+enum Target {
     Variable(String),
     File { path: String, unset: Vec<String> },
 }
@@ -161,14 +161,14 @@ impl Reference {
         out: &mut Substituted,
     ) -> String {
         match &self.what {
-            What::Variable(name) => {
+            Target::Variable(name) => {
                 let value = environment.text(name);
                 if value.is_none() {
                     out.unset.push((at, name.clone()));
                 }
                 value.unwrap_or_default().to_owned()
             }
-            What::File { path, unset } => {
+            Target::File { path, unset } => {
                 out.unset.extend(unset.iter().map(|name| (at, name.clone())));
                 let path = environment.resolve(path, from);
                 match read(&path) {
@@ -191,7 +191,7 @@ fn reference(text: &str, environment: &Environment) -> Option<Reference> {
     if let Some(name) = variable(text) {
         return Some(Reference {
             length: "{env:}".len() + name.len(),
-            what: What::Variable(name.to_owned()),
+            what: Target::Variable(name.to_owned()),
         });
     }
     let rest = text.strip_prefix("{file:")?;
@@ -212,7 +212,10 @@ fn reference(text: &str, environment: &Environment) -> Option<Reference> {
         match letter {
             '}' if path.is_empty() => return None,
             '}' => {
-                return Some(Reference { length: "{file:".len() + at + 1, what: What::File { path, unset } });
+                return Some(Reference {
+                    length: "{file:".len() + at + 1,
+                    what: Target::File { path, unset },
+                });
             }
             '"' | '\n' => return None,
             letter => path.push(letter),

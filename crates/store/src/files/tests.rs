@@ -18,15 +18,15 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Environment, Guard, Invalid, Loaded, Problem, Site, load, redacted};
+use super::{Environment, Invalid, Loaded, Problem, Site, TrustPolicy, load, redacted};
 
 /// A disk with a home (`me`), a repository (`project`) and a session's directory (`project/sub`).
-struct World {
+struct Harness {
     root: TempDir,
     environment: Environment,
 }
 
-impl World {
+impl Harness {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         for directory in ["me", "project/sub", "etc"] {
@@ -64,12 +64,12 @@ impl World {
     }
 
     fn load(&self) -> Result<Loaded, Invalid> {
-        load(&self.environment, &self.site(), &Guard::trusting())
+        load(&self.environment, &self.site(), &TrustPolicy::trusting())
     }
 
     /// The configuration of a directory that the user does not trust.
     fn load_untrusted(&self) -> Loaded {
-        load(&self.environment, &self.site(), &Guard::strict()).unwrap()
+        load(&self.environment, &self.site(), &TrustPolicy::strict()).unwrap()
     }
 
     /// The configuration that clients see.

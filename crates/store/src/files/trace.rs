@@ -12,11 +12,11 @@ use std::{
 
 /// The state of the files and directories that something was read from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Trace(BTreeMap<PathBuf, Option<Look>>);
+pub struct Trace(BTreeMap<PathBuf, Option<FileState>>);
 
 /// The state of a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Look {
+struct FileState {
     changed: (i64, i64),
     size: u64,
     number: u64,
@@ -24,7 +24,7 @@ struct Look {
     owner: (u32, u32),
 }
 
-impl Look {
+impl FileState {
     fn at(path: &Path) -> Option<Self> {
         let facts = fs::metadata(path).ok()?;
         let changed = (facts.mtime(), facts.mtime_nsec());
@@ -38,7 +38,7 @@ impl Trace {
     /// detected.
     pub fn note(&mut self, path: &Path) {
         if !self.0.contains_key(path) {
-            self.0.insert(path.to_owned(), Look::at(path));
+            self.0.insert(path.to_owned(), FileState::at(path));
         }
     }
 
@@ -51,7 +51,7 @@ impl Trace {
 
     /// Returns true if anything has changed. Blocks for one file system call per path.
     pub fn is_stale(&self) -> bool {
-        self.0.iter().any(|(path, look)| Look::at(path) != *look)
+        self.0.iter().any(|(path, look)| FileState::at(path) != *look)
     }
 }
 

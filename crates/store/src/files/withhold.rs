@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     document::{Kind, Node},
-    guard::Guard,
+    guard::TrustPolicy,
     schema::joined,
     substitute::MARK,
 };
@@ -70,7 +70,7 @@ pub(super) struct Part {
 pub(super) fn withhold(
     layer: &mut Map<String, Value>,
     held: &[String],
-    guard: &Guard,
+    guard: &TrustPolicy,
     own: &BTreeSet<String>,
 ) -> Vec<Part> {
     // A provider without its key or a header would only fail in a confusing way.
@@ -238,7 +238,7 @@ fn instruction(written: &str) -> Option<WithheldKind> {
 }
 
 /// Returns true if a provider's entry cannot send a key of the user to an address of the project.
-fn is_provider_free(id: &str, entry: &Value, guard: &Guard, own: &BTreeSet<String>) -> bool {
+fn is_provider_free(id: &str, entry: &Value, guard: &TrustPolicy, own: &BTreeSet<String>) -> bool {
     is_description(entry) || (!is_users(id, entry, guard, own) && !borrows(entry))
 }
 
@@ -252,7 +252,7 @@ fn is_description(entry: &Value) -> bool {
 
 /// Returns true if a provider may get a key of the user: one that is configured, logged in to or in the
 /// environment. A key in the entry itself comes before one in the environment.
-fn is_users(id: &str, entry: &Value, guard: &Guard, own: &BTreeSet<String>) -> bool {
+fn is_users(id: &str, entry: &Value, guard: &TrustPolicy, own: &BTreeSet<String>) -> bool {
     let key = entry.pointer("/options/apiKey").and_then(Value::as_str);
     let has_key = key.is_some_and(|key| !key.trim().is_empty());
     own.contains(id) || guard.logins.contains(id) || (guard.known.contains(id) && !has_key)

@@ -1,6 +1,6 @@
 //! Converts Postgres's errors to the engine's failures, with a message that names the cause, the server and a remedy.
 
-use engine::ports::{Error, Failure};
+use engine::ports::{Error, StoreFailure};
 use tokio_postgres::error::SqlState;
 
 use super::connect::Server;
@@ -76,12 +76,12 @@ impl std::fmt::Display for Fault {
 /// An error of the store; `doing` reads as "while …".
 pub(super) fn failed(server: &Server, doing: &str, fault: &Fault) -> Error {
     let failure = classify(fault);
-    if failure == Failure::Conflict {
+    if failure == StoreFailure::Conflict {
         return Error::new(failure, fault.to_string());
     }
     let advice = match (failure, fault.code()) {
-        (Failure::Full, _) => "free some space on the database server and try again",
-        (Failure::Corrupt, _) => "restore the database from a backup",
+        (StoreFailure::Full, _) => "free some space on the database server and try again",
+        (StoreFailure::Corrupt, _) => "restore the database from a backup",
         (_, Some(FENCED)) => "restart this server after the other one has stopped",
         (_, Some(MOVED)) => "connect to Postgres itself, or use a pooler in session mode",
         (_, Some("25006")) => "connect to the primary server",
@@ -93,17 +93,17 @@ pub(super) fn failed(server: &Server, doing: &str, fault: &Fault) -> Error {
 
 /// The store was closed, or its writer has ended.
 pub(super) fn closed(server: &Server) -> Error {
-    Error::new(Failure::Unavailable, format!("the connection to {server} is closed; restart the server"))
+    Error::new(StoreFailure::Unavailable, format!("the connection to {server} is closed; restart the server"))
 }
 
-fn classify(fault: &Fault) -> Failure {
+fn classify(fault: &Fault) -> StoreFailure {
     match fault.code() {
-        Some(CONFLICT) => Failure::Conflict,
+        Some(CONFLICT) => StoreFailure::Conflict,
         // Disk full, out of memory, and limits of the server's configuration except the number of connections.
-        Some("53100" | "53200" | "53400") => Failure::Full,
+        Some("53100" | "53200" | "53400") => StoreFailure::Full,
         // Damaged data or indexes, and constraints that our own rows violate.
-        Some(code) if code.starts_with("XX00") || code.starts_with("23") => Failure::Corrupt,
-        None if matches!(fault, Fault::Odd(_)) => Failure::Corrupt,
-        _ => Failure::Unavailable,
+        Some(code) if code.starts_with("XX00") || code.starts_with("23") => StoreFailure::Corrupt,
+        None if matches!(fault, Fault::Odd(_)) => StoreFailure::Corrupt,
+        _ => StoreFailure::Unavailable,
     }
 }

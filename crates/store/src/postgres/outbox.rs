@@ -2,7 +2,7 @@
 
 use engine::{
     limits::MAX_NOTICES,
-    ports::{Answer, Error, Notice, Outbox},
+    ports::{Error, Notice, Outbox, StoreFuture},
 };
 use protocol::{EventId, Millis};
 use tokio_postgres::{
@@ -119,7 +119,7 @@ impl Postgres {
 }
 
 impl Outbox for Postgres {
-    fn read_upto(&self) -> Answer<'_, Option<u64>> {
+    fn read_upto(&self) -> StoreFuture<'_, Option<u64>> {
         Box::pin(async move {
             let lease = self.readers.take(false).await?;
             let answer = lease.answer(read_upto(&lease.client)).await;
@@ -127,11 +127,11 @@ impl Outbox for Postgres {
         })
     }
 
-    fn put(&self, upto: u64, notices: Vec<Notice>) -> Answer<'_, usize> {
+    fn put(&self, upto: u64, notices: Vec<Notice>) -> StoreFuture<'_, usize> {
         Box::pin(self.change(NoticeChange::Put { upto, notices }))
     }
 
-    fn heads(&self, receiver: &str, limit: usize) -> Answer<'_, Vec<Notice>> {
+    fn heads(&self, receiver: &str, limit: usize) -> StoreFuture<'_, Vec<Notice>> {
         let receiver = receiver.to_owned();
         Box::pin(async move {
             let lease = self.readers.take(false).await?;
@@ -140,18 +140,18 @@ impl Outbox for Postgres {
         })
     }
 
-    fn postpone(&self, receiver: &str, id: &EventId, attempts: u32, due: Millis) -> Answer<'_, ()> {
+    fn postpone(&self, receiver: &str, id: &EventId, attempts: u32, due: Millis) -> StoreFuture<'_, ()> {
         let (receiver, id) = (receiver.to_owned(), id.clone());
         let change = NoticeChange::Postpone { receiver, id, attempts, due };
         Box::pin(async move { self.change(change).await.map(drop) })
     }
 
-    fn remove(&self, receiver: &str, id: &EventId) -> Answer<'_, ()> {
+    fn remove(&self, receiver: &str, id: &EventId) -> StoreFuture<'_, ()> {
         let (receiver, id) = (receiver.to_owned(), id.clone());
         Box::pin(async move { self.change(NoticeChange::Remove { receiver, id }).await.map(drop) })
     }
 
-    fn retain(&self, receivers: Vec<String>) -> Answer<'_, ()> {
+    fn retain(&self, receivers: Vec<String>) -> StoreFuture<'_, ()> {
         Box::pin(async move { self.change(NoticeChange::Retain(receivers)).await.map(drop) })
     }
 }

@@ -9,7 +9,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use engine::ports::{Appended, Clock, Error, Failure, Observer};
+use engine::ports::{Appended, Clock, Error, Observer, StoreFailure};
 use protocol::{ApprovalId, project::ProjectNote};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -377,7 +377,7 @@ impl Writer {
     /// Stops writing for good.
     fn end(&mut self, message: String) {
         tracing::error!("{message}");
-        self.ended = Some(Error::new(Failure::Unavailable, message));
+        self.ended = Some(Error::new(StoreFailure::Unavailable, message));
     }
 
     /// Carries out a job that needs answers of the database before it can go on.

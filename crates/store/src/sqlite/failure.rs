@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use engine::ports::{Error, Failure};
+use engine::ports::{Error, StoreFailure};
 use rusqlite::ErrorCode;
 
 /// A file system with less free space than this counts as full. SQLite reports some writes that fail for lack of
@@ -13,40 +13,44 @@ const NO_ROOM_BYTES: u64 = 64 * 1024;
 pub(super) fn failed(path: &Path, doing: &str, error: &rusqlite::Error) -> Error {
     let failure = classify(path, error);
     let advice = match failure {
-        Failure::Full => "free some space and try again",
-        Failure::Corrupt => "restore the file from a backup, or move it away to start with an empty database",
-        Failure::Conflict | Failure::Unavailable => "check the disk and the permissions of the file",
+        StoreFailure::Full => "free some space and try again",
+        StoreFailure::Corrupt => {
+            "restore the file from a backup, or move it away to start with an empty database"
+        }
+        StoreFailure::Conflict | StoreFailure::Unavailable => {
+            "check the disk and the permissions of the file"
+        }
     };
     Error::new(failure, format!("{error} while {doing} {}; {advice}", path.display()))
 }
 
 /// A connection for reading could not be opened.
 pub(super) fn unopened(path: &Path, error: &str) -> Error {
-    Error::new(Failure::Unavailable, format!("failed to open {} for reading: {error}", path.display()))
+    Error::new(StoreFailure::Unavailable, format!("failed to open {} for reading: {error}", path.display()))
 }
 
 /// The store was closed, or its writer has ended.
 pub(super) fn closed(path: &Path) -> Error {
-    Error::new(Failure::Unavailable, format!("{} is closed; restart the server", path.display()))
+    Error::new(StoreFailure::Unavailable, format!("{} is closed; restart the server", path.display()))
 }
 
-fn classify(path: &Path, error: &rusqlite::Error) -> Failure {
+fn classify(path: &Path, error: &rusqlite::Error) -> StoreFailure {
     use rusqlite::Error as Sql;
     match error {
         Sql::SqliteFailure(failure, _) => match failure.code {
-            ErrorCode::DiskFull => Failure::Full,
-            ErrorCode::SystemIoFailure | ErrorCode::CannotOpen if no_room(path) => Failure::Full,
+            ErrorCode::DiskFull => StoreFailure::Full,
+            ErrorCode::SystemIoFailure | ErrorCode::CannotOpen if no_room(path) => StoreFailure::Full,
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ConstraintViolation => {
-                Failure::Corrupt
+                StoreFailure::Corrupt
             }
-            _ => Failure::Unavailable,
+            _ => StoreFailure::Unavailable,
         },
         // Rows that do not contain what we wrote.
         Sql::FromSqlConversionFailure(..)
         | Sql::IntegralValueOutOfRange(..)
         | Sql::Utf8Error(..)
-        | Sql::InvalidColumnType(..) => Failure::Corrupt,
-        _ => Failure::Unavailable,
+        | Sql::InvalidColumnType(..) => StoreFailure::Corrupt,
+        _ => StoreFailure::Unavailable,
     }
 }
 

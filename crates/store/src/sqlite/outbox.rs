@@ -2,7 +2,7 @@
 
 use engine::{
     limits::MAX_NOTICES,
-    ports::{Answer, Error, Notice, Outbox},
+    ports::{Error, Notice, Outbox, StoreFuture},
 };
 use protocol::{EventId, Millis, SessionId};
 use rusqlite::{Connection, OptionalExtension, Result, Row, ToSql, params, types::Type};
@@ -104,7 +104,7 @@ impl Sqlite {
 }
 
 impl Outbox for Sqlite {
-    fn read_upto(&self) -> Answer<'_, Option<u64>> {
+    fn read_upto(&self) -> StoreFuture<'_, Option<u64>> {
         Box::pin(self.readers.run(|connection| {
             connection
                 .prepare_cached("SELECT read_upto FROM outbox")?
@@ -113,26 +113,26 @@ impl Outbox for Sqlite {
         }))
     }
 
-    fn put(&self, upto: u64, notices: Vec<Notice>) -> Answer<'_, usize> {
+    fn put(&self, upto: u64, notices: Vec<Notice>) -> StoreFuture<'_, usize> {
         Box::pin(self.change(Change::Put { upto, notices }))
     }
 
-    fn heads(&self, receiver: &str, limit: usize) -> Answer<'_, Vec<Notice>> {
+    fn heads(&self, receiver: &str, limit: usize) -> StoreFuture<'_, Vec<Notice>> {
         let receiver = receiver.to_owned();
         Box::pin(self.readers.run(move |connection| heads(connection, &receiver, limit)))
     }
 
-    fn postpone(&self, receiver: &str, id: &EventId, attempts: u32, due: Millis) -> Answer<'_, ()> {
+    fn postpone(&self, receiver: &str, id: &EventId, attempts: u32, due: Millis) -> StoreFuture<'_, ()> {
         let (receiver, id) = (receiver.to_owned(), id.clone());
         Box::pin(async move { self.change(Change::Postpone { receiver, id, attempts, due }).await.map(drop) })
     }
 
-    fn remove(&self, receiver: &str, id: &EventId) -> Answer<'_, ()> {
+    fn remove(&self, receiver: &str, id: &EventId) -> StoreFuture<'_, ()> {
         let (receiver, id) = (receiver.to_owned(), id.clone());
         Box::pin(async move { self.change(Change::Remove { receiver, id }).await.map(drop) })
     }
 
-    fn retain(&self, receivers: Vec<String>) -> Answer<'_, ()> {
+    fn retain(&self, receivers: Vec<String>) -> StoreFuture<'_, ()> {
         Box::pin(async move { self.change(Change::Retain(receivers)).await.map(drop) })
     }
 }

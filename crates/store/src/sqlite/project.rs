@@ -2,7 +2,7 @@
 
 use engine::{
     limits::MAX_APPROVALS,
-    ports::{Appended, Error, Failure},
+    ports::{Appended, Error, StoreFailure},
 };
 use protocol::{ApprovalId, MessageId, Millis, SessionId, prompt::Delivery};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -68,7 +68,7 @@ pub(super) fn write(
     for entry in &commit.entries {
         let json = std::str::from_utf8(&entry.json).map_err(|_| {
             let message = format!("an event of session {session} is not UTF-8");
-            Refusal::Unfit(Error::new(Failure::Corrupt, message))
+            Refusal::Unfit(Error::new(StoreFailure::Corrupt, message))
         })?;
         head += 1;
         end.position += 1;
@@ -170,7 +170,7 @@ fn rearrange(connection: &Connection, session: &str, order: &[(MessageId, String
 /// Checks that the commit continues its session. Returns true if the session exists.
 fn accept(connection: &Connection, commit: &Prepared) -> Result<bool, Refusal> {
     let session = &commit.session;
-    let conflict = |message| Refusal::Unfit(Error::new(Failure::Conflict, message));
+    let conflict = |message| Refusal::Unfit(Error::new(StoreFailure::Conflict, message));
     let head = connection
         .prepare_cached("SELECT head FROM session WHERE id = ?1")?
         .query_row([session.as_str()], |row| row.get::<_, u64>(0))

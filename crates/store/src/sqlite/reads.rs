@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use engine::ports::{
-    Answer, Cursor, Found, Listing, OpenPrompt, Page, Reads, Record, Search, Span, Stored, Stretch,
+    Cursor, Found, Listing, OpenPrompt, Page, Reads, Record, Search, Span, StoreFuture, Stored, Stretch,
 };
 use protocol::{
     MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo,
@@ -19,27 +19,27 @@ impl Sqlite {
     fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Answer<'_, T> {
+    ) -> StoreFuture<'_, T> {
         Box::pin(self.readers.run(query))
     }
 }
 
 impl Reads for Sqlite {
-    fn session(&self, id: &SessionId) -> Answer<'_, Option<(Session, u64)>> {
+    fn session(&self, id: &SessionId) -> StoreFuture<'_, Option<(Session, u64)>> {
         let id = id.clone();
         self.read(move |connection| query::session(connection, &id))
     }
 
-    fn sessions(&self, listing: Listing) -> Answer<'_, Vec<Session>> {
+    fn sessions(&self, listing: Listing) -> StoreFuture<'_, Vec<Session>> {
         self.read(move |connection| query::sessions(connection, &listing))
     }
 
-    fn messages(&self, session: &SessionId, page: Page) -> Answer<'_, Vec<MessageWithParts>> {
+    fn messages(&self, session: &SessionId, page: Page) -> StoreFuture<'_, Vec<MessageWithParts>> {
         let session = session.clone();
         self.read(move |connection| query::messages(connection, &session, &page))
     }
 
-    fn stretch(&self, session: &SessionId, stretch: Stretch) -> Answer<'_, Vec<Record>> {
+    fn stretch(&self, session: &SessionId, stretch: Stretch) -> StoreFuture<'_, Vec<Record>> {
         let session = session.clone();
         let bulk = stretch.bulk;
         let query = move |connection: &Connection| messages::stretch(connection, &session, &stretch);
@@ -51,33 +51,33 @@ impl Reads for Sqlite {
         session: &SessionId,
         before: Option<Cursor>,
         count: usize,
-    ) -> Answer<'_, Option<Cursor>> {
+    ) -> StoreFuture<'_, Option<Cursor>> {
         let session = session.clone();
         self.read(move |connection| messages::nth_before(connection, &session, before.as_ref(), count))
     }
 
-    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> Answer<'_, Option<Cursor>> {
+    fn nth_after(&self, session: &SessionId, after: Cursor, count: usize) -> StoreFuture<'_, Option<Cursor>> {
         let session = session.clone();
         self.read(move |connection| messages::nth_after(connection, &session, &after, count))
     }
 
-    fn newest_summary(&self, session: &SessionId) -> Answer<'_, Option<Cursor>> {
+    fn newest_summary(&self, session: &SessionId) -> StoreFuture<'_, Option<Cursor>> {
         let session = session.clone();
         // Without a summary, this scans every message of the session.
         Box::pin(self.readers.run_bulk(move |connection| messages::newest_summary(connection, &session)))
     }
 
-    fn message(&self, session: &SessionId, id: &MessageId) -> Answer<'_, Option<MessageWithParts>> {
+    fn message(&self, session: &SessionId, id: &MessageId) -> StoreFuture<'_, Option<MessageWithParts>> {
         let (session, id) = (session.clone(), id.clone());
         self.read(move |connection| query::message(connection, &session, &id))
     }
 
-    fn part(&self, session: &SessionId, message: &MessageId, id: &PartId) -> Answer<'_, Option<Part>> {
+    fn part(&self, session: &SessionId, message: &MessageId, id: &PartId) -> StoreFuture<'_, Option<Part>> {
         let (session, message, id) = (session.clone(), message.clone(), id.clone());
         self.read(move |connection| query::part(connection, &session, &message, &id))
     }
 
-    fn open(&self, session: &SessionId) -> Answer<'_, Vec<MessageWithParts>> {
+    fn open(&self, session: &SessionId) -> StoreFuture<'_, Vec<MessageWithParts>> {
         let session = session.clone();
         self.read(move |connection| query::open(connection, &session))
     }
@@ -86,75 +86,75 @@ impl Reads for Sqlite {
         &self,
         session: &SessionId,
         prompt: Option<&MessageId>,
-    ) -> Answer<'_, Option<MessageWithParts>> {
+    ) -> StoreFuture<'_, Option<MessageWithParts>> {
         let (session, prompt) = (session.clone(), prompt.cloned());
         self.read(move |connection| query::last_answer(connection, &session, prompt.as_ref()))
     }
 
-    fn todos(&self, session: &SessionId) -> Answer<'_, Vec<Todo>> {
+    fn todos(&self, session: &SessionId) -> StoreFuture<'_, Vec<Todo>> {
         let session = session.clone();
         self.read(move |connection| query::todos(connection, &session))
     }
 
-    fn statuses(&self) -> Answer<'_, Vec<(SessionId, Arc<str>, SessionStatus)>> {
+    fn statuses(&self) -> StoreFuture<'_, Vec<(SessionId, Arc<str>, SessionStatus)>> {
         self.read(query::statuses)
     }
 
-    fn requests(&self) -> Answer<'_, Vec<(Arc<str>, Request)>> {
+    fn requests(&self) -> StoreFuture<'_, Vec<(Arc<str>, Request)>> {
         self.read(query::requests)
     }
 
-    fn status(&self, session: &SessionId) -> Answer<'_, Option<SessionStatus>> {
+    fn status(&self, session: &SessionId) -> StoreFuture<'_, Option<SessionStatus>> {
         let session = session.clone();
         self.read(move |connection| query::status(connection, &session))
     }
 
-    fn requests_of(&self, session: &SessionId) -> Answer<'_, Vec<Request>> {
+    fn requests_of(&self, session: &SessionId) -> StoreFuture<'_, Vec<Request>> {
         let session = session.clone();
         self.read(move |connection| query::requests_of(connection, &session))
     }
 
-    fn approvals(&self, directory: Option<&str>) -> Answer<'_, Vec<Approval>> {
+    fn approvals(&self, directory: Option<&str>) -> StoreFuture<'_, Vec<Approval>> {
         let directory = directory.map(str::to_owned);
         self.read(move |connection| query::approvals(connection, directory.as_deref()))
     }
 
-    fn prompts(&self, session: &SessionId) -> Answer<'_, Vec<OpenPrompt>> {
+    fn prompts(&self, session: &SessionId) -> StoreFuture<'_, Vec<OpenPrompt>> {
         let session = session.clone();
         self.read(move |connection| query::prompts(connection, &session))
     }
 
-    fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> Answer<'_, bool> {
+    fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> StoreFuture<'_, bool> {
         let (session, prompt) = (session.clone(), prompt.clone());
         self.read(move |connection| query::is_withdrawn(connection, &session, &prompt))
     }
 
-    fn find(&self, search: Search) -> Answer<'_, Vec<Found>> {
+    fn find(&self, search: Search) -> StoreFuture<'_, Vec<Found>> {
         self.read(move |connection| search::find(connection, &search))
     }
 
-    fn unfinished(&self) -> Answer<'_, Vec<SessionId>> {
+    fn unfinished(&self) -> StoreFuture<'_, Vec<SessionId>> {
         self.read(query::unfinished)
     }
 
-    fn replay(&self, span: Span) -> Answer<'_, Vec<Stored>> {
+    fn replay(&self, span: Span) -> StoreFuture<'_, Vec<Stored>> {
         self.read(move |connection| query::replay(connection, &span))
     }
 
-    fn events(&self, session: &SessionId, after: u64, limit: usize) -> Answer<'_, Vec<(u64, Bytes)>> {
+    fn events(&self, session: &SessionId, after: u64, limit: usize) -> StoreFuture<'_, Vec<(u64, Bytes)>> {
         let session = session.clone();
         self.read(move |connection| query::events(connection, &session, after, limit))
     }
 
-    fn bounds(&self) -> Answer<'_, (u64, u64)> {
+    fn bounds(&self) -> StoreFuture<'_, (u64, u64)> {
         self.read(query::bounds)
     }
 
-    fn notes(&self) -> Answer<'_, BTreeMap<String, ProjectNote>> {
+    fn notes(&self) -> StoreFuture<'_, BTreeMap<String, ProjectNote>> {
         self.read(note::all)
     }
 
-    fn count(&self) -> Answer<'_, u64> {
+    fn count(&self) -> StoreFuture<'_, u64> {
         self.read(query::count)
     }
 }

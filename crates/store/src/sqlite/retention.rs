@@ -25,14 +25,14 @@ const EVERY: u64 = 64;
 
 /// Limits of the log. An event is removed when it exceeds any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keep {
+pub struct RetentionLimits {
     pub events: u64,
     /// Maximum size of the events' JSON.
     pub bytes: u64,
     pub age: Duration,
 }
 
-impl Default for Keep {
+impl Default for RetentionLimits {
     fn default() -> Self {
         Self { events: KEEP_EVENTS, bytes: KEEP_BYTES, age: KEEP_AGE }
     }
@@ -41,7 +41,7 @@ impl Default for Keep {
 /// Keeps the log within its limits, in small steps.
 #[derive(Debug)]
 pub(super) struct Retention {
-    keep: Keep,
+    keep: RetentionLimits,
     /// The log's end at the last check.
     looked: u64,
     more: bool,
@@ -56,7 +56,7 @@ pub(super) struct Trimmed {
 }
 
 impl Retention {
-    pub(super) fn new(keep: Keep) -> Self {
+    pub(super) fn new(keep: RetentionLimits) -> Self {
         // Checks at once what an earlier process left.
         Self { keep, looked: 0, more: true }
     }

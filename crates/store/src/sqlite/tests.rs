@@ -21,12 +21,12 @@ use super::*;
 use crate::contract::Seen;
 
 /// A directory for a database, and the options to open it with.
-struct Place {
+struct TestDatabase {
     directory: TempDir,
     options: Options,
 }
 
-impl Place {
+impl TestDatabase {
     fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap(), options: Options::default() }
     }
@@ -60,9 +60,9 @@ impl Place {
 
 /// A clock that the test sets.
 #[derive(Default)]
-struct Hand(AtomicI64);
+struct ManualClock(AtomicI64);
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now(&self) -> Millis {
         self.0.load(Ordering::SeqCst)
     }

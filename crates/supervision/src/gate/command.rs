@@ -7,7 +7,7 @@ use workspace::files::Root;
 
 use super::{Gate, external_directory_check};
 use crate::permission::{Command, Confinement, PathArgument, Pattern, PermissionCheck, Verdict, commands};
-use crate::{Failure, blocking, object};
+use crate::{ToolFailure, blocking, object};
 
 /// Devices outside of the project that need no permission.
 const DEVICES: [&str; 7] =
@@ -19,7 +19,7 @@ const MAX_DIRECTORIES: usize = 8;
 impl Gate<'_> {
     /// Gets permission for every command of a line and every path outside of the project that it names. Returns how
     /// the line may run.
-    pub async fn command(&self, line: &str, directory: &Path) -> Result<Confinement, Failure> {
+    pub async fn command(&self, line: &str, directory: &Path) -> Result<Confinement, ToolFailure> {
         let commands = commands(line);
         let check = command_check(line, &commands);
         let permissions = self.permissions.clone();
@@ -36,7 +36,7 @@ impl Gate<'_> {
     }
 
     /// Returns the permissions that a line needs, without asking for them.
-    pub async fn needs(&self, line: &str, directory: &Path) -> Result<Vec<PermissionCheck>, Failure> {
+    pub async fn needs(&self, line: &str, directory: &Path) -> Result<Vec<PermissionCheck>, ToolFailure> {
         let commands = commands(line);
         let check = command_check(line, &commands);
         let outside = self.outside_check(commands, directory).await?;
@@ -48,7 +48,7 @@ impl Gate<'_> {
         &self,
         commands: Vec<Command>,
         directory: &Path,
-    ) -> Result<Option<PermissionCheck>, Failure> {
+    ) -> Result<Option<PermissionCheck>, ToolFailure> {
         let (root, directory) = (self.root.clone(), directory.to_owned());
         let readable = self.readable.clone();
         let found = blocking(move || {

@@ -23,8 +23,8 @@ use tokio::time::timeout;
 
 use super::content::Template;
 use super::error::without_secrets;
-use super::{Content, Error, Prompt, ToolOutput, content, listing};
-use crate::{Failure, limits};
+use super::{CallOutput, Content, Error, Prompt, content, listing};
+use crate::{ToolFailure, limits};
 
 /// A connection to a server that is initialised.
 pub struct Connection {
@@ -115,9 +115,9 @@ impl Connection {
     }
 
     /// Calls a tool. Dropping the future cancels the call on the server.
-    pub async fn call(&self, tool: &str, input: &Extra) -> Result<ToolOutput, Failure> {
+    pub async fn call(&self, tool: &str, input: &Extra) -> Result<CallOutput, ToolFailure> {
         let result = self.request(tool, input).await;
-        content::output(result.map_err(|error| Failure::Error(error.to_string()))?)
+        content::output(result.map_err(|error| ToolFailure::Error(error.to_string()))?)
     }
 
     async fn request(&self, tool: &str, input: &Extra) -> Result<CallToolResult, Error> {

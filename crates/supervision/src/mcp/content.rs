@@ -7,7 +7,7 @@ use serde::Serialize;
 use workspace::files::MAX_MEDIA;
 
 use super::names;
-use crate::{Failure, limits};
+use crate::{ToolFailure, limits};
 
 /// One item of content.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +76,7 @@ pub(super) fn prompt(server: &str, prompt: rmcp::model::Prompt) -> Prompt {
 
 /// The result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ToolOutput {
+pub struct CallOutput {
     pub text: String,
     /// The structured content, if the server returns it and it is not too large.
     pub metadata: Extra,
@@ -84,7 +84,7 @@ pub struct ToolOutput {
 }
 
 /// Converts the result of a tool call.
-pub(super) fn output(result: CallToolResult) -> Result<ToolOutput, Failure> {
+pub(super) fn output(result: CallToolResult) -> Result<CallOutput, ToolFailure> {
     let CallToolResult { content, structured_content, is_error, .. } = result;
     let (mut words, mut attachments) = (Vec::new(), Vec::new());
     for block in content.into_iter().map(block) {
@@ -107,13 +107,13 @@ pub(super) fn output(result: CallToolResult) -> Result<ToolOutput, Failure> {
     let text = words.join("\n\n");
     if is_error == Some(true) {
         let silent = text.trim().is_empty();
-        return Err(Failure::Error(if silent {
+        return Err(ToolFailure::Error(if silent {
             "The tool failed without an error message.".to_owned()
         } else {
             text
         }));
     }
-    Ok(ToolOutput { text, metadata, attachments })
+    Ok(CallOutput { text, metadata, attachments })
 }
 
 /// Converts one content block of a tool result or a prompt.
@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    fn result(value: Value) -> Result<ToolOutput, Failure> {
+    fn result(value: Value) -> Result<CallOutput, ToolFailure> {
         output(serde_json::from_value(value).unwrap())
     }
 
@@ -220,7 +220,10 @@ mod tests {
     fn an_error_is_a_failure_of_the_tool() {
         let failed = |content: Value| result(json!({ "content": content, "isError": true })).unwrap_err();
         let said = failed(json!([{ "type": "text", "text": "no such table" }]));
-        assert_eq!(said, Failure::Error("no such table".to_owned()));
-        assert_eq!(failed(json!([])), Failure::Error("The tool failed without an error message.".to_owned()));
+        assert_eq!(said, ToolFailure::Error("no such table".to_owned()));
+        assert_eq!(
+            failed(json!([])),
+            ToolFailure::Error("The tool failed without an error message.".to_owned())
+        );
     }
 }

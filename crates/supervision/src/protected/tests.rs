@@ -20,12 +20,12 @@ fn project(files: &[&str]) -> (TempDir, Root) {
     (outer, root)
 }
 
-fn guarded(root: &Root, written: &str) -> Option<Guard> {
+fn guarded(root: &Root, written: &str) -> Option<Protection> {
     guard(root, written, &root.locate(written).unwrap().path)
 }
 
-fn named(names: &[&str]) -> Guard {
-    Guard::Named(names.iter().map(|name| (*name).to_owned()).collect())
+fn named(names: &[&str]) -> Protection {
+    Protection::Named(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
 #[test]
@@ -75,11 +75,15 @@ fn links_do_not_hide_what_they_lead_to() {
     fs::create_dir(top.join("other")).unwrap();
     symlink("../free", top.join("other/.opencode")).unwrap();
     assert_eq!(guarded(&root, "../docs/config"), Some(named(&[".git"])));
-    assert_eq!(guarded(&root, "../shared/agent/a.md"), Some(Guard::Exact), "this is .opencode/agent/a.md");
-    assert_eq!(guarded(&root, "../shared/new"), Some(Guard::Exact));
+    assert_eq!(
+        guarded(&root, "../shared/agent/a.md"),
+        Some(Protection::Exact),
+        "this is .opencode/agent/a.md"
+    );
+    assert_eq!(guarded(&root, "../shared/new"), Some(Protection::Exact));
     assert_eq!(guarded(&root, "opencode.json"), Some(named(&["opencode.json"])), "as it was written");
     assert_eq!(guarded(&root, "../other/.opencode/x"), Some(named(&[".opencode"])), "as it was written");
-    assert_eq!(guarded(&root, "same"), Some(Guard::Exact), "this is baton.json");
+    assert_eq!(guarded(&root, "same"), Some(Protection::Exact), "this is baton.json");
     assert_eq!(guarded(&root, "../free/x"), None, "no session of this directory reads it");
 }
 
@@ -113,7 +117,7 @@ fn everything_in_a_bare_repository_is_protected() {
     }
     assert_eq!(guarded(&root, "../linked/index"), Some(named(&["linked"])));
     let (_outer, root) = project(&["HEAD", "objects/x", "refs/x"]);
-    assert_eq!(guarded(&root, "new"), Some(Guard::Exact), "the project itself is one");
+    assert_eq!(guarded(&root, "new"), Some(Protection::Exact), "the project itself is one");
 }
 
 #[test]
@@ -126,5 +130,5 @@ fn a_rule_lifts_the_protection_by_naming_the_file() {
         assert!(!guard.is_named_by(pattern), "{pattern}");
     }
     assert!(!named(&[".git", ".opencode"]).is_named_by(".opencode/*"));
-    assert!(Guard::Exact.is_named_by("shared/new") && !Guard::Exact.is_named_by("shared/*"));
+    assert!(Protection::Exact.is_named_by("shared/new") && !Protection::Exact.is_named_by("shared/*"));
 }

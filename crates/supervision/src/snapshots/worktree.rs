@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use workspace::files::Closed;
 use workspace::git::Repository;
-use workspace::snapshot::{Error, MAX_PATCHES, Shadow, Tree};
+use workspace::snapshot::{Error, MAX_PATCHES, SnapshotStore, Tree};
 
 use super::claims::Claims;
 use super::wire;
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_mins(10);
 pub(crate) struct Worktree {
     place: PathBuf,
     closed: Closed,
-    shadow: OnceCell<Shadow>,
+    shadow: OnceCell<SnapshotStore>,
     pub(crate) claims: Arc<Claims>,
     paused_until: Mutex<Option<Instant>>,
 }
@@ -44,7 +44,7 @@ impl Worktree {
             return false;
         }
         let (closed, cancel) = (&self.closed, CancellationToken::new());
-        let open = async || Shadow::open(self.place.clone(), repository, closed, &cancel).await;
+        let open = async || SnapshotStore::open(self.place.clone(), repository, closed, &cancel).await;
         match self.shadow.get_or_try_init(open).await {
             Ok(_) => true,
             Err(error) => {

@@ -18,7 +18,7 @@ pub struct Root {
 
 /// A resolved path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct LocatedPath {
     /// Absolute, with all symbolic links resolved. The file itself need not exist.
     pub path: PathBuf,
     pub inside: bool,
@@ -66,11 +66,11 @@ impl Root {
 
     /// Resolves a path. An outside path is not an error, because the user may permit it. A closed path is an
     /// error, because no permission opens it.
-    pub fn locate(&self, path: &str) -> Result<Place, Error> {
+    pub fn locate(&self, path: &str) -> Result<LocatedPath, Error> {
         let path = follow(&self.directory.join(path))?;
         self.closed.check(&path)?;
         let inside = path.starts_with(&self.top);
-        Ok(Place { path, inside })
+        Ok(LocatedPath { path, inside })
     }
 
     /// Resolves a path and refuses one outside the project.
@@ -191,7 +191,10 @@ mod tests {
     fn outside_paths_are_located_without_an_error() {
         let (outer, root) = project();
         let place = root.locate("../secret").unwrap();
-        assert_eq!(place, Place { path: outer.path().canonicalize().unwrap().join("secret"), inside: false });
+        assert_eq!(
+            place,
+            LocatedPath { path: outer.path().canonicalize().unwrap().join("secret"), inside: false }
+        );
     }
 
     #[test]

@@ -32,7 +32,7 @@ static TURN: Mutex<()> = Mutex::const_new(());
 
 /// A commit to make.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish<'a> {
+pub struct NewCommit<'a> {
     /// Absolute paths; those outside the working tree are ignored.
     pub files: &'a BTreeSet<PathBuf>,
     /// The message including its trailers.
@@ -59,7 +59,7 @@ pub enum Committed {
 
 impl Repository {
     /// Commits the files in their current state.
-    pub async fn commit(&self, wish: Wish<'_>) -> Result<Committed, Error> {
+    pub async fn commit(&self, wish: NewCommit<'_>) -> Result<Committed, Error> {
         let _turn = TURN.lock().await;
         let work = Work { repository: self, wish, index: self.common.join("baton-commit.index") };
         let made = work.run().await;
@@ -71,7 +71,7 @@ impl Repository {
 
 struct Work<'a> {
     repository: &'a Repository,
-    wish: Wish<'a>,
+    wish: NewCommit<'a>,
     index: PathBuf,
 }
 

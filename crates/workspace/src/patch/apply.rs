@@ -9,7 +9,7 @@ use crate::files::{self, LineEnds};
 
 /// Result for one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct PatchedFile {
     pub path: PathBuf,
     /// New path, if the file moves.
     pub target: Option<PathBuf>,
@@ -20,12 +20,12 @@ pub struct Outcome {
 }
 
 /// The result of a patch without writing it.
-pub fn prepare(operations: &[Operation]) -> Result<Vec<Outcome>, Error> {
+pub fn prepare(operations: &[Operation]) -> Result<Vec<PatchedFile>, Error> {
     Ok(Plan::new(operations)?.outcomes)
 }
 
 /// Applies a patch to the current files.
-pub fn apply(operations: &[Operation]) -> Result<Vec<Outcome>, Error> {
+pub fn apply(operations: &[Operation]) -> Result<Vec<PatchedFile>, Error> {
     let paths = operations.iter().flat_map(Operation::paths).map(PathBuf::as_path);
     files::hold(paths, || {
         let plan = Plan::new(operations)?;
@@ -36,7 +36,7 @@ pub fn apply(operations: &[Operation]) -> Result<Vec<Outcome>, Error> {
 
 #[derive(Default)]
 struct Plan {
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<PatchedFile>,
     /// Planned content of each file; `None` if it will be deleted. Later operations see the results of earlier
     /// ones.
     files: BTreeMap<PathBuf, Option<String>>,
@@ -108,7 +108,7 @@ impl Plan {
                 self.files.insert(path.to_owned(), after.clone());
             }
         }
-        self.outcomes.push(Outcome { path: path.to_owned(), target, before, after });
+        self.outcomes.push(PatchedFile { path: path.to_owned(), target, before, after });
     }
 
     /// Writes everything, or restores the written files if one fails.
@@ -118,7 +118,8 @@ impl Plan {
             self.files.iter().map(|(path, content)| (path, content.as_deref())).collect();
         files.sort_by_key(|(_, content)| content.is_none());
         // Saves every file before it changes any, so that each changed file can be restored.
-        let kept: Vec<Kept> = files.iter().map(|(path, _)| Kept::of(path)).collect::<Result<_, _>>()?;
+        let kept: Vec<OriginalFile> =
+            files.iter().map(|(path, _)| OriginalFile::of(path)).collect::<Result<_, _>>()?;
         let mut done = 0;
         let result = files.iter().try_for_each(|(path, content)| {
             done += 1;
@@ -149,12 +150,12 @@ impl Plan {
 }
 
 /// The content and permissions of a file before the patch.
-struct Kept {
+struct OriginalFile {
     path: PathBuf,
     content: Option<(Vec<u8>, Permissions)>,
 }
 
-impl Kept {
+impl OriginalFile {
     fn of(path: &Path) -> Result<Self, Error> {
         let content = match files::load(path) {
             Ok(bytes) => Some((bytes, fs::metadata(path).map_err(files::Error::io(path))?.permissions())),

@@ -18,7 +18,7 @@ fn files(files: &[(&str, &str)]) -> TempDir {
     directory
 }
 
-fn run(directory: &Path, patch: &str) -> Result<Vec<Outcome>, Error> {
+fn run(directory: &Path, patch: &str) -> Result<Vec<PatchedFile>, Error> {
     let named = parse(&format!("*** Begin Patch\n{patch}\n*** End Patch"))?;
     let operations: Vec<Operation> =
         named.into_iter().map(|operation| operation.map(|path| directory.join(path))).collect();

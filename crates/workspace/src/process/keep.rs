@@ -29,7 +29,7 @@ const MODE: u32 = 0o7777;
 
 /// A path to restore after the program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Kept {
+pub struct SavedPath {
     /// A real path, except for its last component. If it does not exist, it is removed afterwards.
     pub path: PathBuf,
     /// True to include the content of a directory.
@@ -40,12 +40,12 @@ pub struct Kept {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     pub path: PathBuf,
-    pub outcome: Outcome,
+    pub outcome: RestoreOutcome,
 }
 
 /// Result of restoring a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RestoreOutcome {
     PutBack,
     /// It was new and was removed.
     Removed,
@@ -56,7 +56,7 @@ pub enum Outcome {
 /// The reason why files cannot be saved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unkept {
+pub enum SaveError {
     /// They exceed the limits.
     #[error(
         "`{}` has more than {MAX_KEPT_FILES} files or {} MiB, too much to restore after a command",
@@ -86,8 +86,8 @@ enum Before {
 }
 
 #[derive(Debug)]
-struct Place {
-    kept: Kept,
+struct SavedState {
+    kept: SavedPath,
     before: Before,
     files: usize,
     bytes: u64,
@@ -95,21 +95,21 @@ struct Place {
 
 /// All saved paths of running programs. Locked while paths are read and restored, so that no program starts
 /// from a state that another is about to restore.
-static TABLE: LazyLock<Mutex<HashMap<Kept, Weak<Place>>>> = LazyLock::new(Mutex::default);
+static TABLE: LazyLock<Mutex<HashMap<SavedPath, Weak<SavedState>>>> = LazyLock::new(Mutex::default);
 
-fn table() -> MutexGuard<'static, HashMap<Kept, Weak<Place>>> {
+fn table() -> MutexGuard<'static, HashMap<SavedPath, Weak<SavedState>>> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Saved paths of one program. Dropping it also restores them.
 #[derive(Debug)]
-pub(super) struct Keeper {
-    places: Vec<Arc<Place>>,
+pub(super) struct SavedPaths {
+    places: Vec<Arc<SavedState>>,
 }
 
-impl Keeper {
+impl SavedPaths {
     /// Saves paths, and the targets of links in them where the program may write.
-    pub(super) fn new(kept: Vec<Kept>, writable: &[PathBuf]) -> Result<Self, Unkept> {
+    pub(super) fn new(kept: Vec<SavedPath>, writable: &[PathBuf]) -> Result<Self, SaveError> {
         let mut table = table();
         table.retain(|_, place| place.strong_count() > 0);
         let mut places = Vec::new();
@@ -120,20 +120,20 @@ impl Keeper {
                 continue;
             }
             if known.len() > MAX_KEPT_FILES {
-                return Err(Unkept::TooMuch(kept.path));
+                return Err(SaveError::TooMuch(kept.path));
             }
             let place = match table.get(&kept).and_then(Weak::upgrade) {
                 Some(place) => place,
-                None => Arc::new(Place::read(kept.clone())?),
+                None => Arc::new(SavedState::read(kept.clone())?),
             };
             files += place.files;
             bytes += place.bytes;
             if files > MAX_KEPT_FILES || bytes > MAX_KEPT_BYTES {
-                return Err(Unkept::TooMuch(kept.path));
+                return Err(SaveError::TooMuch(kept.path));
             }
             let targets = place.before.targets(&kept.path).into_iter();
             let reachable = targets.filter(|path| writable.iter().any(|writable| path.starts_with(writable)));
-            waiting.extend(reachable.map(|path| Kept { path, contents: kept.contents }));
+            waiting.extend(reachable.map(|path| SavedPath { path, contents: kept.contents }));
             table.insert(kept, Arc::downgrade(&place));
             places.push(place);
         }
@@ -151,7 +151,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for SavedPaths {
     fn drop(&mut self) {
         for Restored { path, outcome } in self.restore() {
             tracing::warn!(path = %path.display(), ?outcome, "an interrupted command had changed a protected file");
@@ -159,8 +159,8 @@ impl Drop for Keeper {
     }
 }
 
-impl Place {
-    fn read(kept: Kept) -> Result<Self, Unkept> {
+impl SavedState {
+    fn read(kept: SavedPath) -> Result<Self, SaveError> {
         let mut reading = Reading { root: &kept.path, files: 0, bytes: 0 };
         let before = reading.read(&kept.path, kept.contents)?;
         let (files, bytes) = (reading.files, reading.bytes);
@@ -174,7 +174,7 @@ impl Place {
             Ok(true) => restore(path, &self.before, out),
             Ok(false) => {}
             Err(error) => {
-                out.push(Restored { path: path.clone(), outcome: Outcome::Failed(error.to_string()) });
+                out.push(Restored { path: path.clone(), outcome: RestoreOutcome::Failed(error.to_string()) });
             }
         }
     }
@@ -211,8 +211,8 @@ struct Reading<'p> {
 }
 
 impl Reading<'_> {
-    fn read(&mut self, path: &Path, contents: bool) -> Result<Before, Unkept> {
-        let unreadable = |source| Unkept::Unreadable { path: path.to_owned(), source };
+    fn read(&mut self, path: &Path, contents: bool) -> Result<Before, SaveError> {
+        let unreadable = |source| SaveError::Unreadable { path: path.to_owned(), source };
         let about = match path.symlink_metadata() {
             Ok(about) => about,
             Err(error) if is_absence(&error) => return Ok(Before::Absent),
@@ -239,8 +239,8 @@ impl Reading<'_> {
         Ok(Before::File { bytes, mode })
     }
 
-    fn entries(&mut self, path: &Path) -> Result<BTreeMap<OsString, Before>, Unkept> {
-        let unreadable = |source| Unkept::Unreadable { path: path.to_owned(), source };
+    fn entries(&mut self, path: &Path) -> Result<BTreeMap<OsString, Before>, SaveError> {
+        let unreadable = |source| SaveError::Unreadable { path: path.to_owned(), source };
         let mut entries = BTreeMap::new();
         for entry in fs::read_dir(path).map_err(unreadable)? {
             let name = entry.map_err(unreadable)?.file_name();
@@ -251,9 +251,9 @@ impl Reading<'_> {
         Ok(entries)
     }
 
-    fn check(&self) -> Result<(), Unkept> {
+    fn check(&self) -> Result<(), SaveError> {
         if self.files > MAX_KEPT_FILES || self.bytes > MAX_KEPT_BYTES {
-            return Err(Unkept::TooMuch(self.root.to_owned()));
+            return Err(SaveError::TooMuch(self.root.to_owned()));
         }
         Ok(())
     }
@@ -285,29 +285,29 @@ fn real_parent(parent: &Path, is_absent: bool) -> io::Result<bool> {
 
 /// Restores a path. Its directory is known to be real.
 fn restore(path: &Path, before: &Before, out: &mut Vec<Restored>) {
-    let mut done = |outcome: io::Result<Outcome>| {
-        let outcome = outcome.unwrap_or_else(|error| Outcome::Failed(error.to_string()));
+    let mut done = |outcome: io::Result<RestoreOutcome>| {
+        let outcome = outcome.unwrap_or_else(|error| RestoreOutcome::Failed(error.to_string()));
         out.push(Restored { path: path.to_owned(), outcome });
     };
     match before {
         Before::Absent => match path.symlink_metadata() {
             Err(error) if is_absence(&error) => {}
-            _ => done(remove(path).map(|()| Outcome::Removed)),
+            _ => done(remove(path).map(|()| RestoreOutcome::Removed)),
         },
         Before::Link(target) => {
             if fs::read_link(path).ok().as_ref() != Some(target) {
-                done(remove(path).and_then(|()| symlink(target, path)).map(|()| Outcome::PutBack));
+                done(remove(path).and_then(|()| symlink(target, path)).map(|()| RestoreOutcome::PutBack));
             }
         }
         Before::File { bytes, mode } => {
             if !is_same_file(path, bytes, *mode) {
-                done(put_file(path, bytes, *mode).map(|()| Outcome::PutBack));
+                done(put_file(path, bytes, *mode).map(|()| RestoreOutcome::PutBack));
             }
         }
         Before::Directory { mode, entries } => {
             match put_directory(path, *mode) {
                 Ok(true) => {}
-                Ok(false) => done(Ok(Outcome::PutBack)),
+                Ok(false) => done(Ok(RestoreOutcome::PutBack)),
                 Err(error) => return done(Err(error)),
             }
             if let Some(entries) = entries {
@@ -317,7 +317,7 @@ fn restore(path: &Path, before: &Before, out: &mut Vec<Restored>) {
         Before::Other => {
             let is_plain = |about: fs::Metadata| about.is_file() || about.is_dir() || about.is_symlink();
             if path.symlink_metadata().is_ok_and(is_plain) {
-                done(remove(path).map(|()| Outcome::Removed));
+                done(remove(path).map(|()| RestoreOutcome::Removed));
             }
         }
     }
@@ -327,7 +327,10 @@ fn restore_entries(path: &Path, entries: &BTreeMap<OsString, Before>, out: &mut 
     let now: BTreeSet<OsString> = match fs::read_dir(path) {
         Ok(now) => now.flatten().map(|entry| entry.file_name()).collect(),
         Err(error) => {
-            return out.push(Restored { path: path.to_owned(), outcome: Outcome::Failed(error.to_string()) });
+            return out.push(Restored {
+                path: path.to_owned(),
+                outcome: RestoreOutcome::Failed(error.to_string()),
+            });
         }
     };
     for name in now.iter().filter(|name| !entries.contains_key(*name)) {

@@ -112,7 +112,7 @@ impl Sandbox {
     }
 
     /// Builds the rules.
-    pub(super) fn prepare(&self) -> Result<Fence, Refusal> {
+    pub(super) fn prepare(&self) -> Result<SandboxRules, Refusal> {
         if self.support < Support::Files {
             return Err(Refusal::Files);
         }
@@ -129,7 +129,7 @@ impl Sandbox {
         for path in &self.writable {
             rules = allow(rules, path)?;
         }
-        Ok(Fence { rules, sealed: self.sealed })
+        Ok(SandboxRules { rules, sealed: self.sealed })
     }
 }
 
@@ -179,12 +179,12 @@ fn rights(is_directory: bool) -> BitFlags<AccessFs> {
 
 /// Rules that are ready to be enforced.
 #[derive(Debug)]
-pub(super) struct Fence {
+pub(super) struct SandboxRules {
     rules: RulesetCreated,
     sealed: bool,
 }
 
-impl Fence {
+impl SandboxRules {
     /// Starts a program with the restrictions. Blocks until it has started, as an ordinary start does.
     pub(super) fn spawn(self, command: &mut Command) -> io::Result<Child> {
         let runtime = Handle::current();

@@ -6,7 +6,7 @@ use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
 
 use super::Output;
-use crate::output::Shelf;
+use crate::output::OutputDirectory;
 
 /// Largest file, in bytes. Output beyond it is only counted.
 pub const MAX_SPOOL: u64 = 64 * 1024 * 1024;
@@ -14,7 +14,7 @@ pub const MAX_SPOOL: u64 = 64 * 1024 * 1024;
 /// Destination of output that exceeds the captured amount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spool {
-    pub shelf: Shelf,
+    pub shelf: OutputDirectory,
     /// Name of the file.
     pub name: String,
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::output::Shelf;
+use crate::output::OutputDirectory;
 
 /// Slack for a loaded machine, on top of the promised times.
 const SLACK: Duration = Duration::from_secs(2);
@@ -51,10 +51,10 @@ async fn kept_files_are_restored_after_all_descendants_have_ended() {
     let line = "echo changed > kept; echo free > free; \
         (while :; do echo late > kept; sleep 0.01; done) > /dev/null 2>&1 & echo $!";
     let mut spec = Spec::shell(line, &top, LONG);
-    spec.kept = vec![Kept { path: top.join("kept"), contents: true }];
+    spec.kept = vec![SavedPath { path: top.join("kept"), contents: true }];
     let done = run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
     assert_eq!(done.exit, Exit::Code(0));
-    assert_eq!(done.restored, [Restored { path: top.join("kept"), outcome: Outcome::PutBack }]);
+    assert_eq!(done.restored, [Restored { path: top.join("kept"), outcome: RestoreOutcome::PutBack }]);
     assert!(!lives(done.output.text().trim()));
     assert_eq!(std::fs::read_to_string(top.join("kept")).unwrap(), "as it was");
     assert_eq!(std::fs::read_to_string(top.join("free")).unwrap(), "free\n");
@@ -173,7 +173,7 @@ async fn a_program_that_does_not_exist_is_named() {
     assert!(error.to_string().starts_with("cannot start `no-such-program`: "), "{error}");
 }
 
-fn spooling(bounds: Bounds, shelf: &Shelf) -> Spec {
+fn spooling(bounds: Bounds, shelf: &OutputDirectory) -> Spec {
     let mut spec = Spec::shell("", "/", LONG);
     spec.bounds = bounds;
     spec.spool = Some(Spool { shelf: shelf.clone(), name: "test".to_owned() });
@@ -183,7 +183,7 @@ fn spooling(bounds: Bounds, shelf: &Shelf) -> Spec {
 #[tokio::test]
 async fn output_that_does_not_fit_is_in_a_file() {
     let directory = TempDir::new().unwrap();
-    let shelf = Shelf::new(directory.path());
+    let shelf = OutputDirectory::new(directory.path());
     for (command, spooled) in [("seq 100", false), ("seq 20000", true)] {
         let mut spec = spooling(Bounds { head: 100, tail: 1000 }, &shelf);
         spec.args = vec!["-c".into(), command.into()];
@@ -201,7 +201,7 @@ async fn output_that_does_not_fit_is_in_a_file() {
 #[tokio::test]
 async fn the_output_file_is_bounded() {
     let directory = TempDir::new().unwrap();
-    let mut spec = spooling(Bounds::default(), &Shelf::new(directory.path()));
+    let mut spec = spooling(Bounds::default(), &OutputDirectory::new(directory.path()));
     spec.args = vec!["-c".into(), "head -c 100000000 /dev/zero | tr '\\0' x".into()];
     let done = run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
     assert_eq!(done.output.total(), 100_000_000);
@@ -211,7 +211,7 @@ async fn the_output_file_is_bounded() {
 
 #[tokio::test]
 async fn a_program_runs_although_its_output_cannot_be_spooled() {
-    let mut spec = spooling(Bounds { head: 0, tail: 10 }, &Shelf::new("/proc/no/such/place"));
+    let mut spec = spooling(Bounds { head: 0, tail: 10 }, &OutputDirectory::new("/proc/no/such/place"));
     spec.args = vec!["-c".into(), "seq 100".into()];
     let done = run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
     assert_eq!((done.exit, done.spooled), (Exit::Code(0), None));

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::newest::Newest;
 use super::walk::{Pattern, Stop, changed, files};
-use super::{Error, MAX_RESULTS, Scope};
+use super::{Error, MAX_RESULTS, SearchScope};
 
 /// Files whose path matches a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Found {
 }
 
 /// Finds files by name.
-pub fn glob(pattern: &str, scope: &Scope) -> Result<Found, Error> {
+pub fn glob(pattern: &str, scope: &SearchScope) -> Result<Found, Error> {
     if !scope.path.exists() {
         return Err(Error::NotFound(scope.path.clone()));
     }

@@ -12,7 +12,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch}
 
 use super::newest::Newest;
 use super::walk::{Pattern, Stop, changed, files};
-use super::{Error, MAX_EXCERPT, MAX_RESULTS, Scope};
+use super::{Error, MAX_EXCERPT, MAX_RESULTS, SearchScope};
 
 /// Memory limit per file: a longer line is not searched.
 const MAX_HEAP: usize = 16 * 1024 * 1024;
@@ -59,7 +59,7 @@ pub struct Line {
 /// Finds lines with a regular expression, in files whose path matches `include` if given.
 ///
 /// Binary files are not searched.
-pub fn grep(pattern: &str, include: Option<&str>, scope: &Scope) -> Result<Matches, Error> {
+pub fn grep(pattern: &str, include: Option<&str>, scope: &SearchScope) -> Result<Matches, Error> {
     if !scope.path.exists() {
         return Err(Error::NotFound(scope.path.clone()));
     }

@@ -10,7 +10,7 @@ use ignore::WalkBuilder;
 
 use super::fuzzy::{letters, score};
 use super::walk::{Stop, entries, is_file};
-use super::{Error, Scope};
+use super::{Error, SearchScope};
 
 /// Candidates kept before sorting, as a multiple of the limit.
 const SLACK: usize = 8;
@@ -40,7 +40,7 @@ pub struct Name {
 }
 
 /// Finds the best matches, best first, without files that git ignores.
-pub fn names(query: &str, wanted: Wanted, scope: &Scope) -> Result<Vec<Name>, Error> {
+pub fn names(query: &str, wanted: Wanted, scope: &SearchScope) -> Result<Vec<Name>, Error> {
     if !scope.path.is_dir() {
         return Err(Error::NotDirectory(scope.path.clone()));
     }

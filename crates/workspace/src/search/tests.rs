@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 
 /// Creates a tree with these files, each a minute newer than the previous one.
-fn tree(files: &[(&str, &str)]) -> (TempDir, Scope) {
+fn tree(files: &[(&str, &str)]) -> (TempDir, SearchScope) {
     let directory = TempDir::new().unwrap();
     let top = directory.path().canonicalize().unwrap();
     let start = SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 40);
@@ -19,15 +19,15 @@ fn tree(files: &[(&str, &str)]) -> (TempDir, Scope) {
         let time = start + Duration::from_secs(60 * at as u64);
         fs::File::options().append(true).open(&path).unwrap().set_modified(time).unwrap();
     }
-    (directory, Scope::new(top))
+    (directory, SearchScope::new(top))
 }
 
-fn names(found: &Found, scope: &Scope) -> Vec<String> {
+fn names(found: &Found, scope: &SearchScope) -> Vec<String> {
     let relative = |path: &PathBuf| path.strip_prefix(&scope.path).unwrap().to_string_lossy().into_owned();
     found.paths.iter().map(relative).collect()
 }
 
-fn lines(matches: &Matches, scope: &Scope) -> Vec<String> {
+fn lines(matches: &Matches, scope: &SearchScope) -> Vec<String> {
     let shown = |file: &Matched| {
         let path = file.path.strip_prefix(&scope.path).unwrap().to_string_lossy().into_owned();
         file.lines.iter().map(move |line| format!("{path}:{}:{}", line.number, line.text)).collect::<Vec<_>>()
@@ -145,9 +145,9 @@ fn an_invalid_search_is_an_error() {
     let (_directory, scope) = tree(&[("a.txt", "")]);
     assert!(matches!(grep("(", None, &scope), Err(Error::Pattern(_))));
     assert!(matches!(grep("a\\nb", None, &scope), Err(Error::Pattern(_))));
-    assert!(matches!(grep("a", None, &Scope::new(scope.path.join("no"))), Err(Error::NotFound(_))));
-    assert!(matches!(glob("a", &Scope::new(scope.path.join("no"))), Err(Error::NotFound(_))));
-    assert!(matches!(glob("a", &Scope::new(scope.path.join("a.txt"))), Err(Error::NotDirectory(_))));
+    assert!(matches!(grep("a", None, &SearchScope::new(scope.path.join("no"))), Err(Error::NotFound(_))));
+    assert!(matches!(glob("a", &SearchScope::new(scope.path.join("no"))), Err(Error::NotFound(_))));
+    assert!(matches!(glob("a", &SearchScope::new(scope.path.join("a.txt"))), Err(Error::NotDirectory(_))));
 }
 
 #[test]

@@ -9,20 +9,20 @@ use std::time::{Instant, SystemTime};
 use globset::{GlobBuilder, GlobMatcher};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
-use super::{Error, Scope};
+use super::{Error, SearchScope};
 
 /// Most threads of one search, because several sessions may search at the same time.
 const THREADS: usize = 4;
 
 /// Tells a search to stop at its deadline or on cancellation.
 pub(super) struct Stop<'a> {
-    scope: &'a Scope,
+    scope: &'a SearchScope,
     deadline: Instant,
     stopped: AtomicBool,
 }
 
 impl<'a> Stop<'a> {
-    pub(super) fn new(scope: &'a Scope) -> Self {
+    pub(super) fn new(scope: &'a SearchScope) -> Self {
         Self { scope, deadline: Instant::now() + scope.deadline, stopped: AtomicBool::new(false) }
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Error, Shadow, Tree, WORK};
+use super::{Error, SnapshotStore, Tree, WORK};
 use crate::git::Status;
 
 /// Most files in a comparison. Beyond that only the first ones by name are compared.
@@ -33,7 +33,7 @@ pub struct TreeDiff {
     pub status: Status,
 }
 
-impl Shadow {
+impl SnapshotStore {
     /// Files that differ, as absolute paths.
     pub async fn changed(
         &self,

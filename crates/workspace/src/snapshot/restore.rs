@@ -8,9 +8,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::index::{Index, blocking};
-use super::{Error, Shadow, Tree, WORK};
+use super::{Error, SnapshotStore, Tree, WORK};
 
-impl Shadow {
+impl SnapshotStore {
     /// Restores files to their state in the snapshot. Files that did not exist then are removed. Files outside
     /// the worktree and directories stay unchanged.
     pub async fn restore(

@@ -11,24 +11,24 @@ use super::*;
 use crate::git::Status;
 use crate::process::{self, Exit, Spec};
 
-struct World {
+struct Harness {
     /// Dropping it removes all files.
     _directory: TempDir,
     top: PathBuf,
     data: PathBuf,
 }
 
-impl World {
+impl Harness {
     /// A repository with one commit.
     async fn new() -> Self {
-        let world = Self::empty().await;
-        world.write("kept.txt", "kept\n");
-        world.write("changed.txt", "one\ntwo\nthree\n");
-        world.write("removed.txt", "removed\n");
-        world.write(".gitignore", "*.log\n");
-        world.git("add .").await;
-        world.git("commit -q -m first").await;
-        world
+        let harness = Self::empty().await;
+        harness.write("kept.txt", "kept\n");
+        harness.write("changed.txt", "one\ntwo\nthree\n");
+        harness.write("removed.txt", "removed\n");
+        harness.write(".gitignore", "*.log\n");
+        harness.git("add .").await;
+        harness.git("commit -q -m first").await;
+        harness
     }
 
     async fn empty() -> Self {
@@ -36,9 +36,9 @@ impl World {
         let base = directory.path().canonicalize().unwrap();
         let (top, data) = (base.join("project"), base.join("data"));
         fs::create_dir(&top).unwrap();
-        let world = Self { _directory: directory, top, data };
-        world.git("init -q -b trunk").await;
-        world
+        let harness = Self { _directory: directory, top, data };
+        harness.git("init -q -b trunk").await;
+        harness
     }
 
     async fn git(&self, command: &str) -> String {
@@ -50,10 +50,10 @@ impl World {
         done.output.text()
     }
 
-    async fn shadow(&self) -> Shadow {
+    async fn shadow(&self) -> SnapshotStore {
         let repository = Repository::find(&self.top).await.unwrap();
-        let place = Shadow::place(&self.data, "project", &repository.worktree);
-        Shadow::open(place, &repository, &Closed::default(), &CancellationToken::new()).await.unwrap()
+        let place = SnapshotStore::place(&self.data, "project", &repository.worktree);
+        SnapshotStore::open(place, &repository, &Closed::default(), &CancellationToken::new()).await.unwrap()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -82,112 +82,112 @@ impl World {
     }
 }
 
-async fn track(shadow: &Shadow) -> Tree {
+async fn track(shadow: &SnapshotStore) -> Tree {
     shadow.track(&CancellationToken::new()).await.unwrap()
 }
 
-async fn changed(shadow: &Shadow, from: &Tree, to: &Tree) -> BTreeSet<PathBuf> {
+async fn changed(shadow: &SnapshotStore, from: &Tree, to: &Tree) -> BTreeSet<PathBuf> {
     shadow.changed(from, to, &CancellationToken::new()).await.unwrap()
 }
 
-async fn restore(shadow: &Shadow, tree: &Tree, files: &BTreeSet<PathBuf>) {
+async fn restore(shadow: &SnapshotStore, tree: &Tree, files: &BTreeSet<PathBuf>) {
     shadow.restore(tree, files, &CancellationToken::new()).await.unwrap();
 }
 
 #[tokio::test]
 async fn changes_are_detected_undone_and_redone() {
-    let world = World::new().await;
-    let shadow = world.shadow().await;
+    let harness = Harness::new().await;
+    let shadow = harness.shadow().await;
     let before = track(&shadow).await;
     assert_eq!(before, track(&shadow).await, "nothing happened");
-    world.disturb();
+    harness.disturb();
     let after = track(&shadow).await;
     let files = changed(&shadow, &before, &after).await;
-    assert_eq!(files, world.all(&["changed.txt", "new/added é.txt", "removed.txt"]));
+    assert_eq!(files, harness.all(&["changed.txt", "new/added é.txt", "removed.txt"]));
     restore(&shadow, &before, &files).await;
-    assert_eq!(world.read("changed.txt").as_deref(), Some("one\ntwo\nthree\n"));
-    assert_eq!(world.read("removed.txt").as_deref(), Some("removed\n"));
-    assert_eq!(world.read("new/added é.txt"), None);
+    assert_eq!(harness.read("changed.txt").as_deref(), Some("one\ntwo\nthree\n"));
+    assert_eq!(harness.read("removed.txt").as_deref(), Some("removed\n"));
+    assert_eq!(harness.read("new/added é.txt"), None);
     assert_eq!(track(&shadow).await, before);
     restore(&shadow, &after, &files).await;
-    assert_eq!(world.read("new/added é.txt").as_deref(), Some("added\n"));
+    assert_eq!(harness.read("new/added é.txt").as_deref(), Some("added\n"));
     assert_eq!(track(&shadow).await, after);
-    assert_eq!(world.read("noise.log").as_deref(), Some("ignored"));
+    assert_eq!(harness.read("noise.log").as_deref(), Some("ignored"));
 }
 
 #[tokio::test]
 async fn only_the_named_files_are_restored() {
-    let world = World::new().await;
-    let shadow = world.shadow().await;
+    let harness = Harness::new().await;
+    let shadow = harness.shadow().await;
     let before = track(&shadow).await;
-    world.disturb();
-    let outside = world.data.join("outside.txt");
+    harness.disturb();
+    let outside = harness.data.join("outside.txt");
     fs::write(&outside, "outside").unwrap();
-    let mut files = world.all(&["removed.txt", "never/was.txt"]);
+    let mut files = harness.all(&["removed.txt", "never/was.txt"]);
     files.insert(outside.clone());
     restore(&shadow, &before, &files).await;
-    assert!(world.read("removed.txt").is_some());
-    assert_eq!(world.read("changed.txt").as_deref(), Some("one\n2\nthree\n"));
-    assert!(world.read("new/added é.txt").is_some());
+    assert!(harness.read("removed.txt").is_some());
+    assert_eq!(harness.read("changed.txt").as_deref(), Some("one\n2\nthree\n"));
+    assert!(harness.read("new/added é.txt").is_some());
     assert!(outside.exists(), "files outside stay unchanged");
 }
 
 #[tokio::test]
 async fn a_link_does_not_lead_out_of_the_worktree() {
-    let world = World::new().await;
-    let shadow = world.shadow().await;
+    let harness = Harness::new().await;
+    let shadow = harness.shadow().await;
     let before = track(&shadow).await;
-    fs::write(world.data.join("precious.txt"), "precious").unwrap();
-    std::os::unix::fs::symlink(&world.data, world.path("door")).unwrap();
-    restore(&shadow, &before, &world.all(&["door/precious.txt"])).await;
-    assert!(world.data.join("precious.txt").exists());
+    fs::write(harness.data.join("precious.txt"), "precious").unwrap();
+    std::os::unix::fs::symlink(&harness.data, harness.path("door")).unwrap();
+    restore(&shadow, &before, &harness.all(&["door/precious.txt"])).await;
+    assert!(harness.data.join("precious.txt").exists());
 }
 
 #[tokio::test]
 async fn the_repository_itself_is_not_changed() {
-    let world = World::new().await;
-    world.disturb();
-    world.git("add changed.txt").await;
-    let index = fs::read(world.path(".git/index")).unwrap();
-    let status = world.git("--no-optional-locks status --porcelain").await;
-    let shadow = world.shadow().await;
+    let harness = Harness::new().await;
+    harness.disturb();
+    harness.git("add changed.txt").await;
+    let index = fs::read(harness.path(".git/index")).unwrap();
+    let status = harness.git("--no-optional-locks status --porcelain").await;
+    let shadow = harness.shadow().await;
     let tree = track(&shadow).await;
-    world.write("kept.txt", "other\n");
-    restore(&shadow, &tree, &world.all(&["kept.txt"])).await;
-    assert_eq!(world.git("--no-optional-locks status --porcelain").await, status);
-    assert_eq!(fs::read(world.path(".git/index")).unwrap(), index);
+    harness.write("kept.txt", "other\n");
+    restore(&shadow, &tree, &harness.all(&["kept.txt"])).await;
+    assert_eq!(harness.git("--no-optional-locks status --porcelain").await, status);
+    assert_eq!(fs::read(harness.path(".git/index")).unwrap(), index);
 }
 
 #[tokio::test]
 async fn bytes_are_restored_unchanged_despite_attributes() {
-    let world = World::new().await;
-    world.write(
+    let harness = Harness::new().await;
+    harness.write(
         ".gitattributes",
         "*.txt text=auto eol=lf ident\n*.bin filter=upper\n*.utf16 working-tree-encoding=UTF-16\n",
     );
-    world.git("config filter.upper.clean tr?a-z?A-Z").await;
+    harness.git("config filter.upper.clean tr?a-z?A-Z").await;
     let odd = [("crlf.txt", "a\r\n$Id$\r\n"), ("data.bin", "lower"), ("wide.utf16", "not really")];
     for (name, content) in odd {
-        world.write(name, content);
+        harness.write(name, content);
     }
-    let shadow = world.shadow().await;
+    let shadow = harness.shadow().await;
     let before = track(&shadow).await;
     for (name, _) in odd {
-        world.write(name, "something else");
+        harness.write(name, "something else");
     }
-    restore(&shadow, &before, &world.all(&odd.map(|(name, _)| name))).await;
+    restore(&shadow, &before, &harness.all(&odd.map(|(name, _)| name))).await;
     for (name, content) in odd {
-        assert_eq!(world.read(name).as_deref(), Some(content), "{name}");
+        assert_eq!(harness.read(name).as_deref(), Some(content), "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_change_of_the_same_size_in_the_same_moment_is_seen() {
-    let world = World::new().await;
-    let shadow = world.shadow().await;
+    let harness = Harness::new().await;
+    let shadow = harness.shadow().await;
     let mut last = track(&shadow).await;
     for round in 0..10 {
-        world.write("kept.txt", format!("{round}"));
+        harness.write("kept.txt", format!("{round}"));
         let next = track(&shadow).await;
         assert_ne!(next, last, "round {round}");
         last = next;
@@ -196,58 +196,58 @@ async fn a_change_of_the_same_size_in_the_same_moment_is_seen() {
 
 #[tokio::test]
 async fn large_files_are_left_out_unless_they_are_committed() {
-    let world = World::new().await;
+    let harness = Harness::new().await;
     let large = vec![b'x'; usize::try_from(MAX_UNTRACKED).unwrap() + 1];
-    world.write("committed.dat", &large);
-    world.git("add committed.dat").await;
-    world.git("commit -q -m large").await;
-    let shadow = world.shadow().await;
+    harness.write("committed.dat", &large);
+    harness.git("add committed.dat").await;
+    harness.git("commit -q -m large").await;
+    let shadow = harness.shadow().await;
     let before = track(&shadow).await;
-    world.write("committed.dat", [&large[..], b"y"].concat());
-    world.write("large :(x)*.dat", &large);
-    world.write("small.dat", "small");
+    harness.write("committed.dat", [&large[..], b"y"].concat());
+    harness.write("large :(x)*.dat", &large);
+    harness.write("small.dat", "small");
     let after = track(&shadow).await;
-    assert_eq!(changed(&shadow, &before, &after).await, world.all(&["committed.dat", "small.dat"]));
-    restore(&shadow, &before, &world.all(&["committed.dat"])).await;
-    assert_eq!(fs::metadata(world.path("committed.dat")).unwrap().len(), MAX_UNTRACKED + 1);
+    assert_eq!(changed(&shadow, &before, &after).await, harness.all(&["committed.dat", "small.dat"]));
+    restore(&shadow, &before, &harness.all(&["committed.dat"])).await;
+    assert_eq!(fs::metadata(harness.path("committed.dat")).unwrap().len(), MAX_UNTRACKED + 1);
 }
 
 #[tokio::test]
 async fn a_repository_without_a_commit_and_one_inside_another_are_fine() {
-    let world = World::empty().await;
-    world.write("first.txt", "first");
-    fs::create_dir(world.path("nested")).unwrap();
-    world.git("init -q nested").await;
-    world.write("nested/inner.txt", "inner");
-    let shadow = world.shadow().await;
+    let harness = Harness::empty().await;
+    harness.write("first.txt", "first");
+    fs::create_dir(harness.path("nested")).unwrap();
+    harness.git("init -q nested").await;
+    harness.write("nested/inner.txt", "inner");
+    let shadow = harness.shadow().await;
     let before = track(&shadow).await;
-    world.write("first.txt", "other");
+    harness.write("first.txt", "other");
     let after = track(&shadow).await;
-    assert_eq!(changed(&shadow, &before, &after).await, world.all(&["first.txt"]));
+    assert_eq!(changed(&shadow, &before, &after).await, harness.all(&["first.txt"]));
 }
 
 #[tokio::test]
 async fn snapshots_at_the_same_time_agree() {
-    let world = World::new().await;
-    let shadow = world.shadow().await;
-    world.disturb();
+    let harness = Harness::new().await;
+    let shadow = harness.shadow().await;
+    harness.disturb();
     let cancel = CancellationToken::new();
     let (one, two, three) = tokio::join!(shadow.track(&cancel), shadow.track(&cancel), shadow.track(&cancel));
     let (one, two, three) = (one.unwrap(), two.unwrap(), three.unwrap());
     assert_eq!((&one, &two), (&two, &three));
-    let again = world.shadow().await;
+    let again = harness.shadow().await;
     assert_eq!(track(&again).await, one, "a shadow is found again");
 }
 
 #[tokio::test]
 async fn diffs_have_counts_and_patches() {
-    let world = World::new().await;
-    let shadow = world.shadow().await;
+    let harness = Harness::new().await;
+    let shadow = harness.shadow().await;
     let before = track(&shadow).await;
-    world.disturb();
-    world.write("binary.dat", [0, 159, 146, 150]);
+    harness.disturb();
+    harness.write("binary.dat", [0, 159, 146, 150]);
     let after = track(&shadow).await;
-    let files = world.all(&["changed.txt", "new/added é.txt", "removed.txt", "binary.dat", "kept.txt"]);
+    let files = harness.all(&["changed.txt", "new/added é.txt", "removed.txt", "binary.dat", "kept.txt"]);
     let diffs = shadow.compare(&before, &after, &files, &CancellationToken::new()).await.unwrap();
     let facts: Vec<(&str, u64, u64, Status)> =
         diffs.iter().map(|diff| (diff.file.as_str(), diff.additions, diff.deletions, diff.status)).collect();
@@ -268,21 +268,21 @@ async fn diffs_have_counts_and_patches() {
         "{:?}",
         diffs[3].patch
     );
-    let one = world.all(&["removed.txt"]);
+    let one = harness.all(&["removed.txt"]);
     let diffs = shadow.compare(&before, &after, &one, &CancellationToken::new()).await.unwrap();
     assert_eq!(diffs.len(), 1, "only the requested files");
 }
 
 #[tokio::test]
 async fn a_large_diff_has_counts_and_no_patch() {
-    let world = World::new().await;
-    let shadow = world.shadow().await;
+    let harness = Harness::new().await;
+    let shadow = harness.shadow().await;
     let before = track(&shadow).await;
-    world.write("a.txt", "small\n");
-    world.write("b.txt", "line\n".repeat(MAX_PATCHES / 4));
-    world.write("c.txt", "small\n");
+    harness.write("a.txt", "small\n");
+    harness.write("b.txt", "line\n".repeat(MAX_PATCHES / 4));
+    harness.write("c.txt", "small\n");
     let after = track(&shadow).await;
-    let files = world.all(&["a.txt", "b.txt", "c.txt"]);
+    let files = harness.all(&["a.txt", "b.txt", "c.txt"]);
     let diffs = shadow.compare(&before, &after, &files, &CancellationToken::new()).await.unwrap();
     let shown: Vec<bool> = diffs.iter().map(|diff| diff.patch.is_some()).collect();
     assert_eq!(shown, [true, false, false]);
@@ -291,22 +291,22 @@ async fn a_large_diff_has_counts_and_no_patch() {
 
 #[tokio::test]
 async fn a_shadow_in_the_worktree_excludes_itself() {
-    let mut world = World::new().await;
-    world.data = world.path("data");
-    let shadow = world.shadow().await;
+    let mut harness = Harness::new().await;
+    harness.data = harness.path("data");
+    let shadow = harness.shadow().await;
     let before = track(&shadow).await;
     assert_eq!(track(&shadow).await, before);
 }
 
 #[tokio::test]
 async fn a_cancelled_snapshot_leaves_nothing_behind() {
-    let world = World::new().await;
-    let shadow = world.shadow().await;
+    let harness = Harness::new().await;
+    let shadow = harness.shadow().await;
     let before = track(&shadow).await;
     let cancel = CancellationToken::new();
     cancel.cancel();
     assert!(matches!(shadow.track(&cancel).await, Err(Error::Stopped)));
-    let place = Shadow::place(&world.data, "project", Path::new(&world.top));
+    let place = SnapshotStore::place(&harness.data, "project", Path::new(&harness.top));
     let copies = fs::read_dir(place)
         .unwrap()
         .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("index-"));
@@ -324,16 +324,16 @@ fn only_ids_are_trees() {
 
 #[tokio::test]
 async fn closed_paths_are_in_no_snapshot() {
-    let world = World::new().await;
-    let repository = Repository::find(&world.top).await.unwrap();
-    let place = Shadow::place(&world.data, "project", &repository.worktree);
-    let closed = Closed::new([world.path("[data] of*"), world.path("key.json")], []);
-    let shadow = Shadow::open(place, &repository, &closed, &CancellationToken::new()).await.unwrap();
+    let harness = Harness::new().await;
+    let repository = Repository::find(&harness.top).await.unwrap();
+    let place = SnapshotStore::place(&harness.data, "project", &repository.worktree);
+    let closed = Closed::new([harness.path("[data] of*"), harness.path("key.json")], []);
+    let shadow = SnapshotStore::open(place, &repository, &closed, &CancellationToken::new()).await.unwrap();
     let before = track(&shadow).await;
-    fs::create_dir(world.path("[data] of*")).unwrap();
+    fs::create_dir(harness.path("[data] of*")).unwrap();
     for name in ["[data] of*/auth.json", "key.json", "open.json"] {
-        world.write(name, "key\n");
+        harness.write(name, "key\n");
     }
     let after = track(&shadow).await;
-    assert_eq!(changed(&shadow, &before, &after).await, world.all(&["open.json"]));
+    assert_eq!(changed(&shadow, &before, &after).await, harness.all(&["open.json"]));
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 /// State of running operations and cleaning.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Upkeep {
+pub(super) struct Maintenance {
     state: Arc<Mutex<State>>,
     /// Shared by operations, held exclusively by cleaning.
     place: Arc<RwLock<()>>,
@@ -26,20 +26,20 @@ struct State {
 /// Guard of a running operation.
 #[derive(Debug)]
 pub(super) struct Work {
-    upkeep: Upkeep,
+    upkeep: Maintenance,
     place: Option<OwnedRwLockReadGuard<()>>,
 }
 
 /// Guard of a running cleaning.
 #[derive(Debug)]
 pub(super) struct Cleaning {
-    upkeep: Upkeep,
+    upkeep: Maintenance,
     place: Option<OwnedRwLockWriteGuard<()>>,
     /// Cancelled when an operation wants to start.
     pub(super) stop: CancellationToken,
 }
 
-impl Upkeep {
+impl Maintenance {
     /// Starts an operation, after a running cleaning has stopped.
     pub(super) async fn work(&self) -> Work {
         let mut work = Work { upkeep: self.clone(), place: None };
@@ -98,7 +98,7 @@ mod tests {
 
     #[tokio::test]
     async fn cleaning_does_not_start_during_an_operation() {
-        let upkeep = Upkeep::default();
+        let upkeep = Maintenance::default();
         let (one, two) = (upkeep.work().await, upkeep.work().await);
         assert!(upkeep.clean().is_none());
         drop(one);
@@ -112,7 +112,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_operation_waits_until_cleaning_has_stopped() {
-        let upkeep = Upkeep::default();
+        let upkeep = Maintenance::default();
         let cleaning = upkeep.clean().unwrap();
         let mut work = Box::pin(upkeep.work());
         assert!(is_waiting(&mut work).await);
@@ -126,7 +126,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_operation_dropped_while_it_waits_blocks_no_cleaning() {
-        let upkeep = Upkeep::default();
+        let upkeep = Maintenance::default();
         let cleaning = upkeep.clean().unwrap();
         let mut work = Box::pin(upkeep.work());
         assert!(is_waiting(&mut work).await);

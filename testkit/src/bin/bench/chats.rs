@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use testkit::{
     platforms::{
-        stage::{Platform as _, Said, Shown},
+        service_state::{Platform as _, Shown, UserMessage},
         telegram::{Options, Telegram},
     },
     process::{Baton, Home},
@@ -50,13 +50,19 @@ pub(crate) async fn measure(program: &Path, table: &mut Table, chats: usize) -> 
         for person in &people {
             watch.said.entry(person.clone()).or_default().push(Instant::now());
             let (chat, from) = (person.clone(), person.clone());
-            telegram.say(Said { chat, from, name: "Ada".into(), text: text.into(), ..Said::default() });
+            telegram.say(UserMessage {
+                chat,
+                from,
+                name: "Ada".into(),
+                text: text.into(),
+                ..UserMessage::default()
+            });
         }
     }
     watch.until_answered(&telegram, chats * PROMPTS.len()).await?;
     let took = begun.elapsed();
     watch.check(&people)?;
-    let problems = telegram.stage().state().problems;
+    let problems = telegram.service_state().state().problems;
     ensure!(problems.is_empty(), "the bot broke rules of the service: {problems:?}");
     report(table, chats, took, &mut watch, idle);
     gateway.terminate().await?;
@@ -111,7 +117,7 @@ impl Watch<'_> {
         while self.times.len() < count {
             let new =
                 |shown: &[Shown]| shown.get(seen..).filter(|new| !new.is_empty()).map(<[Shown]>::to_vec);
-            let new = telegram.stage().until("another answer", |state| new(&state.messages)).await?;
+            let new = telegram.service_state().until("another answer", |state| new(&state.messages)).await?;
             seen += new.len();
             for shown in new.into_iter().filter(|shown| !shown.text.starts_with(QUEUED)) {
                 self.note(shown)?;

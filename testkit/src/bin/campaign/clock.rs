@@ -18,7 +18,7 @@ use crate::{
     judge::{Promise, Violation},
     load,
     script::Script,
-    site::{Kept, Site},
+    site::{LogRange, Site},
 };
 
 /// Locations of the library from Debian's package `faketime`, for the architectures Baton is built for.
@@ -90,11 +90,11 @@ async fn run(campaign: &Campaign, site: &mut Site, offset: &Path, round: &mut Ro
     // A jump of a year ages the log, and old events are removed from it. So odd rounds jump by days and compare the
     // whole log.
     let (jumps, kept) =
-        if round.seed.is_multiple_of(2) { (YEARS, Kept::Recent) } else { (DAYS, Kept::Everything) };
+        if round.seed.is_multiple_of(2) { (YEARS, LogRange::Recent) } else { (DAYS, LogRange::Everything) };
     let mut pick =
         move || usize::try_from(dice.roll(jumps.len() as u64)).ok().and_then(|at| jumps.get(at).copied());
     let mut follower = Follower::new(site.line(), PATIENCE).telling(&site.ledger);
-    follower.may_resync = kept == Kept::Recent;
+    follower.may_resync = kept == LogRange::Recent;
     let follower = tokio::spawn(follower.follow());
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {

@@ -10,7 +10,7 @@ use crate::{
     campaign::{Campaign, Round},
     follow::Follower,
     load::{self, CLIENTS, Client},
-    site::{Kept, Site},
+    site::{LogRange, Site},
     waiting,
 };
 
@@ -68,7 +68,7 @@ async fn run(campaign: &Campaign, site: &mut Site, round: &mut Round) -> Result<
     round.events += heard.frames.len();
     round.violations.append(&mut heard.violations);
     round.violations.extend(waiting.judge(site, &heard));
-    round.violations.extend(site.inspect(&heard, Kept::Everything).await?);
+    round.violations.extend(site.inspect(&heard, LogRange::Everything).await?);
     Ok(())
 }
 

@@ -20,7 +20,7 @@ use crate::{
     line::Line,
     load,
     script::Script,
-    site::{Kept, Site},
+    site::{LogRange, Site},
 };
 
 /// Size of the disk, and of the reserve that is freed later.
@@ -130,7 +130,7 @@ async fn fill(site: &mut Site, round: &mut Round) -> Result<()> {
     round.violations.append(&mut heard.violations);
     let ids: BTreeSet<String> = sessions.into_iter().collect();
     ensure!(ids.is_subset(&heard.sessions), "the follower did not hear of every session");
-    round.violations.extend(site.inspect(&heard, Kept::Everything).await?);
+    round.violations.extend(site.inspect(&heard, LogRange::Everything).await?);
     Ok(())
 }
 

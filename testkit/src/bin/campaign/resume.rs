@@ -21,7 +21,7 @@ use crate::{
     line::Line,
     load::{self, CLIENTS, Client},
     script::Script,
-    site::{Kept, Site},
+    site::{LogRange, Site},
 };
 
 /// Number of followers that drop their connection at random, beside one that does not.
@@ -75,7 +75,7 @@ async fn run(site: &mut Site, round: &mut Round) -> Result<()> {
     round.violations.extend(judge::log(&late.frames, &rest, &heard.deleted));
     round.events += late.frames.len();
     round.violations.extend(resyncs(&site.line(), heard.cursor() + 1_000, "of the future").await?);
-    round.violations.extend(site.inspect(&heard, Kept::Everything).await?);
+    round.violations.extend(site.inspect(&heard, LogRange::Everything).await?);
     if let Some(library) = clock::library() {
         return age(site, &library, round).await;
     }

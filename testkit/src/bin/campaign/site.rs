@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// The part of the log that must exist at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum LogRange {
     Everything,
     /// Events older than a week may have been removed.
     Recent,
@@ -157,13 +157,13 @@ impl Site {
     }
 
     /// Restarts the server once more and compares its data with what followers received and clients know.
-    pub(crate) async fn inspect(&mut self, heard: &Heard, kept: Kept) -> Result<Vec<Violation>> {
+    pub(crate) async fn inspect(&mut self, heard: &Heard, kept: LogRange) -> Result<Vec<Violation>> {
         let mut found = Vec::new();
         found.extend(self.terminate().await?);
         self.start().await?;
         match self.replay().await? {
             Some(replayed) => found.extend(judge::log(&heard.frames, &replayed, &heard.deleted)),
-            None if kept == Kept::Recent => {}
+            None if kept == LogRange::Recent => {}
             None => found.push(Violation::new(Promise::Resume, "the beginning of the log is missing")),
         }
         let told = self.model.heard();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::platforms::stage::ShownButton;
+use crate::platforms::service_state::ShownButton;
 
 const BLOCKS: usize = 50;
 const SECTION: usize = 3_000;

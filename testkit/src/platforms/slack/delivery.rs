@@ -116,7 +116,7 @@ impl Slack {
         sleep(Duration::from_millis(self.options.deadline_ms)).await;
         let Some(sent) = self.lock().open.remove(&envelope) else { return };
         self.lock().settled.insert(envelope);
-        self.stage.problem(format!("not acknowledged within {} ms", self.options.deadline_ms));
+        self.service_state.problem(format!("not acknowledged within {} ms", self.options.deadline_ms));
         if sent.item.attempt < RETRIES {
             self.pass(sent.item.again());
         }
@@ -129,10 +129,12 @@ impl Slack {
         let is_known = !inner.settled.insert(envelope.to_owned());
         drop(inner);
         match (is_open, is_known) {
-            (true, _) => self.stage.change(|state| state.acknowledged += 1),
+            (true, _) => self.service_state.change(|state| state.acknowledged += 1),
             // Too late: the update was sent again meanwhile.
             (false, true) => {}
-            (false, false) => self.stage.problem(format!("acknowledged {envelope:?}, which was never sent")),
+            (false, false) => {
+                self.service_state.problem(format!("acknowledged {envelope:?}, which was never sent"));
+            }
         }
     }
 
@@ -181,7 +183,7 @@ impl Slack {
                 Err(trouble) => trouble,
             };
         }
-        self.stage.problem(format!("an update was never acknowledged: {trouble}"));
+        self.service_state.problem(format!("an update was never acknowledged: {trouble}"));
     }
 
     async fn pushed(&self, url: &str, item: &Item, reason: &str) -> Result<(), &'static str> {
@@ -194,13 +196,13 @@ impl Slack {
         let deadline = Duration::from_millis(self.options.deadline_ms);
         match timeout(PATIENCE.min(deadline), call.send()).await {
             Ok(Ok(answer)) if answer.status().is_success() => {
-                self.stage.change(|state| state.acknowledged += 1);
+                self.service_state.change(|state| state.acknowledged += 1);
                 Ok(())
             }
             Ok(Ok(_)) => Err("http_error"),
             Ok(Err(_)) => Err("connection_failed"),
             Err(_) => {
-                self.stage.problem(format!("no answer to a call within {:?}", began.elapsed()));
+                self.service_state.problem(format!("no answer to a call within {:?}", began.elapsed()));
                 Err("http_timeout")
             }
         }

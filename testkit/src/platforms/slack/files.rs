@@ -15,7 +15,7 @@ use super::{
     Slack, blocks,
     web::{Answer, Fields, required},
 };
-use crate::platforms::stage::{GivenFile, Shown, ShownFile};
+use crate::platforms::service_state::{GivenFile, Shown, ShownFile};
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stored {
@@ -43,7 +43,7 @@ pub(super) async fn upload(
     file.content = Some(body);
     drop(inner);
     if length != said {
-        slack.stage.problem(format!("a file of {length} bytes that was said to have {said}"));
+        slack.service_state.problem(format!("a file of {length} bytes that was said to have {said}"));
         return StatusCode::BAD_REQUEST.into_response();
     }
     format!("OK - {length}").into_response()
@@ -125,7 +125,7 @@ impl Slack {
         self.look_at(&text);
         let text_of_file = String::from_utf8_lossy(&content).into_owned();
         self.place(chat, thread);
-        self.stage.show(Shown {
+        self.service_state.show(Shown {
             id: id.to_owned(),
             chat: chat.to_owned(),
             thread: thread.map(str::to_owned),
@@ -139,7 +139,8 @@ impl Slack {
     }
 
     pub(super) fn delete_file(&self, fields: &Fields) -> Answer {
-        let is_there = self.stage.edit(required(fields, "file")?, |message| message.is_removed = true);
+        let is_there =
+            self.service_state.edit(required(fields, "file")?, |message| message.is_removed = true);
         if is_there { Ok(json!({})) } else { Err("file_not_found".into()) }
     }
 }

@@ -61,7 +61,7 @@ pub(super) async fn connect(
     upgrade: WebSocketUpgrade,
 ) -> Response {
     if !slack.lock().tickets.remove(&ticket) {
-        slack.stage.problem("a connection with an unknown or used address");
+        slack.service_state.problem("a connection with an unknown or used address");
         return StatusCode::UNAUTHORIZED.into_response();
     }
     upgrade.on_upgrade(move |socket| serve(slack, socket))
@@ -89,7 +89,7 @@ async fn serve(slack: Arc<Slack>, mut socket: WebSocket) {
             },
             message = socket.recv() => match message {
                 Some(Ok(Message::Text(text))) => slack.heard(&text),
-                Some(Ok(Message::Binary(_))) => slack.stage.problem("a binary frame"),
+                Some(Ok(Message::Binary(_))) => slack.service_state.problem("a binary frame"),
                 // The WebSocket library answers pings and close frames.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_))) => {}
                 Some(Err(_)) | None => break,
@@ -112,7 +112,7 @@ impl Slack {
         inner.lines.push(Line { number, is_leaving: false, orders });
         let waiting = std::mem::take(&mut inner.waiting);
         drop(inner);
-        self.stage.change(|_| {});
+        self.service_state.change(|_| {});
         for item in waiting {
             self.pass(item);
         }
@@ -126,7 +126,7 @@ impl Slack {
         let lost: Vec<_> = inner.open.extract_if(.., |_, sent| sent.line == number).collect();
         inner.settled.extend(lost.iter().map(|(envelope, _)| envelope.clone()));
         drop(inner);
-        self.stage.change(|_| {});
+        self.service_state.change(|_| {});
         for (_, sent) in lost {
             self.pass(sent.item.again());
         }
@@ -136,7 +136,7 @@ impl Slack {
         let frame = serde_json::from_str::<Value>(text).unwrap_or_default();
         match frame.get("envelope_id").and_then(Value::as_str) {
             Some(envelope) => self.acknowledged(envelope),
-            None => self.stage.problem(format!("a frame that acknowledges nothing: {text}")),
+            None => self.service_state.problem(format!("a frame that acknowledges nothing: {text}")),
         }
     }
 

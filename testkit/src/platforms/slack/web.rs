@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{BOT, BOT_ID, Slack, TEAM, blocks};
-use crate::platforms::stage::{Fault, Shown};
+use crate::platforms::service_state::{ServiceFault, Shown};
 
 const LONGEST_TEXT: usize = 40_000;
 /// An edited message has a lower limit than a new one.
@@ -47,15 +47,15 @@ pub(super) async fn call(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let fault = slack.stage.call(&method).await;
+    let fault = slack.service_state.call(&method).await;
     match fault {
-        Some(Fault::Busy { after }) => return busy(after),
-        Some(Fault::Unavailable) => return StatusCode::SERVICE_UNAVAILABLE.into_response(),
-        Some(Fault::Broken) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        Some(Fault::Cut | Fault::Hold) | None => {}
+        Some(ServiceFault::Busy { after }) => return busy(after),
+        Some(ServiceFault::Unavailable) => return StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        Some(ServiceFault::Broken) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Some(ServiceFault::Cut | ServiceFault::Hold) | None => {}
     }
     let answer = slack.answer(&method, &headers, &body);
-    if fault == Some(Fault::Cut) {
+    if fault == Some(ServiceFault::Cut) {
         let cut = futures::stream::once(async { Err::<Bytes, _>(std::io::Error::other("cut")) });
         return Body::from_stream(cut).into_response();
     }
@@ -114,7 +114,7 @@ impl Slack {
             "chat.delete" => self.delete(&fields),
             "assistant.threads.setStatus" => self.set_status(&fields),
             "files.getUploadURLExternal" if is_json => {
-                self.stage.problem("files.getUploadURLExternal takes no JSON");
+                self.service_state.problem("files.getUploadURLExternal takes no JSON");
                 Err("invalid_arguments".into())
             }
             "files.getUploadURLExternal" => self.expect_file(&fields),
@@ -152,7 +152,7 @@ impl Slack {
         let parent = self.lock().messages.get(&(chat.to_owned(), thread.to_owned())).cloned();
         let parent = parent.ok_or("thread_not_found")?;
         if let Some(parent) = parent.filter(|parent| parent != thread) {
-            self.stage
+            self.service_state
                 .problem(format!("{thread} is a reply; a thread is named by its first message, {parent}"));
         }
         Ok(())
@@ -165,7 +165,7 @@ impl Slack {
         self.pace(chat)?;
         let (text, buttons) = self.content(fields, LONGEST_TEXT)?;
         let ts = self.place(chat, thread);
-        self.stage.show(Shown {
+        self.service_state.show(Shown {
             id: ts.clone(),
             chat: chat.to_owned(),
             thread: thread.map(str::to_owned),
@@ -183,7 +183,7 @@ impl Slack {
         self.open_to(chat, None)?;
         let (text, buttons) = self.content(fields, LONGEST_UPDATE)?;
         let has_blocks = fields.contains_key("blocks");
-        let is_there = self.stage.edit(ts, |message| {
+        let is_there = self.service_state.edit(ts, |message| {
             message.before.push(std::mem::replace(&mut message.text, text.clone()));
             if has_blocks {
                 message.buttons = buttons;
@@ -198,7 +198,7 @@ impl Slack {
 
     fn delete(&self, fields: &Fields) -> Answer {
         let (chat, ts) = (required(fields, "channel")?, required(fields, "ts")?);
-        let is_there = self.stage.edit(ts, |message| message.is_removed = true);
+        let is_there = self.service_state.edit(ts, |message| message.is_removed = true);
         if is_there { Ok(json!({"channel": chat, "ts": ts})) } else { Err("message_not_found".into()) }
     }
 
@@ -211,9 +211,9 @@ impl Slack {
         }
         self.lock().statuses.insert((chat.to_owned(), thread.to_owned()), status.clone());
         if status.is_empty() {
-            self.stage.change(|_| {});
+            self.service_state.change(|_| {});
         } else {
-            self.stage.typing(chat);
+            self.service_state.typing(chat);
         }
         Ok(json!({}))
     }
@@ -222,7 +222,7 @@ impl Slack {
     pub(super) fn forget_status(&self, chat: &str, thread: Option<&str>) {
         let Some(thread) = thread else { return };
         self.lock().statuses.remove(&(chat.to_owned(), thread.to_owned()));
-        self.stage.change(|_| {});
+        self.service_state.change(|_| {});
     }
 
     fn pace(&self, chat: &str) -> Result<(), Refusal> {
@@ -241,11 +241,11 @@ impl Slack {
         &self,
         fields: &Fields,
         longest: usize,
-    ) -> Result<(String, Vec<crate::platforms::stage::ShownButton>), Refusal> {
+    ) -> Result<(String, Vec<crate::platforms::service_state::ShownButton>), Refusal> {
         let text = fields.get("text").cloned().unwrap_or_default();
         let blocks = fields.get("blocks").map_or(Ok(Vec::new()), |blocks| blocks::check(blocks));
         let buttons = blocks.map_err(|(name, what)| {
-            self.stage.problem(format!("{name}: {what}"));
+            self.service_state.problem(format!("{name}: {what}"));
             name
         })?;
         if text.is_empty() && fields.get("blocks").is_none_or(|blocks| blocks == "[]") {
@@ -253,7 +253,7 @@ impl Slack {
         }
         let length = text.chars().count();
         if length > longest {
-            self.stage.problem(format!("a message of {length} characters"));
+            self.service_state.problem(format!("a message of {length} characters"));
             return Err("msg_too_long".into());
         }
         self.look_at(&text);
@@ -264,11 +264,11 @@ impl Slack {
     pub(super) fn look_at(&self, text: &str) {
         let calls_all = ["<!channel", "<!here", "<!everyone"].iter().any(|word| text.contains(word));
         if calls_all {
-            self.stage.problem(format!("the text notifies the whole channel: {text}"));
+            self.service_state.problem(format!("the text notifies the whole channel: {text}"));
         }
         let is_escaped = |rest: &str| ["amp;", "lt;", "gt;"].iter().any(|name| rest.starts_with(name));
         if text.split('&').skip(1).any(|rest| !is_escaped(rest)) {
-            self.stage.problem(format!("an & that is not escaped: {text}"));
+            self.service_state.problem(format!("an & that is not escaped: {text}"));
         }
     }
 }

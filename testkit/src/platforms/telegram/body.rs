@@ -7,7 +7,7 @@ use axum::{
 use memchr::memmem;
 use serde_json::{Map, Value};
 
-use crate::platforms::stage::ShownFile;
+use crate::platforms::service_state::ShownFile;
 
 #[derive(Debug, Default)]
 pub(super) struct Body {

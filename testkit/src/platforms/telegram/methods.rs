@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Refusal, Telegram, body::Body, html, updates::Webhook};
-use crate::platforms::stage::{Shown, ShownButton};
+use crate::platforms::service_state::{Shown, ShownButton};
 
 const TEXT: usize = 4_096;
 const CAPTION: usize = 1_024;
@@ -111,7 +111,7 @@ impl Telegram {
             "from": self.me(), "text": words.visible,
         });
         let id = id.to_string();
-        self.stage.show(Shown {
+        self.service_state.show(Shown {
             id,
             chat,
             thread,
@@ -141,7 +141,7 @@ impl Telegram {
         let chat = self.chat(body)?;
         self.pace(&chat)?;
         let id = body.text("message_id").unwrap_or_default();
-        let state = self.stage.state();
+        let state = self.service_state.state();
         let Some(shown) = state.messages.iter().find(|it| it.id == id && it.chat == chat && !it.is_removed)
         else {
             return Err(bad("Bad Request: message to edit not found"));
@@ -155,7 +155,7 @@ impl Telegram {
                  same as a current content and reply markup of the message",
             ));
         }
-        self.stage.edit(&id, |shown| {
+        self.service_state.edit(&id, |shown| {
             shown.before.push(std::mem::replace(&mut shown.text, words.sent));
             shown.buttons = buttons;
         });
@@ -164,7 +164,7 @@ impl Telegram {
 
     fn delete_message(&self, body: &Body) -> Result {
         let id = body.text("message_id").unwrap_or_default();
-        if self.stage.edit(&id, |shown| shown.is_removed = true) {
+        if self.service_state.edit(&id, |shown| shown.is_removed = true) {
             return Ok(json!(true));
         }
         Err(bad("Bad Request: message to delete not found"))
@@ -175,7 +175,7 @@ impl Telegram {
         if !ACTIONS.contains(&action.as_str()) {
             return Err(bad("Bad Request: wrong parameter action in request"));
         }
-        self.stage.typing(&self.chat(body)?);
+        self.service_state.typing(&self.chat(body)?);
         Ok(json!(true))
     }
 
@@ -190,7 +190,7 @@ impl Telegram {
         if text.chars().count() > TOAST {
             return Err(bad("Bad Request: MESSAGE_TOO_LONG"));
         }
-        self.stage.change(|state| state.understood.push(text));
+        self.service_state.change(|state| state.understood.push(text));
         Ok(json!(true))
     }
 

@@ -113,7 +113,7 @@ impl Telegram {
         let confirmed = before - inner.waiting.len();
         drop(inner);
         if confirmed > 0 {
-            self.stage.change(|state| state.acknowledged += confirmed);
+            self.service_state.change(|state| state.acknowledged += confirmed);
         }
     }
 
@@ -161,7 +161,7 @@ async fn deliver(
         call = call.header("X-Telegram-Bot-Api-Secret-Token", secret);
     }
     let answer = call.send().await;
-    telegram.stage.change(|state| *state.calls.entry("push".to_owned()).or_default() += 1);
+    telegram.service_state.change(|state| *state.calls.entry("push".to_owned()).or_default() += 1);
     let is_taken = answer.is_ok_and(|answer| answer.status().is_success());
     let mut inner = telegram.lock();
     let is_first = inner.waiting.front() == Some(update);
@@ -172,7 +172,7 @@ async fn deliver(
     }
     drop(inner);
     if is_taken {
-        telegram.stage.change(|state| state.acknowledged += 1);
+        telegram.service_state.change(|state| state.acknowledged += 1);
     }
     is_taken
 }

@@ -14,7 +14,7 @@ use memchr::memmem;
 use serde_json::json;
 
 use super::{Complaint, WhatsApp, answered};
-use crate::platforms::stage::{GivenFile, Shown, ShownFile};
+use crate::platforms::service_state::{GivenFile, Shown, ShownFile};
 
 /// Allowed media types of a document.
 const KINDS: [&str; 8] = [
@@ -181,7 +181,7 @@ pub(super) async fn download(
     }
     // The real one answers with an HTML page.
     if !headers.contains_key(header::USER_AGENT) {
-        service.stage.problem("media.download: the User-Agent header is missing");
+        service.service_state.problem("media.download: the User-Agent header is missing");
         return (StatusCode::FORBIDDEN, "<html>Sorry, this content isn't available right now</html>")
             .into_response();
     }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::{Complaint, Options, WhatsApp, media::Media};
 use crate::{
     calls::http,
-    platforms::stage::{Said, Tap},
+    platforms::service_state::{Tap, UserMessage},
 };
 
 /// Maximum number of attempts; the real one retries for a week.
@@ -44,7 +44,7 @@ pub(super) struct Heard {
 
 impl Heard {
     /// The user sent a message.
-    pub(super) fn said(id: &str, said: Said, file: Option<(String, Media)>) -> Self {
+    pub(super) fn said(id: &str, said: UserMessage, file: Option<(String, Media)>) -> Self {
         let (kind, content) = match file {
             None => ("text", json!({ "body": said.text })),
             Some((media, file)) => {
@@ -172,20 +172,22 @@ async fn call(service: &Arc<WhatsApp>, http: &reqwest::Client, push: &Push) {
             call.header("content-type", "application/json").header("x-hub-signature-256", &push.signature);
         match call.send().await {
             Ok(answer) if answer.status() == 200 => {
-                return service.stage.change(|state| {
+                return service.service_state.change(|state| {
                     state.acknowledged += push.updates;
                     *state.calls.entry("webhook".to_owned()).or_default() += 1;
                 });
             }
-            Err(error) if error.is_timeout() => service.stage.problem("webhook: the answer came too late"),
-            Ok(_) => service.stage.change(|state| {
+            Err(error) if error.is_timeout() => {
+                service.service_state.problem("webhook: the answer came too late");
+            }
+            Ok(_) => service.service_state.change(|state| {
                 *state.calls.entry("webhook.refused".to_owned()).or_default() += 1;
             }),
             Err(_) => {}
         }
         pause = wait(pause).await;
     }
-    service.stage.problem("webhook: an update was never acknowledged");
+    service.service_state.problem("webhook: an update was never acknowledged");
 }
 
 /// The address to call; `None` while its webhook does not accept the verify token.

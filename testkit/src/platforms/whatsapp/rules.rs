@@ -9,7 +9,7 @@ use axum::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::platforms::stage::{Shown, ShownButton, ShownFile};
+use crate::platforms::service_state::{Shown, ShownButton, ShownFile};
 
 /// An error of the Graph API, with its texts.
 #[derive(Debug, Clone)]

@@ -11,8 +11,8 @@ use futures::future::{BoxFuture, ready};
 use tokio::sync::watch;
 
 use crate::{
-    Abilities, Adapter, Attachment, Button, Fault, Inbox, Place, Post, Sent,
-    adapter::Answer,
+    Adapter, AdapterError, Attachment, Button, Features, Inbox, Place, Post, Sent,
+    adapter::AdapterFuture,
     split::{Limit, Unit},
 };
 
@@ -32,14 +32,14 @@ struct Seen {
 }
 
 pub(super) struct Chat {
-    abilities: Abilities,
+    features: Features,
     seen: Mutex<Seen>,
     changes: watch::Sender<u64>,
 }
 
 impl Chat {
-    pub(super) fn new(change: impl FnOnce(&mut Abilities)) -> Arc<Self> {
-        let mut abilities = Abilities {
+    pub(super) fn new(change: impl FnOnce(&mut Features)) -> Arc<Self> {
+        let mut features = Features {
             typing: Some(Duration::from_secs(4)),
             edit: Some(Duration::from_millis(1)),
             buttons: 8,
@@ -48,8 +48,8 @@ impl Chat {
             files: Some(1 << 20),
             text: Limit { length: 4_096, unit: Unit::Utf16 },
         };
-        change(&mut abilities);
-        Arc::new(Self { abilities, seen: Mutex::default(), changes: watch::Sender::new(0) })
+        change(&mut features);
+        Arc::new(Self { features, seen: Mutex::default(), changes: watch::Sender::new(0) })
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Seen) -> T) -> T {
@@ -137,15 +137,15 @@ impl Adapter for Chat {
         "test"
     }
 
-    fn abilities(&self) -> Abilities {
-        self.abilities
+    fn features(&self) -> Features {
+        self.features
     }
 
-    fn receive<'a>(&'a self, _inbox: &'a Inbox) -> BoxFuture<'a, Fault> {
+    fn receive<'a>(&'a self, _inbox: &'a Inbox) -> BoxFuture<'a, AdapterError> {
         Box::pin(std::future::pending())
     }
 
-    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> Answer<'a, Sent> {
+    fn send<'a>(&'a self, place: &'a Place, post: &'a Post) -> AdapterFuture<'a, Sent> {
         let number = self.change(|seen| {
             seen.lines.push(Line { place: place.clone(), post: post.clone() });
             seen.lines.len() - 1
@@ -153,29 +153,34 @@ impl Adapter for Chat {
         Box::pin(ready(Ok(Sent(number.to_string()))))
     }
 
-    fn edit<'a>(&'a self, _place: &'a Place, sent: &'a Sent, post: &'a Post) -> Answer<'a, ()> {
+    fn edit<'a>(&'a self, _place: &'a Place, sent: &'a Sent, post: &'a Post) -> AdapterFuture<'a, ()> {
         let number: usize = sent.0.parse().unwrap();
         self.change(|seen| seen.lines[number].post = post.clone());
         Box::pin(ready(Ok(())))
     }
 
-    fn remove<'a>(&'a self, _place: &'a Place, sent: &'a Sent) -> Answer<'a, ()> {
+    fn remove<'a>(&'a self, _place: &'a Place, sent: &'a Sent) -> AdapterFuture<'a, ()> {
         let number: usize = sent.0.parse().unwrap();
         self.change(|seen| "gone".clone_into(&mut seen.lines[number].place.chat));
         Box::pin(ready(Ok(())))
     }
 
-    fn typing<'a>(&'a self, _place: &'a Place, _message: Option<&'a str>, _words: &'a str) -> Answer<'a, ()> {
+    fn typing<'a>(
+        &'a self,
+        _place: &'a Place,
+        _message: Option<&'a str>,
+        _words: &'a str,
+    ) -> AdapterFuture<'a, ()> {
         Box::pin(ready(Ok(())))
     }
 
-    fn confirm_tap<'a>(&'a self, receipt: &'a str, words: Option<&'a str>) -> Answer<'a, ()> {
+    fn confirm_tap<'a>(&'a self, receipt: &'a str, words: Option<&'a str>) -> AdapterFuture<'a, ()> {
         self.change(|seen| seen.confirm_tap.push((receipt.to_owned(), words.map(str::to_owned))));
         Box::pin(ready(Ok(())))
     }
 
-    fn download<'a>(&'a self, file: &'a Attachment, _limit: u64) -> Answer<'a, Bytes> {
+    fn download<'a>(&'a self, file: &'a Attachment, _limit: u64) -> AdapterFuture<'a, Bytes> {
         let found = self.seen.lock().unwrap().files.get(&file.reference).cloned();
-        Box::pin(ready(found.ok_or_else(|| Fault::Refused("there is no such file".to_owned()))))
+        Box::pin(ready(found.ok_or_else(|| AdapterError::Refused("there is no such file".to_owned()))))
     }
 }

@@ -16,7 +16,7 @@ use tokio_tungstenite::{
     tungstenite::{Message, protocol::WebSocketConfig},
 };
 
-use crate::{Fault, slack::wire::Frame};
+use crate::{AdapterError, slack::wire::Frame};
 
 /// Timeouts for connecting and for Slack's hello.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -40,16 +40,16 @@ pub(super) struct Line {
 
 impl Line {
     /// Connects. The address works like a password and must not appear in errors or logs.
-    pub(super) async fn open(address: &str) -> Result<Self, Fault> {
+    pub(super) async fn open(address: &str) -> Result<Self, AdapterError> {
         let socket = timeout(CONNECT, connect(address))
             .await
-            .map_err(|_| Fault::Unreachable("no connection within 15 s".to_owned()))?
-            .map_err(Fault::Unreachable)?;
+            .map_err(|_| AdapterError::Unreachable("no connection within 15 s".to_owned()))?
+            .map_err(AdapterError::Unreachable)?;
         let mut line = Self { socket };
         timeout(HELLO, line.greeted())
             .await
-            .map_err(|_| Fault::Unreachable("no hello within 15 s".to_owned()))?
-            .map_err(Fault::Unreachable)?;
+            .map_err(|_| AdapterError::Unreachable("no hello within 15 s".to_owned()))?
+            .map_err(AdapterError::Unreachable)?;
         Ok(line)
     }
 

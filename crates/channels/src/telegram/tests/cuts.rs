@@ -18,7 +18,7 @@ async fn answer(mut gateway: Gateway, couriers: Couriers) {
 }
 
 struct Cutting {
-    world: World,
+    harness: Harness,
     health: Health,
     breaker: Breaker,
     answering: JoinHandle<()>,
@@ -26,29 +26,29 @@ struct Cutting {
 
 impl Cutting {
     async fn new() -> Self {
-        let mut world = World::new().await;
-        let target = world.fake.address().trim_start_matches("http://").parse().unwrap();
+        let mut harness = Harness::new().await;
+        let target = harness.fake.address().trim_start_matches("http://").parse().unwrap();
         let breaker = Breaker::start(target).await.unwrap();
-        world.settings.api = format!("http://{}/", breaker.address());
+        harness.settings.api = format!("http://{}/", breaker.address());
         // Attempts are due in real time.
-        world.clock = Arc::new(|| jiff::Timestamp::now().as_millisecond());
-        let gateway = world.receive();
+        harness.clock = Arc::new(|| jiff::Timestamp::now().as_millisecond());
+        let gateway = harness.receive();
         let adapter: Arc<dyn Adapter> = gateway.adapter.clone();
         let health = gateway.inbox.health().clone();
         let couriers = Couriers::new(gateway.inbox.clone(), &[adapter]);
         let answering = tokio::spawn(answer(gateway, couriers));
-        Self { world, health, breaker, answering }
+        Self { harness, health, breaker, answering }
     }
 
     fn count(&self, words: &str) -> usize {
-        self.world.fake.stage().state().messages.iter().filter(|it| it.text.contains(words)).count()
+        self.harness.fake.service_state().state().messages.iter().filter(|it| it.text.contains(words)).count()
     }
 
     async fn until(&self, words: &str) {
-        let found = |state: &testkit::platforms::stage::State| {
+        let found = |state: &testkit::platforms::service_state::State| {
             state.messages.iter().any(|it| it.text.contains(words)).then_some(())
         };
-        self.world.fake.stage().until(words, found).await.unwrap();
+        self.harness.fake.service_state().until(words, found).await.unwrap();
     }
 }
 
@@ -61,19 +61,19 @@ impl Drop for Cutting {
 /// Cuts the connection while the answer is on its way.
 async fn cut_during_the_answer(cut: Cut) {
     let cutting = Cutting::new().await;
-    let world = &cutting.world;
-    world.say("one");
+    let harness = &cutting.harness;
+    harness.say("one");
     cutting.until("Answer to one").await;
     // Holds the next answer at the service until the connection is cut.
-    world.plan("sendMessage", Planned::Hold);
-    world.say("two");
-    let held = |state: &testkit::platforms::stage::State| (!state.held.is_empty()).then_some(());
-    world.fake.stage().until("the held answer", held).await.unwrap();
+    harness.plan("sendMessage", Planned::Hold);
+    harness.say("two");
+    let held = |state: &testkit::platforms::service_state::State| (!state.held.is_empty()).then_some(());
+    harness.fake.service_state().until("the held answer", held).await.unwrap();
     cutting.breaker.cut(cut);
     // The cut breaks the answer; the note about it meets the broken connection as well.
     timeout(PATIENCE, cutting.breaker.broken("sendMessage")).await.unwrap();
     cutting.breaker.restore();
-    world.say("three");
+    harness.say("three");
     cutting.until("Answer to three").await;
     cutting.until("may not have arrived").await;
     let counts = ["Answer to one", "Answer to three"].map(|words| cutting.count(words));

@@ -9,11 +9,11 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use super::*;
 
 /// A world whose bot receives by webhook.
-async fn world() -> World {
-    let mut world = World::new().await;
-    world.settings.webhook =
+async fn harness() -> Harness {
+    let mut harness = Harness::new().await;
+    harness.settings.webhook =
         Some(TelegramWebhook { url: "http://127.0.0.1:9/telegram".into(), secret: Secret::new(SECRET) });
-    world
+    harness
 }
 
 /// The adapter, its inbox, and the number of calls.
@@ -42,12 +42,12 @@ fn update(id: i64, text: &str) -> String {
 
 #[tokio::test]
 async fn telegram_is_told_where_to_call_and_calls_until_it_is_taken() {
-    let mut world = world().await;
+    let mut harness = harness().await;
     // A listener that fails at first, as one that cannot write.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/telegram", listener.local_addr().unwrap());
-    world.settings.webhook = Some(TelegramWebhook { url, secret: Secret::new(SECRET) });
-    let mut gateway = world.receive();
+    harness.settings.webhook = Some(TelegramWebhook { url, secret: Secret::new(SECRET) });
+    let mut gateway = harness.receive();
     let answer = async |State((adapter, inbox, count)): State<Served>, headers: HeaderMap, body: Bytes| {
         if count.fetch_add(1, Ordering::SeqCst) < 2 {
             return StatusCode::SERVICE_UNAVAILABLE;
@@ -58,19 +58,19 @@ async fn telegram_is_told_where_to_call_and_calls_until_it_is_taken() {
     let served: Served = (Arc::clone(&gateway.adapter), gateway.inbox.clone(), Arc::default());
     let router = Router::new().route("/telegram", post(answer)).with_state(served);
     tokio::spawn(async move { axum::serve(listener, router).await });
-    world.say("hello");
+    harness.say("hello");
     assert_eq!(text(&gateway.next().await[0]), "hello");
-    world.fake.repeat();
-    world.say("again");
+    harness.fake.repeat();
+    harness.say("again");
     assert_eq!(gateway.next().await.len(), 2, "a repetition is known");
-    assert!(world.problems().is_empty(), "{:?}", world.problems());
-    assert_eq!(world.fake.stage().state().calls.get("getUpdates"), None);
+    assert!(harness.problems().is_empty(), "{:?}", harness.problems());
+    assert_eq!(harness.fake.service_state().state().calls.get("getUpdates"), None);
 }
 
 #[tokio::test]
 async fn a_call_without_the_right_secret_is_refused() {
-    let world = world().await;
-    let gateway = world.receive();
+    let harness = harness().await;
+    let gateway = harness.receive();
     for secret in
         [None, Some(""), Some("webhook-secret_"), Some("webhook-secret_2"), Some("webhook-secret_11")]
     {
@@ -82,8 +82,8 @@ async fn a_call_without_the_right_secret_is_refused() {
 
 #[tokio::test]
 async fn bad_input_is_refused_and_nothing_is_stored() {
-    let world = world().await;
-    let gateway = world.receive();
+    let harness = harness().await;
+    let gateway = harness.receive();
     let huge = update(1, &"x".repeat(1 << 20));
     for (body, status) in [
         ("", StatusCode::BAD_REQUEST),
@@ -106,8 +106,8 @@ async fn bad_input_is_refused_and_nothing_is_stored() {
 
 #[tokio::test]
 async fn a_call_is_answered_with_success_when_the_update_is_stored() {
-    let world = world().await;
-    let gateway = world.receive();
+    let harness = harness().await;
+    let gateway = harness.receive();
     let reply = gateway.adapter.webhook(call(Some(SECRET), &update(1, "hello")), &gateway.inbox).await;
     assert_eq!(reply, Reply::done());
     assert_eq!(gateway.stored(&place()).await.len(), 1);
@@ -115,18 +115,18 @@ async fn a_call_is_answered_with_success_when_the_update_is_stored() {
 
 #[tokio::test]
 async fn without_a_webhook_nobody_is_heard() {
-    let world = World::new().await;
-    let gateway = world.receive();
+    let harness = Harness::new().await;
+    let gateway = harness.receive();
     let reply = gateway.adapter.webhook(call(Some(SECRET), &update(1, "hello")), &gateway.inbox).await;
     assert_eq!(reply, Reply::absent());
 }
 
 #[tokio::test]
 async fn a_webhook_that_telegram_refuses_ends_it() {
-    let mut world = world().await;
-    world.settings.webhook =
+    let mut harness = harness().await;
+    harness.settings.webhook =
         Some(TelegramWebhook { url: "http://a.example/telegram".into(), secret: Secret::new(SECRET) });
-    let fault = world.receive().fault().await.to_string();
+    let fault = harness.receive().fault().await.to_string();
     assert!(fault.contains("HTTPS URL must be provided"), "{fault}");
     assert!(!fault.contains(SECRET) && !fault.contains(TOKEN));
 }

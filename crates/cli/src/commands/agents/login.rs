@@ -39,13 +39,13 @@ pub(super) fn find(
 mod tests {
     use std::fs;
 
-    use drivers::roster::known::Place;
+    use drivers::roster::known::LoginDirectory;
     use tempfile::TempDir;
 
     use super::*;
 
     const LOGINS: &[Login] =
-        &[Login::Variable("KEY"), Login::File(Place::Named("ITS_HOME", ".it"), "auth.json")];
+        &[Login::Variable("KEY"), Login::File(LoginDirectory::Named("ITS_HOME", ".it"), "auth.json")];
 
     #[test]
     fn a_login_is_a_variable_or_a_file_that_holds_something() {
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn a_variable_that_a_configuration_file_names_is_a_login() {
         let home = TempDir::new().unwrap();
-        let logins = [Login::VariableIn(Place::Named("ITS_HOME", ".it"), "config.toml", "env_key")];
+        let logins = [Login::VariableIn(LoginDirectory::Named("ITS_HOME", ".it"), "config.toml", "env_key")];
         fs::create_dir(home.path().join(".it")).unwrap();
         fs::write(home.path().join(".it/config.toml"), "env_key = \"ACME_KEY\"\n").unwrap();
         let home = ("HOME", home.path().as_os_str());

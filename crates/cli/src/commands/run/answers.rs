@@ -21,7 +21,7 @@ const TYPED_AHEAD: usize = 16;
 
 /// Policy for answering requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Policy {
+enum AnswerMode {
     Ask,
     Allow,
     Refuse,
@@ -30,7 +30,7 @@ enum Policy {
 /// Requests that wait for an answer, and the source of answers.
 #[derive(Debug)]
 pub(super) struct Answers {
-    policy: Policy,
+    policy: AnswerMode,
     /// No option chose the policy; there is just no terminal to ask on.
     by_default: bool,
     waiting: VecDeque<Waiting>,
@@ -53,10 +53,10 @@ impl Answers {
     pub(super) fn new(options: &Run) -> Self {
         let cannot_ask = options.format == Format::Json || !terminal::can_ask();
         let (policy, by_default) = match options {
-            Run { yes: true, .. } => (Policy::Allow, false),
-            Run { deny: true, .. } => (Policy::Refuse, false),
-            _ if cannot_ask => (Policy::Refuse, true),
-            _ => (Policy::Ask, false),
+            Run { yes: true, .. } => (AnswerMode::Allow, false),
+            Run { deny: true, .. } => (AnswerMode::Refuse, false),
+            _ if cannot_ask => (AnswerMode::Refuse, true),
+            _ => (AnswerMode::Ask, false),
         };
         Self { policy, by_default, waiting: VecDeque::new(), lines: None, refused: None }
     }
@@ -84,12 +84,12 @@ impl Answers {
             _ => return None,
         };
         match self.policy {
-            Policy::Allow => return Some(allow(&request)),
-            Policy::Refuse => {
+            AnswerMode::Allow => return Some(allow(&request)),
+            AnswerMode::Refuse => {
                 screen.report(&self.explain(&request));
                 return Some(self.refuse(&request));
             }
-            Policy::Ask => {}
+            AnswerMode::Ask => {}
         }
         screen.hold(true);
         self.lines.get_or_insert_with(read_lines);
@@ -160,7 +160,7 @@ impl Answers {
         let reply = match line {
             // Input has ended, so no user can approve anything any more.
             None => {
-                self.policy = Policy::Refuse;
+                self.policy = AnswerMode::Refuse;
                 Some(self.refuse(&waiting.request))
             }
             Some(line) => waiting.answer(line.trim()),
@@ -312,7 +312,7 @@ mod tests {
         });
         let request = Request::Permission(serde_json::from_value(request).unwrap());
         let mut answers = Answers {
-            policy: Policy::Ask,
+            policy: AnswerMode::Ask,
             by_default: false,
             waiting: VecDeque::from([Waiting { request, child: None, given: Given::new() }]),
             lines: None,

@@ -10,8 +10,8 @@ use supervision::permission::defaults;
 
 use crate::acp::{Acp, Options};
 use crate::external::harness::{Driven, assert_gone};
-pub(super) use crate::external::harness::{Person, lives};
-use crate::external::{self, Bounds, Keeping, Patience};
+pub(super) use crate::external::harness::{SimulatedUser, lives};
+use crate::external::{self, Bounds, IdleLimits, Timeouts};
 use crate::roster::{About, External as _, Program};
 
 /// The agent's name.
@@ -39,13 +39,13 @@ pub(super) fn options(command: &[String]) -> Options {
     };
     let agent = external::Options {
         bounds: Bounds { line: 1024 * 1024, linger: Duration::from_millis(300), ..Bounds::default() },
-        patience: Patience {
+        timeouts: Timeouts {
             start: Duration::from_secs(20),
             interrupt: Duration::from_millis(400),
             silence: Duration::from_secs(20),
-            ..Patience::default()
+            ..Timeouts::default()
         },
-        keeping: Keeping { pause: Duration::from_millis(10), ..Keeping::default() },
+        keeping: IdleLimits { pause: Duration::from_millis(10), ..IdleLimits::default() },
         ..external::Options::new(about, program)
     };
     let closed = workspace::files::Closed::default();

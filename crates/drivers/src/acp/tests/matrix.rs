@@ -6,7 +6,7 @@ use std::time::Duration;
 use engine::limits::Limits;
 use protocol::{EndReason, EventBody, PartBody, ToolState};
 
-use super::harness::{Harness, Person, options};
+use super::harness::{Harness, SimulatedUser, options};
 use super::scripts::script;
 use crate::roster::External as _;
 
@@ -16,7 +16,7 @@ struct Case {
     script: &'static str,
     /// The moment at which the user aborts the turn.
     stop: Stop,
-    person: Person,
+    user: SimulatedUser,
     /// The expected ends of the turns.
     ends: &'static [EndReason],
     /// A part of the expected error text.
@@ -44,11 +44,11 @@ const fn case(
     ends: &'static [EndReason],
     says: &'static str,
 ) -> Case {
-    Case { name, script, stop: Stop::Never, person: Person::Agrees, ends, says }
+    Case { name, script, stop: Stop::Never, user: SimulatedUser::Agrees, ends, says }
 }
 
 const fn stopped(name: &'static str, stop: Stop, script: &'static str) -> Case {
-    Case { name, script, stop, person: Person::Silent, ends: STOPPED, says: "" }
+    Case { name, script, stop, user: SimulatedUser::Silent, ends: STOPPED, says: "" }
 }
 
 const CASES: &[Case] = &[
@@ -262,7 +262,7 @@ const CASES: &[Case] = &[
         name: "asks a user who does not answer",
         script: r#"begin; ask a session/request_permission '{"sessionId":"s1","toolCall":{"toolCallId":"t1","kind":"execute","title":"make"},"options":[{"optionId":"no","kind":"reject_once"}]}'; hear; tooled t1 failed; finish; stay"#,
         stop: Stop::Never,
-        person: Person::Silent,
+        user: SimulatedUser::Silent,
         ends: &[EndReason::Blocked],
         says: "",
     },
@@ -301,8 +301,8 @@ async fn run(case: &Case) -> Harness {
     let mut options = options(&script(case.script));
     let hangs = case.script.contains("hang");
     if hangs {
-        options.agent.patience.start = Duration::from_secs(1);
-        options.agent.patience.silence = Duration::from_secs(2);
+        options.agent.timeouts.start = Duration::from_secs(1);
+        options.agent.timeouts.silence = Duration::from_secs(2);
     }
     let limits = Limits { request: Duration::from_millis(500), ..Limits::default() };
     let mut harness = Harness::bounded(options, limits).await;
@@ -313,7 +313,7 @@ async fn run(case: &Case) -> Harness {
         harness.sessions.abort(&session.id).await.unwrap();
     }
     for _ in case.ends {
-        harness.until_idle(&session, case.person).await;
+        harness.until_idle(&session, case.user).await;
         harness.go();
     }
     assert_eq!(harness.ends(&session), case.ends, "{}: {:?}", case.name, harness.errors());
@@ -379,7 +379,7 @@ async fn an_agent_that_is_stopped_ends_its_turn_once() {
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
     let mut harness = Harness::new(options(&["/nonexistent/agent".to_owned()])).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), FAILED);
     assert!(harness.errors()[0].contains("cannot start `/nonexistent/agent`"), "{:?}", harness.errors());
     harness.check_all();
@@ -393,9 +393,9 @@ async fn an_agent_that_failed_is_started_again_and_remembers() {
         fi
         touch .again; begin; say hi; exit 1"#;
     let mut harness = Harness::new(options(&script(text))).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     harness.submit(&session, "again").await;
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Error, EndReason::Completed]);
     let asked = std::fs::read_to_string(harness.project.path().join(".resumed")).unwrap();
     assert!(asked.contains("session/resume") && asked.contains("\"s1\""), "{asked}");

@@ -8,7 +8,7 @@ use protocol::{EndReason, EventBody, Message, Part, PartBody, Session, SessionSt
 use serde_json::{Value, json};
 use testkit::published;
 
-use super::harness::{Harness, Person, options};
+use super::harness::{Harness, SimulatedUser, options};
 use super::recordings::{self, Line};
 use crate::roster::External as _;
 
@@ -96,16 +96,16 @@ async fn play(name: &str) -> (Harness, Session) {
     let path = lines.path().to_str().unwrap();
     let mut options = options(&["/bin/bash", "-c", PLAYER, "player", path].map(str::to_owned));
     // Generous deadlines, so that a slow machine does not change the outcome.
-    options.agent.patience.interrupt = Duration::from_secs(20);
+    options.agent.timeouts.interrupt = Duration::from_secs(20);
     let limits = Limits { runner_grace: Duration::from_secs(30), ..Limits::default() };
     let mut harness = Harness::bounded(options, limits).await;
     let session = harness.session().await;
-    let person = if name.ends_with("deny") { Person::Refuses } else { Person::Agrees };
+    let user = if name.ends_with("deny") { SimulatedUser::Refuses } else { SimulatedUser::Agrees };
     for prompt in 0..script.prompts {
         harness.submit(&session, &format!("prompt {prompt}")).await;
         match script.stopped_after.as_deref().filter(|_| prompt == 0) {
             Some(said) => stop(&mut harness, &session, said).await,
-            None => _ = harness.until_idle(&session, person).await,
+            None => _ = harness.until_idle(&session, user).await,
         }
     }
     (harness, session)
@@ -126,7 +126,7 @@ async fn stop(harness: &mut Harness, session: &Session, said: &str) {
         }
     }
     harness.sessions.abort(&session.id).await.unwrap();
-    harness.until_idle(session, Person::Silent).await;
+    harness.until_idle(session, SimulatedUser::Silent).await;
 }
 
 fn is_running(part: &Part) -> bool {

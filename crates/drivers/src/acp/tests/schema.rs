@@ -13,10 +13,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::harness::{Harness, Person, options};
+use super::harness::{Harness, SimulatedUser, options};
 use super::recordings::{self, Line};
 use super::scripts::script;
-use crate::acp::{mend, outgoing, wire};
+use crate::acp::{lenient, outgoing, wire};
 use crate::roster::External as _;
 
 /// Decodes a message with the schema's types, without mending, and encodes it again.
@@ -72,7 +72,7 @@ fn lost(before: &Value, after: &Value, place: &str, places: &mut BTreeSet<String
 }
 
 /// Lists the recorded messages that the schema's types cannot decode completely. Each entry is the reason for a type in
-/// [`wire`] or a repair in [`mend`].
+/// [`wire`] or a repair in [`lenient`].
 #[test]
 fn recorded_messages_beyond_the_schema_match_the_list() {
     let mut listed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -119,21 +119,21 @@ fn recorded_messages_beyond_the_schema_match_the_list() {
     insta::assert_snapshot!("schema_gaps", text);
 }
 
-/// Baton decodes every recorded request and update, and mending does not change any of them.
+/// Baton decodes every recorded request and update, and the repair does not change any of them.
 #[test]
-fn real_agents_need_no_mending() {
+fn real_agents_need_no_repair() {
     for name in recordings::names() {
         for line in recordings::read(&name) {
             let Line::Out(mut message) = line else { continue };
             let method = message["method"].as_str().unwrap_or_default().to_owned();
-            let mend: fn(&mut Value) = match method.as_str() {
-                "session/update" => mend::notice,
-                "session/request_permission" => mend::permission,
-                "elicitation/create" => mend::form,
+            let repair: fn(&mut Value) = match method.as_str() {
+                "session/update" => lenient::notice,
+                "session/request_permission" => lenient::permission,
+                "elicitation/create" => lenient::form,
                 _ => continue,
             };
             let before = message["params"].clone();
-            mend(&mut message["params"]);
+            repair(&mut message["params"]);
             assert_eq!(message["params"], before, "{name}");
             if method == "session/update" {
                 wire::Notice::read(before).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -188,7 +188,7 @@ async fn answers_match_the_schema() {
         ask unknown terminal/kill '{"sessionId":"s1","terminalId":"nobody"}'; hear
         finish; stay"#;
     let mut harness = Harness::new(options(&script(text))).await;
-    harness.first_turn(Person::Agrees).await;
+    harness.first_turn(SimulatedUser::Agrees).await;
     let mut text = String::new();
     for message in harness.heard().iter().filter(|message| message.get("method").is_none()) {
         let answer = message.get("result").unwrap_or(&message["error"]);

@@ -8,7 +8,7 @@ use protocol::request::{Action, Rule};
 use protocol::{EndReason, EventBody, ToolState};
 use serde_json::{Value, json};
 
-use super::harness::{Harness, Person, lives, options};
+use super::harness::{Harness, SimulatedUser, lives, options};
 use super::scripts::script;
 use crate::roster::External as _;
 
@@ -40,7 +40,7 @@ fn option(answer: &Value) -> &Value {
 #[tokio::test]
 async fn a_permission_is_answered_by_the_name_of_the_option() {
     let mut harness = harness("begin; may a 'make test'; tooled a completed; say ran; finish; stay").await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     assert_eq!(asked(&harness), [("bash".to_owned(), vec!["make test".to_owned()])]);
     assert_eq!(option(&harness.answered("a")), "now");
     assert_eq!(harness.ends(&session), [EndReason::Completed]);
@@ -52,7 +52,7 @@ async fn a_permission_is_answered_by_the_name_of_the_option() {
 #[tokio::test]
 async fn what_is_allowed_for_good_is_remembered_here() {
     let mut harness = harness("begin; may a 'make test one'; may b 'make test two'; finish; stay").await;
-    let session = harness.first_turn(Person::AlwaysAgrees).await;
+    let session = harness.first_turn(SimulatedUser::AlwaysAgrees).await;
     // The agent is told nothing for good: it might mean more by it.
     assert_eq!(
         (option(&harness.answered("a")), option(&harness.answered("b"))),
@@ -66,7 +66,7 @@ async fn what_is_allowed_for_good_is_remembered_here() {
 #[tokio::test]
 async fn a_refusal_blocks_the_turn_if_the_agent_gives_up() {
     let mut harness = harness("begin; may a 'make test'; tooled a failed; finish; stay").await;
-    let session = harness.first_turn(Person::Refuses).await;
+    let session = harness.first_turn(SimulatedUser::Refuses).await;
     assert_eq!(option(&harness.answered("a")), "never");
     assert_eq!(harness.ends(&session), [EndReason::Blocked]);
     finish(harness).await;
@@ -80,7 +80,7 @@ async fn rules_decide_without_asking_the_user() {
     options.agent.program.rules.push(Rule::new("bash", "ls *", Action::Allow));
     options.agent.program.rules.push(Rule::new("bash", "rm *", Action::Deny));
     let mut harness = Harness::new(options).await;
-    let session = harness.first_turn(Person::Silent).await;
+    let session = harness.first_turn(SimulatedUser::Silent).await;
     assert_eq!(asked(&harness), []);
     assert_eq!(
         (option(&harness.answered("a")), option(&harness.answered("b"))),
@@ -94,7 +94,7 @@ async fn rules_decide_without_asking_the_user() {
 async fn a_call_of_an_unknown_kind_is_asked_about() {
     let text = r#"begin; ask a session/request_permission '{"sessionId":"s1","toolCall":{"toolCallId":"a","kind":"switch_mode","title":"Ready to code?","name":"exit_plan"},"options":[{"optionId":"go","kind":"allow_once"}]}'; hear; finish; stay"#;
     let mut harness = harness(text).await;
-    harness.first_turn(Person::Agrees).await;
+    harness.first_turn(SimulatedUser::Agrees).await;
     assert_eq!(asked(&harness), [("exit_plan".to_owned(), vec!["*".to_owned()])]);
     assert_eq!(option(&harness.answered("a")), "go");
     finish(harness).await;
@@ -108,7 +108,7 @@ async fn files_are_read_and_written_for_the_agent() {
         ask c fs/read_text_file "{\"sessionId\":\"s1\",\"path\":\"$PWD/missing\"}"; hear
         finish; stay"#;
     let mut harness = harness(text).await;
-    harness.first_turn(Person::Silent).await;
+    harness.first_turn(SimulatedUser::Silent).await;
     assert_eq!(harness.answered("a")["result"], json!({ "content": "middle\n" }));
     assert_eq!(harness.answered("b")["result"], json!({}));
     assert!(harness.answered("c")["error"]["message"].as_str().unwrap().contains("there is no file"));
@@ -126,7 +126,7 @@ async fn files_outside_of_the_project_are_asked_about() {
     let text = r#"begin; ask a fs/write_text_file '{"sessionId":"s1","path":"/nonexistent/x","content":""}'; hear
         ask b fs/read_text_file "{\"sessionId\":\"s1\",\"path\":\"$PWD/.env\"}"; hear; finish; stay"#;
     let mut harness = harness(text).await;
-    harness.first_turn(Person::Refuses).await;
+    harness.first_turn(SimulatedUser::Refuses).await;
     let asked: Vec<String> = asked(&harness).into_iter().map(|(permission, _)| permission).collect();
     assert_eq!(asked, ["external_directory", "read"]);
     assert!(harness.answered("a")["error"]["message"].as_str().unwrap().contains("rejected"));
@@ -140,7 +140,7 @@ async fn a_permitted_call_is_not_asked_about_again_when_baton_executes_it() {
         ask b terminal/create '{"sessionId":"s1","command":"make it"}'; hear
         ask c terminal/wait_for_exit '{"sessionId":"s1","terminalId":"terminal-1"}'; hear; finish; stay"#;
     let mut harness = harness(text).await;
-    harness.first_turn(Person::Agrees).await;
+    harness.first_turn(SimulatedUser::Agrees).await;
     assert_eq!(asked(&harness).len(), 1, "{:?}", asked(&harness));
     assert!(harness.answered("c")["result"]["exitCode"].is_number());
     finish(harness).await;
@@ -156,7 +156,7 @@ async fn commands_are_run_for_the_agent_and_shown_with_their_tool() {
         ask d terminal/release '{"sessionId":"s1","terminalId":"terminal-1"}'; hear
         kill $(tail -1 .pids); tooled t1 completed; finish; stay"#;
     let mut harness = harness(text).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     assert_eq!(harness.answered("b")["result"], json!({ "exitCode": 3 }));
     assert_eq!(harness.answered("c")["result"]["output"], "made\n");
     let tools = harness.tools(&session).await;
@@ -180,7 +180,7 @@ async fn commands_end_with_the_turn_that_is_stopped() {
     let command = ids.lines().last().unwrap().to_owned();
     assert!(lives(&command));
     harness.sessions.abort(&session.id).await.unwrap();
-    harness.until_idle(&session, Person::Silent).await;
+    harness.until_idle(&session, SimulatedUser::Silent).await;
     assert!(!lives(&command));
     assert_eq!(harness.ends(&session), [EndReason::Aborted]);
     finish(harness).await;
@@ -190,11 +190,11 @@ async fn commands_end_with_the_turn_that_is_stopped() {
 async fn a_form_is_a_question() {
     let text = r#"begin; ask a elicitation/create '{"mode":"form","sessionId":"s1","message":"Which colour?","requestedSchema":{"type":"object","properties":{"q":{"type":"string","title":"Colour","oneOf":[{"const":"Red","title":"Red"},{"const":"Blue","title":"Blue"}]}}}}'; hear; finish; stay"#;
     let mut agreed = harness(text).await;
-    agreed.first_turn(Person::Agrees).await;
+    agreed.first_turn(SimulatedUser::Agrees).await;
     assert_eq!(agreed.answered("a")["result"], json!({ "action": "accept", "content": { "q": "Blue" } }));
     finish(agreed).await;
     let mut refused = harness(text).await;
-    let session = refused.first_turn(Person::Refuses).await;
+    let session = refused.first_turn(SimulatedUser::Refuses).await;
     assert_eq!(refused.answered("a")["result"], json!({ "action": "decline" }));
     assert_eq!(refused.ends(&session), [EndReason::Blocked]);
     finish(refused).await;
@@ -203,9 +203,9 @@ async fn a_form_is_a_question() {
 #[tokio::test]
 async fn turns_share_a_program() {
     let mut harness = harness("begin; say one; finish 3; hear; say two; finish 4; stay").await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     harness.submit(&session, "again").await;
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);
     let methods: Vec<String> = harness
         .heard()
@@ -228,10 +228,10 @@ async fn a_conversation_resumes_after_a_server_crash() {
         touch .again; begin; say hi; finish; stay"#;
     let options = options(&script(text));
     let mut harness = Harness::new(options.clone()).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     let mut harness = harness.restart(options).await;
     harness.submit(&session, "again").await;
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     let load = &harness.heard()[4];
     assert_eq!((&load["method"], &load["params"]["sessionId"]), (&json!("session/load"), &json!("s1")));
     // What it repeats of the conversation is not said again.
@@ -248,10 +248,10 @@ async fn a_lost_conversation_begins_anew_and_the_user_is_told() {
         if [ -e .again ]; then greet; hear; refuse 2 -32602 'unknown session'; hear; answer 3 '{"sessionId":"s2"}'; hear; answer 4 '{"stopReason":"end_turn"}'; stay; fi
         touch .again; begin; finish; exit 0"#;
     let mut harness = harness(text).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     harness.driver.forget(&session.id).await;
     harness.submit(&session, "again").await;
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);
     assert!(
         harness.errors()[0].contains("begins a new one without memory of this session"),
@@ -267,13 +267,13 @@ async fn an_idle_program_is_stopped_and_starts_again() {
     let mut options = options(&script(text));
     options.agent.keeping.idle = Duration::from_millis(50);
     let mut harness = Harness::new(options).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     let first = std::fs::read_to_string(harness.project.path().join(".pids")).unwrap();
     while lives(first.trim()) {
         tokio::task::yield_now().await;
     }
     harness.submit(&session, "again").await;
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);
     assert_eq!(harness.heard()[4]["method"], "session/resume");
     finish(harness).await;
@@ -286,9 +286,9 @@ async fn an_agent_that_begins_by_itself_gets_a_turn() {
         say two; tool t1 read in_progress; tooled t1 completed; say three
         update '{"sessionUpdate":"session_info_update","_meta":{"codex":{"threadStatus":{"type":"idle"}}}}'; stay"#;
     let mut harness = harness(text).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     harness.go();
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);
     assert!(harness.said(&session).await.ends_with("two|three"), "{}", harness.said(&session).await);
     finish(harness).await;
@@ -298,12 +298,12 @@ async fn an_agent_that_begins_by_itself_gets_a_turn() {
 async fn a_prompt_ends_what_an_agent_does_by_itself() {
     let mut harness =
         harness("begin; say one; finish; ready; say two; hear; say three; finish 4; stay").await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     harness.go();
     harness.until(|body| matches!(body, EventBody::PartDelta(delta) if delta.delta == "two")).await;
     harness.submit(&session, "again").await;
     harness.until(|body| matches!(body, EventBody::PartDelta(delta) if delta.delta == "three")).await;
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     finish(harness).await;
 }
 
@@ -320,7 +320,7 @@ async fn a_model_is_chosen_if_the_agent_has_it() {
     };
     for model in ["large", "large", "huge"] {
         harness.sessions.submit(&session.id, prompt(model)).await.unwrap();
-        harness.until_idle(&session, Person::Agrees).await;
+        harness.until_idle(&session, SimulatedUser::Agrees).await;
     }
     assert_eq!(
         harness.heard()[2]["params"],
@@ -337,7 +337,7 @@ async fn a_model_is_chosen_if_the_agent_has_it() {
 #[tokio::test]
 async fn an_agent_learns_what_it_can_ask_for() {
     let mut harness = harness("begin; finish; stay").await;
-    harness.first_turn(Person::Agrees).await;
+    harness.first_turn(SimulatedUser::Agrees).await;
     let heard = harness.heard();
     let able = &heard[0]["params"]["clientCapabilities"];
     assert_eq!(able["fs"], json!({ "readTextFile": true, "writeTextFile": true }));
@@ -355,7 +355,7 @@ async fn a_command_of_the_agent_is_dead_when_an_abort_has_ended_the_turn() {
     harness.submit(&session, "please").await;
     harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
     harness.sessions.abort(&session.id).await.unwrap();
-    harness.until_idle(&session, Person::Silent).await;
+    harness.until_idle(&session, SimulatedUser::Silent).await;
     assert_eq!(harness.ends(&session), [EndReason::Aborted]);
     harness.assert_nothing_is_left();
 }
@@ -368,7 +368,7 @@ async fn texts_around_a_failed_call_do_not_run_together() {
     ] {
         let update = format!(r#"update '{{"sessionUpdate":"tool_call_update",{failure}}}'"#);
         let mut harness = harness(&format!("begin; say one\n{update}\nsay two; finish; stay")).await;
-        let session = harness.first_turn(Person::Agrees).await;
+        let session = harness.first_turn(SimulatedUser::Agrees).await;
         assert_eq!(harness.said(&session).await, "one|two", "{failure}");
         assert_eq!(harness.tools(&session).await.len(), usize::from(failure.contains("toolName")));
         finish(harness).await;
@@ -386,7 +386,7 @@ async fn tokens_that_an_agent_reports_with_its_chunks_count() {
     let second = used(r#"{"inputTokens":200,"outputTokens":8,"totalTokens":208}"#);
     let text = format!("begin; say one\n{first}\ntool t1 read completed\nsay two\n{second}\nfinish; stay");
     let mut harness = harness(&text).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     let tokens = harness.sessions.get(&session.id).await.unwrap().tokens.unwrap();
     assert_eq!((tokens.input, tokens.output, tokens.cache.read), (60 + 200, 7 + 8, 40));
     finish(harness).await;
@@ -398,7 +398,7 @@ async fn a_failed_call_that_was_not_announced_is_shown() {
         update '{"sessionUpdate":"tool_call_update","toolCallId":"t1","status":"failed","_meta":{"toolName":"read_file"},"content":[{"type":"content","content":{"type":"text","text":"the path is relative"}}]}'
         say two; finish; stay"#;
     let mut harness = harness(text).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     let tools = harness.tools(&session).await;
     let [(tool, ToolState::Error(failed))] = tools.as_slice() else { panic!("{tools:?}") };
     assert!(tool == "read_file" && failed.error.contains("the path is relative"), "{tools:?}");

@@ -5,7 +5,7 @@ use protocol::{EventBody, PartBody, Session, SessionStatus, ToolState};
 use serde_json::Value;
 
 use super::*;
-use crate::external::harness::Person;
+use crate::external::harness::SimulatedUser;
 
 /// Shell functions that write messages about subagents. Each subagent is named after the call that started it.
 const SUBAGENTS: &str = r#"
@@ -102,11 +102,11 @@ async fn named(harness: &Harness, session: &Session) -> Vec<Value> {
 }
 
 /// Plays a scene to its end.
-async fn play(acts: &str, person: Person) -> (Harness, Session, EndReason) {
+async fn play(acts: &str, user: SimulatedUser) -> (Harness, Session, EndReason) {
     let fake = scene(acts);
     let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
     let session = harness.session().await;
-    let end = harness.turn(&session, "please", person).await;
+    let end = harness.turn(&session, "please", user).await;
     runner.close().await;
     fake.assert_gone();
     (harness, session, end)
@@ -117,7 +117,7 @@ async fn subagents_at_the_same_time_each_have_a_session() {
     let acts = "begin; open m1; agent m1 a one; agent m1 b two; started a; started b
         calls a s1 c1; says b s2 hello; says a s1 meanwhile; returns c1 made '\"a\"'; says a s3 bye
         returns b hello; returns a bye; speak m2 done; finish; linger";
-    let (harness, session, end) = play(acts, Person::Agrees).await;
+    let (harness, session, end) = play(acts, SimulatedUser::Agrees).await;
     assert_eq!(end, Completed);
     assert_eq!(settled(&harness, &session).await, [Completed; 3]);
     let children = family(&harness, &session).await.split_off(1);
@@ -131,7 +131,7 @@ async fn subagents_of_subagents_are_children_of_children() {
     let acts = "begin; open m1; agent m1 a one; started a
         agent s1 b below '\"a\"'; started b; calls b t1 c1; returns c1 made '\"b\"'; returns b deep '\"a\"'
         says a s2 bye; returns a bye; speak m2 done; finish; linger";
-    let (harness, session, end) = play(acts, Person::Agrees).await;
+    let (harness, session, end) = play(acts, SimulatedUser::Agrees).await;
     assert_eq!(end, Completed);
     assert_eq!(settled(&harness, &session).await, [Completed; 3]);
     let family = family(&harness, &session).await;
@@ -148,7 +148,7 @@ async fn a_permission_request_of_a_subagent_appears_in_its_session() {
             "begin; open m1; agent m1 a one; started a; {wish}; hear allow; returns c1 made '\"a\"'
             returns a bye; speak m2 done; finish; linger"
         );
-        let (harness, session, end) = play(&acts, Person::Agrees).await;
+        let (harness, session, end) = play(&acts, SimulatedUser::Agrees).await;
         assert_eq!(end, Completed);
         assert_eq!(settled(&harness, &session).await, [Completed; 2]);
         let asked = harness.seen.iter().find(|event| matches!(event.body, EventBody::PermissionAsked(_)));
@@ -167,7 +167,7 @@ async fn a_refusal_ends_the_subagent_that_asked() {
             Blocked,
         ),
     ] {
-        let (harness, session, ended) = play(&format!("{begun}{then}"), Person::Refuses).await;
+        let (harness, session, ended) = play(&format!("{begun}{then}"), SimulatedUser::Refuses).await;
         assert_eq!(ended, end, "{then}");
         assert_eq!(settled(&harness, &session).await, [end, Blocked], "{then}");
     }
@@ -178,7 +178,7 @@ async fn a_subagent_in_the_background_keeps_the_session_busy() {
     let acts = "begin; open m1; agent m1 a one; started a; launched a; speak m2 meanwhile; finish
         says a s1 working; calls a s2 c1; returns c1 made '\"a\"'; says a s3 bye; ended a
         state running; notified a; init; speak m3 done; finish; linger";
-    let (harness, session, end) = play(acts, Person::Agrees).await;
+    let (harness, session, end) = play(acts, SimulatedUser::Agrees).await;
     assert_eq!(end, Completed);
     assert_eq!(settled(&harness, &session).await, [Completed; 2]);
     insta::assert_snapshot!("a_subagent_in_the_background", stories(&harness, &session).await);
@@ -189,10 +189,10 @@ async fn a_missing_task_notification_does_not_hold_the_turn_open() {
     let acts =
         "begin; open m1; agent m1 a one; started a; launched a; finish; says a s1 bye; ended a; linger";
     let fake = scene(acts);
-    let patience = Patience { settle: HASTY, ..patient() };
-    let (mut harness, runner) = harness(claude(&fake, patience), unhurried()).await;
+    let timeouts = Timeouts { settle: HASTY, ..patient() };
+    let (mut harness, runner) = harness(claude(&fake, timeouts), unhurried()).await;
     let session = harness.session().await;
-    assert_eq!(harness.turn(&session, "please", Person::Agrees).await, Completed);
+    assert_eq!(harness.turn(&session, "please", SimulatedUser::Agrees).await, Completed);
     assert_eq!(settled(&harness, &session).await, [Completed; 2]);
     runner.close().await;
     fake.assert_gone();
@@ -214,7 +214,7 @@ async fn subagents_without_a_result_end_with_the_turn() {
         ("launched a; ended a killed; notified a; speak m2 sorry; finish; linger", [Completed, Aborted]),
         ("launched a; finish; exit 9", [Error, Error]),
     ] {
-        let (harness, session, _) = play(&format!("{begun}{then}"), Person::Agrees).await;
+        let (harness, session, _) = play(&format!("{begun}{then}"), SimulatedUser::Agrees).await;
         assert_eq!(settled(&harness, &session).await, ended, "{then}");
     }
 }
@@ -226,10 +226,10 @@ async fn a_silent_subagent_times_out() {
         "begin; open m1; agent m1 a one; started a; launched a; finish; hang",
     ] {
         let fake = scene(acts);
-        let patience = Patience { silence: HASTY, ..patient() };
-        let (mut harness, _runner) = harness(claude(&fake, patience), unhurried()).await;
+        let timeouts = Timeouts { silence: HASTY, ..patient() };
+        let (mut harness, _runner) = harness(claude(&fake, timeouts), unhurried()).await;
         let session = harness.session().await;
-        assert_eq!(harness.turn(&session, "please", Person::Agrees).await, Error);
+        assert_eq!(harness.turn(&session, "please", SimulatedUser::Agrees).await, Error);
         assert!(harness.error(&session).await.contains("sent nothing for 300ms"));
         assert_eq!(settled(&harness, &session).await, [Error; 2], "{acts}");
         fake.assert_gone();
@@ -248,13 +248,13 @@ async fn until_said(harness: &mut Harness, session: &Session) -> Session {
 async fn abort_stops_the_session_and_its_subagents() {
     for then in ["hear interrupt; fails a interrupted; result; state idle; linger", "hang"] {
         let fake = scene(&format!("begin; open m1; agent m1 a one; started a; says a s1 hello; {then}"));
-        let patience = Patience { interrupt: HASTY, ..patient() };
-        let (mut harness, runner) = harness(claude(&fake, patience), unhurried()).await;
+        let timeouts = Timeouts { interrupt: HASTY, ..patient() };
+        let (mut harness, runner) = harness(claude(&fake, timeouts), unhurried()).await;
         let session = harness.session().await;
         harness.submit(&session, "please").await;
         until_said(&mut harness, &session).await;
         harness.sessions.abort(&session.id).await.unwrap();
-        assert_eq!(harness.until_idle(&session, Person::Agrees).await, Aborted);
+        assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, Aborted);
         assert_eq!(settled(&harness, &session).await, [Aborted; 2], "{then}");
         runner.close().await;
         fake.assert_gone();
@@ -272,7 +272,7 @@ async fn a_subagent_can_be_stopped_alone() {
     harness.submit(&session, "please").await;
     let child = until_said(&mut harness, &session).await;
     harness.sessions.abort(&child.id).await.unwrap();
-    assert_eq!(harness.until_idle(&session, Person::Agrees).await, Completed);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, Completed);
     assert_eq!(settled(&harness, &session).await, [Completed, Aborted]);
     runner.close().await;
 }
@@ -283,9 +283,9 @@ async fn a_prompt_for_a_subagent_is_refused() {
     let fake = scene(acts);
     let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
     let session = harness.session().await;
-    harness.turn(&session, "please", Person::Agrees).await;
+    harness.turn(&session, "please", SimulatedUser::Agrees).await;
     let child = family(&harness, &session).await.remove(1);
-    assert_eq!(harness.turn(&child, "go on", Person::Agrees).await, Error);
+    assert_eq!(harness.turn(&child, "go on", SimulatedUser::Agrees).await, Error);
     assert!(harness.error(&child).await.contains("prompt the parent session"));
     assert_eq!(fake.processes().len(), 1, "no process was started for it");
     runner.close().await;

@@ -5,19 +5,19 @@ use protocol::EndReason::{self, Aborted, Blocked, Budget, Completed, Error};
 use protocol::{EventBody, PartBody};
 
 use super::*;
-use crate::external::harness::Person;
+use crate::external::harness::SimulatedUser;
 
 /// A name, the script, the expected end of the turn, and a part of the expected error.
 type Case = (&'static str, &'static str, EndReason, &'static str);
 
 /// Runs one case. `options` shortens the timeout that the case expects to expire.
-async fn play(case: Case, options: impl FnOnce(Options) -> Options, limits: Limits, person: Person) {
+async fn play(case: Case, options: impl FnOnce(Options) -> Options, limits: Limits, user: SimulatedUser) {
     let (name, acts, end, says) = case;
     let fake = script(acts);
     let (mut harness, runner) = harness(options(claude(&fake, patient())), limits).await;
     let session = harness.session().await;
     assert_eq!(
-        harness.turn(&session, "please", person).await,
+        harness.turn(&session, "please", user).await,
         end,
         "{name}: {}",
         harness.error(&session).await
@@ -34,7 +34,7 @@ async fn play(case: Case, options: impl FnOnce(Options) -> Options, limits: Limi
 
 async fn play_all(cases: &[Case]) {
     for case in cases {
-        play(*case, |options| options, unhurried(), Person::Agrees).await;
+        play(*case, |options| options, unhurried(), SimulatedUser::Agrees).await;
     }
 }
 
@@ -85,12 +85,12 @@ async fn programs_that_hang() {
     type Hasten = fn(&mut Options);
     let cases: [(Case, Hasten); 9] = [
         (("at the start", "hang", Error, "did not begin to work on the prompt within 300ms"), |it| {
-            it.patience.start = HASTY;
+            it.timeouts.start = HASTY;
         }),
         (
             ("after the prompt", "prompted; hang", Error, "did not begin to work on the prompt within 300ms"),
             |it| {
-                it.patience.start = HASTY;
+                it.timeouts.start = HASTY;
             },
         ),
         (
@@ -101,24 +101,24 @@ async fn programs_that_hang() {
                 "did not begin to work on the prompt within 300ms",
             ),
             |it| {
-                it.patience.start = HASTY;
+                it.timeouts.start = HASTY;
             },
         ),
         (("after it began", "begin; hang", Error, "sent nothing for 300ms"), |it| {
-            it.patience.silence = HASTY;
+            it.timeouts.silence = HASTY;
         }),
         (("in a text", "begin; open m1; words he; hang", Error, "sent nothing for 300ms"), |it| {
-            it.patience.silence = HASTY;
+            it.timeouts.silence = HASTY;
         }),
         (("in a call", "begin; open m1; call m1 t1; hang", Error, "sent nothing for 300ms"), |it| {
-            it.patience.silence = HASTY;
+            it.timeouts.silence = HASTY;
         }),
         (
             ("between steps", "begin; open m1; call m1 t1; called t1; hang", Error, "sent nothing for 300ms"),
-            |it| it.patience.silence = HASTY,
+            |it| it.timeouts.silence = HASTY,
         ),
         (("after its result", "begin; speak m1 hello; result; hang", Completed, ""), |it| {
-            it.patience.settle = HASTY;
+            it.timeouts.settle = HASTY;
         }),
         (("without reading", "hang", Error, "did not read its input for 300ms"), |it| {
             it.bounds.write = HASTY;
@@ -131,7 +131,7 @@ async fn programs_that_hang() {
         let (mut harness, runner) = harness(options, unhurried()).await;
         let session = harness.session().await;
         let prompt = if case.0 == "without reading" { "x".repeat(1_000_000) } else { "please".to_owned() };
-        assert_eq!(harness.turn(&session, &prompt, Person::Agrees).await, case.2, "{}", case.0);
+        assert_eq!(harness.turn(&session, &prompt, SimulatedUser::Agrees).await, case.2, "{}", case.0);
         let error = harness.error(&session).await;
         assert!(error.contains(case.3), "{}: {error}", case.0);
         assert_eq!(harness.check(&session.id), 1, "{}", case.0);
@@ -196,7 +196,7 @@ async fn programs_that_fail() {
 #[tokio::test]
 async fn permissions_that_go_wrong() {
     let asked = "begin; open m1; call m1 t1; may r1 t1; ";
-    let cases: [(Case, Person); 4] = [
+    let cases: [(Case, SimulatedUser); 4] = [
         (
             (
                 "it withdraws its request",
@@ -204,7 +204,7 @@ async fn permissions_that_go_wrong() {
                 Completed,
                 "",
             ),
-            Person::Silent,
+            SimulatedUser::Silent,
         ),
         (
             (
@@ -213,7 +213,7 @@ async fn permissions_that_go_wrong() {
                 Completed,
                 "",
             ),
-            Person::Agrees,
+            SimulatedUser::Agrees,
         ),
         (
             (
@@ -222,7 +222,7 @@ async fn permissions_that_go_wrong() {
                 Completed,
                 "",
             ),
-            Person::Corrects,
+            SimulatedUser::Corrects,
         ),
         (
             (
@@ -231,20 +231,20 @@ async fn permissions_that_go_wrong() {
                 Blocked,
                 "",
             ),
-            Person::Refuses,
+            SimulatedUser::Refuses,
         ),
     ];
-    for (case, person) in cases {
-        play(case, |options| options, unhurried(), person).await;
+    for (case, user) in cases {
+        play(case, |options| options, unhurried(), user).await;
     }
     // The program ignores a refusal.
     let stubborn = |mut options: Options| {
-        options.patience.settle = HASTY;
+        options.timeouts.settle = HASTY;
         options
     };
     let case =
         ("it ignores a refusal", "begin; open m1; call m1 t1; may r1 t1; hear deny; hang", Blocked, "");
-    play(case, stubborn, unhurried(), Person::Refuses).await;
+    play(case, stubborn, unhurried(), SimulatedUser::Refuses).await;
     // The request times out, or the program exits while the request waits.
     for (acts, end, says) in [
         ("hear deny; state idle; linger", Blocked, ""),
@@ -287,16 +287,16 @@ async fn programs_that_are_aborted() {
         ),
     ] {
         let fake = script(&format!("{begun}{acts}"));
-        let patience = Patience { interrupt: if kept { PATIENT } else { HASTY }, ..patient() };
-        let (mut harness, runner) = harness(claude(&fake, patience), unhurried()).await;
+        let timeouts = Timeouts { interrupt: if kept { PATIENT } else { HASTY }, ..patient() };
+        let (mut harness, runner) = harness(claude(&fake, timeouts), unhurried()).await;
         let session = harness.session().await;
         harness.submit(&session, "please").await;
         harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
         harness.sessions.abort(&session.id).await.unwrap();
-        assert_eq!(harness.until_idle(&session, Person::Agrees).await, Aborted, "{acts}");
+        assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, Aborted, "{acts}");
         assert_eq!(harness.check(&session.id), 1, "{acts}");
         if kept {
-            assert_eq!(harness.turn(&session, "again", Person::Agrees).await, Completed, "{acts}");
+            assert_eq!(harness.turn(&session, "again", SimulatedUser::Agrees).await, Completed, "{acts}");
             assert_eq!(fake.processes().len(), 1, "{acts}");
             runner.close().await;
         }
@@ -309,7 +309,7 @@ async fn an_incomplete_attempt_is_withdrawn() {
     let fake = script("begin; open m1; words wrong; open m2; words hello; close; finish; linger");
     let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
     let session = harness.session().await;
-    harness.turn(&session, "please", Person::Agrees).await;
+    harness.turn(&session, "please", SimulatedUser::Agrees).await;
     let parts: Vec<_> =
         harness.messages(&session).await.into_iter().flat_map(|message| message.parts).collect();
     let texts: Vec<_> = parts
@@ -328,7 +328,7 @@ async fn the_error_names_a_missing_program() {
     options.program.command = vec!["/nonexistent/claude".into()];
     let (mut harness, _runner) = harness(options, unhurried()).await;
     let session = harness.session().await;
-    assert_eq!(harness.turn(&session, "please", Person::Agrees).await, Error);
+    assert_eq!(harness.turn(&session, "please", SimulatedUser::Agrees).await, Error);
     let error = harness.error(&session).await;
     assert!(error.contains("cannot start `/nonexistent/claude`") && error.contains("PATH"), "{error}");
     assert_eq!(harness.check(&session.id), 1);

@@ -10,7 +10,7 @@ use protocol::{EndReason, EventBody};
 use serde_json::Value;
 
 use super::*;
-use crate::external::harness::Person;
+use crate::external::harness::SimulatedUser;
 
 /// The recordings with the ends of their prompted turns and the number of turns that the agent begins by itself.
 const RECORDINGS: [(&str, &[EndReason], usize); 23] = {
@@ -100,11 +100,15 @@ async fn recordings_publish_one_idle_for_each_turn() {
                 }
                 harness.sessions.abort(&session.id).await.unwrap();
             }
-            assert_eq!(harness.until_idle(&session, Person::Agrees).await, *end, "{name}");
+            assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, *end, "{name}");
         }
         fake.note("the turn has ended");
         for _ in 0..woken {
-            assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed, "{name}");
+            assert_eq!(
+                harness.until_idle(&session, SimulatedUser::Agrees).await,
+                EndReason::Completed,
+                "{name}"
+            );
         }
         assert_eq!(harness.check(&session.id), ends.len() + woken, "{name}");
         assert_eq!(fake.processes().len(), 1, "{name}: one process serves all turns");

@@ -3,16 +3,16 @@
 use protocol::{EndReason, PartBody, ToolState};
 
 use super::*;
-use crate::external::harness::Person;
+use crate::external::harness::SimulatedUser;
 
 /// The texts and tool calls of the answer to a prompt, which ends with one idle.
 async fn answer(acts: &str) -> Vec<String> {
     let fake = script(acts);
     // Much longer than a loaded machine needs between two lines.
-    let patience = Patience { quiet: Duration::from_secs(4), ..patient() };
-    let (mut harness, runner) = harness(claude(&fake, patience), unhurried()).await;
+    let timeouts = Timeouts { quiet: Duration::from_secs(4), ..patient() };
+    let (mut harness, runner) = harness(claude(&fake, timeouts), unhurried()).await;
     let session = harness.session().await;
-    assert_eq!(harness.turn(&session, "please", Person::Agrees).await, EndReason::Completed, "{acts}");
+    assert_eq!(harness.turn(&session, "please", SimulatedUser::Agrees).await, EndReason::Completed, "{acts}");
     assert_eq!(harness.check(&session.id), 1, "{acts}");
     let parts = harness.messages(&session).await.into_iter().skip(1).flat_map(|message| message.parts);
     let shown = parts.filter_map(|part| match &part.body {

@@ -4,8 +4,8 @@ use protocol::request::{Action, PermissionReply, Rule};
 use protocol::{EndReason, EventBody, SessionStatus};
 
 use super::*;
-use crate::external::Keeping;
-use crate::external::harness::Person;
+use crate::external::IdleLimits;
+use crate::external::harness::SimulatedUser;
 
 /// Records its arguments and then answers any number of prompts.
 const GREETER: &str = "echo \"$*\" >>\"$NOTES\"; while :; do turn; done";
@@ -14,11 +14,11 @@ const GREETER: &str = "echo \"$*\" >>\"$NOTES\"; while :; do turn; done";
 async fn one_process_serves_a_session_until_it_has_been_idle_for_long() {
     let fake = script(GREETER);
     let mut options = claude(&fake, patient());
-    options.keeping = Keeping { idle: HASTY, ..Keeping::default() };
+    options.keeping = IdleLimits { idle: HASTY, ..IdleLimits::default() };
     let (mut harness, runner) = harness(options, unhurried()).await;
     let session = harness.session().await;
     for _ in 0..2 {
-        assert_eq!(harness.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(harness.turn(&session, "hi", SimulatedUser::Agrees).await, EndReason::Completed);
     }
     assert_eq!(fake.processes().len(), 1);
     let gone = async {
@@ -27,7 +27,7 @@ async fn one_process_serves_a_session_until_it_has_been_idle_for_long() {
         }
     };
     tokio::time::timeout(PATIENT, gone).await.unwrap();
-    assert_eq!(harness.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.turn(&session, "hi", SimulatedUser::Agrees).await, EndReason::Completed);
     let starts: Vec<bool> =
         fake.notes().lines().map(|args| args.contains("--resume conversation-1")).collect();
     assert_eq!(starts, [false, true]);
@@ -41,12 +41,12 @@ async fn another_server_resumes_the_conversation() {
     let fake = script(GREETER);
     let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
     let session = harness.session().await;
-    harness.turn(&session, "hi", Person::Agrees).await;
+    harness.turn(&session, "hi", SimulatedUser::Agrees).await;
     runner.close().await;
     fake.assert_gone();
     let options = claude(&fake, patient());
     let mut harness = harness.restart(|wake| super::runner(options, wake)).await;
-    assert_eq!(harness.turn(&session, "hi again", Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.turn(&session, "hi again", SimulatedUser::Agrees).await, EndReason::Completed);
     assert!(fake.notes().lines().last().unwrap().contains("--resume conversation-1"));
 }
 
@@ -67,7 +67,7 @@ async fn a_resumed_conversation_keeps_its_todo_list() {
     let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
     let session = harness.session().await;
     for status in ["pending", "completed"] {
-        assert_eq!(harness.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(harness.turn(&session, "hi", SimulatedUser::Agrees).await, EndReason::Completed);
         let todos = harness.sessions.todos(&session.id).await.unwrap();
         let todos: Vec<_> = todos.iter().map(|it| (it.content.as_str(), it.status.as_str())).collect();
         assert_eq!(todos, [("one", status)]);
@@ -86,9 +86,9 @@ async fn a_lost_conversation_begins_anew() {
         let fake = script("turn; exit 0");
         let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
         let session = harness.session().await;
-        harness.turn(&session, "hi", Person::Agrees).await;
+        harness.turn(&session, "hi", SimulatedUser::Agrees).await;
         fake.becomes(&format!("{WORDS}\ncase \"$*\" in *--resume*) {refusal} ;; esac\n{GREETER}"));
-        assert_eq!(harness.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(harness.turn(&session, "hi", SimulatedUser::Agrees).await, EndReason::Completed);
         let warned = harness.seen.iter().any(|event| matches!(&event.body, EventBody::SessionError(_)));
         assert!(warned);
         assert_eq!(harness.check(&session.id), 2);
@@ -105,7 +105,7 @@ async fn a_prompt_during_a_turn_joins_it() {
     harness.submit(&session, "first").await;
     harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
     harness.submit(&session, "second").await;
-    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
     assert_eq!(harness.check(&session.id), 1);
     let texts: Vec<String> = harness
         .messages(&session)
@@ -124,9 +124,9 @@ async fn a_program_that_failed_is_started_again_after_a_pause() {
     options.keeping.pause = HASTY;
     let (mut harness, runner) = harness(options, unhurried()).await;
     let session = harness.session().await;
-    assert_eq!(harness.turn(&session, "hi", Person::Agrees).await, EndReason::Error);
+    assert_eq!(harness.turn(&session, "hi", SimulatedUser::Agrees).await, EndReason::Error);
     fake.becomes(&format!("{WORDS}\n{GREETER}"));
-    assert_eq!(harness.turn(&session, "hi", Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.turn(&session, "hi", SimulatedUser::Agrees).await, EndReason::Completed);
     let waited = |event: &protocol::Event| matches!(&event.body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Retry { .. }));
     assert!(harness.seen.iter().any(waited));
     assert_eq!(harness.check(&session.id), 2);
@@ -138,7 +138,7 @@ async fn a_deleted_session_leaves_no_process() {
     let fake = script(GREETER);
     let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
     let session = harness.session().await;
-    harness.turn(&session, "hi", Person::Agrees).await;
+    harness.turn(&session, "hi", SimulatedUser::Agrees).await;
     runner.forget(&session.id).await;
     fake.assert_gone();
 }
@@ -150,14 +150,14 @@ async fn output_between_turns_does_not_open_a_turn() {
     let fake = script(&format!("turn; {chatter}; turn; linger"));
     let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
     let session = harness.session().await;
-    harness.turn(&session, "hi", Person::Agrees).await;
+    harness.turn(&session, "hi", SimulatedUser::Agrees).await;
     let said = async {
         while fake.notes().is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     tokio::time::timeout(PATIENT, said).await.unwrap();
-    assert_eq!(harness.turn(&session, "hi again", Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.turn(&session, "hi again", SimulatedUser::Agrees).await, EndReason::Completed);
     assert_eq!(harness.check(&session.id), 2);
     runner.close().await;
 }
@@ -187,7 +187,11 @@ async fn rules_decide_before_the_user_is_asked() {
         options.program.rules.clone_from(&rules);
         let (mut harness, runner) = harness(options, unhurried()).await;
         let session = harness.session().await;
-        assert_eq!(harness.turn(&session, "please", Person::Agrees).await, EndReason::Completed, "{rules:?}");
+        assert_eq!(
+            harness.turn(&session, "please", SimulatedUser::Agrees).await,
+            EndReason::Completed,
+            "{rules:?}"
+        );
         assert!(fake.notes().contains(told), "{rules:?}: {}", fake.notes());
         assert_eq!(asked(&harness), people, "{rules:?}");
         runner.close().await;
@@ -206,7 +210,7 @@ async fn permanent_approvals_are_not_asked_again() {
             let EventBody::PermissionAsked(asked) = asked else { unreachable!() };
             harness.sessions.reply_permission(&asked.id, PermissionReply::Always, None).await.unwrap();
         }
-        assert_eq!(harness.until_idle(&session, Person::Silent).await, EndReason::Completed);
+        assert_eq!(harness.until_idle(&session, SimulatedUser::Silent).await, EndReason::Completed);
         assert!(fake.notes().contains("\"behavior\":\"allow\""), "{}", fake.notes());
         assert_eq!(asked(&harness), people);
     }

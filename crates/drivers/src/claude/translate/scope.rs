@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::todos::Todos;
 use super::super::tools::{self, Call};
-use super::super::wire::{Block, Growth, Piece, Spoken, Usage};
+use super::super::wire::{Block, BlockDelta, CompleteMessage, StreamedPiece, Usage};
 
 /// The state of the translation of one conversation.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ struct Step {
     streamed: bool,
     /// The model has completed the message.
     stopped: bool,
-    did: Did,
+    did: StepProgress,
     /// Blocks that are open, by index.
     blocks: BTreeMap<u64, Writing>,
     /// The next key for a text that is not streamed.
@@ -45,7 +45,7 @@ struct Step {
 
 /// The progress of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Did {
+enum StepProgress {
     Nothing,
     /// The step has text but no tool calls.
     Spoke,
@@ -91,7 +91,7 @@ impl Scope {
 
     /// Returns true if the open step has made calls.
     pub(super) fn has_called(&self) -> bool {
-        self.step.as_ref().is_some_and(|step| step.did == Did::Called)
+        self.step.as_ref().is_some_and(|step| step.did == StepProgress::Called)
     }
 
     /// Ends a segment: the step ends with its cost, but not before its calls have their results, which some versions send
@@ -120,12 +120,12 @@ impl Scope {
             return;
         }
         // The results of calls are the input of another message.
-        let is_answered = |step: &Step| step.did == Did::Called && self.calls.is_empty();
+        let is_answered = |step: &Step| step.did == StepProgress::Called && self.calls.is_empty();
         if self.step.as_ref().is_none_or(is_answered) {
             self.begin(Step::new("result".to_owned(), false, Usage::default()), out);
         }
         let Some(step) = &mut self.step else { return };
-        step.did = step.did.max(Did::Spoke);
+        step.did = step.did.max(StepProgress::Spoke);
         self.said.push_str(text);
         out.extend(whole_text(step.key(), text.to_owned()));
     }
@@ -136,9 +136,9 @@ impl Scope {
     }
 
     /// Translates a streamed piece of a message.
-    pub(super) fn piece(&mut self, piece: Piece, out: &mut Vec<AgentEvent>) {
+    pub(super) fn piece(&mut self, piece: StreamedPiece, out: &mut Vec<AgentEvent>) {
         match piece {
-            Piece::MessageStart { message } => {
+            StreamedPiece::MessageStart { message } => {
                 if self.step.as_ref().is_some_and(|step| step.streamed && !step.stopped)
                     && self.calls.is_empty()
                 {
@@ -150,25 +150,27 @@ impl Scope {
                     self.begin(Step::new(message.id, true, message.usage), out);
                 }
             }
-            Piece::ContentBlockStart { index, content_block } => self.block(index, content_block, out),
-            Piece::ContentBlockDelta { index, delta } => self.grow(index, delta, out),
-            Piece::ContentBlockStop { index } => {
+            StreamedPiece::ContentBlockStart { index, content_block } => {
+                self.block(index, content_block, out);
+            }
+            StreamedPiece::ContentBlockDelta { index, delta } => self.grow(index, delta, out),
+            StreamedPiece::ContentBlockStop { index } => {
                 let Some(writing) = self.step.as_mut().and_then(|step| step.blocks.remove(&index)) else {
                     return;
                 };
                 out.push(ended(index.to_string(), writing));
             }
-            Piece::MessageDelta { delta, usage } => {
+            StreamedPiece::MessageDelta { delta, usage } => {
                 let Some(step) = &mut self.step else { return };
                 step.finish = delta.stop_reason.as_deref().map_or(step.finish, finish);
                 step.usage = step.usage.and(usage);
             }
-            Piece::MessageStop => {
+            StreamedPiece::MessageStop => {
                 if let Some(step) = &mut self.step {
                     step.stopped = true;
                 }
             }
-            Piece::Unknown => {}
+            StreamedPiece::Unknown => {}
         }
     }
 
@@ -202,7 +204,7 @@ impl Scope {
         let key = index.to_string();
         match block {
             Block::Text { .. } => {
-                step.did = step.did.max(Did::Spoke);
+                step.did = step.did.max(StepProgress::Spoke);
                 step.blocks.insert(index, Writing::Text);
                 out.push(AgentEvent::TextStarted { key });
             }
@@ -218,18 +220,18 @@ impl Scope {
         }
     }
 
-    fn grow(&mut self, index: u64, growth: Growth, out: &mut Vec<AgentEvent>) {
+    fn grow(&mut self, index: u64, growth: BlockDelta, out: &mut Vec<AgentEvent>) {
         let Some(writing) = self.step.as_mut().and_then(|step| step.blocks.get_mut(&index)) else { return };
         let key = index.to_string();
         match (growth, writing) {
-            (Growth::TextDelta { text: delta }, Writing::Text) => {
+            (BlockDelta::TextDelta { text: delta }, Writing::Text) => {
                 self.said.push_str(&delta);
                 out.push(AgentEvent::TextDelta { key, delta });
             }
-            (Growth::ThinkingDelta { thinking: delta }, Writing::Reasoning { .. }) => {
+            (BlockDelta::ThinkingDelta { thinking: delta }, Writing::Reasoning { .. }) => {
                 out.push(AgentEvent::ReasoningDelta { key, delta });
             }
-            (Growth::SignatureDelta { signature: more }, Writing::Reasoning { signature }) => {
+            (BlockDelta::SignatureDelta { signature: more }, Writing::Reasoning { signature }) => {
                 signature.push_str(&more);
             }
             _ => {}
@@ -237,8 +239,8 @@ impl Scope {
     }
 
     /// Translates complete blocks of a message.
-    pub(super) fn spoken(&mut self, message: Spoken, out: &mut Vec<AgentEvent>) {
-        let Spoken { id, content, usage, stop_reason } = message;
+    pub(super) fn spoken(&mut self, message: CompleteMessage, out: &mut Vec<AgentEvent>) {
+        let CompleteMessage { id, content, usage, stop_reason } = message;
         if self.step.as_ref().is_none_or(|step| step.message != id) {
             let mut step = Step::new(id, false, usage);
             step.stopped = true;
@@ -249,13 +251,13 @@ impl Scope {
         for block in content {
             match block {
                 Block::ToolUse { id, name, input } => {
-                    step.did = Did::Called;
+                    step.did = StepProgress::Called;
                     let call = Call::new(&name, &input, &self.directory);
                     out.push(running(&id, &call));
                     self.calls.insert(id, Open { name, input, call });
                 }
                 Block::Text { text } if !step.streamed => {
-                    step.did = step.did.max(Did::Spoke);
+                    step.did = step.did.max(StepProgress::Spoke);
                     self.said.push_str(&text);
                     out.extend(whole_text(step.key(), text));
                 }
@@ -286,7 +288,7 @@ impl Scope {
             out.push(AgentEvent::ToolFailed { call: id, error: output, metadata: None });
             return self.end_late_step(out);
         }
-        let todos = self.todos.heard(&name, &input, &output, result);
+        let todos = self.todos.observe(&name, &input, &output, result);
         let metadata = call.facts(&output, result);
         let Call { title, edits, .. } = call;
         out.push(AgentEvent::ToolCompleted { call: id, output, title, metadata, attachments });
@@ -305,11 +307,11 @@ impl Scope {
     /// Adds the report of a subagent as text, unless it was streamed already: some versions do not send its last
     /// message.
     pub(super) fn report(&mut self, report: String, out: &mut Vec<AgentEvent>) {
-        let was_said = self.step.as_ref().is_some_and(|step| step.did == Did::Spoke);
+        let was_said = self.step.as_ref().is_some_and(|step| step.did == StepProgress::Spoke);
         if !was_said && !report.is_empty() {
             let content = vec![Block::Text { text: report }];
             let (id, usage) = ("report".to_owned(), Usage::default());
-            self.spoken(Spoken { id, content, usage, stop_reason: None }, out);
+            self.spoken(CompleteMessage { id, content, usage, stop_reason: None }, out);
         }
         self.finish(Number::default(), out);
     }
@@ -322,7 +324,7 @@ impl Step {
             message,
             streamed,
             stopped: false,
-            did: Did::Nothing,
+            did: StepProgress::Nothing,
             blocks,
             whole: 0,
             finish,
@@ -335,7 +337,7 @@ impl Step {
     fn reason(&self) -> Finish {
         match self.finish {
             Finish::Unknown if self.streamed => Finish::Unknown,
-            Finish::Unknown if self.did == Did::Called => Finish::ToolCalls,
+            Finish::Unknown if self.did == StepProgress::Called => Finish::ToolCalls,
             Finish::Unknown => Finish::Stop,
             known => known,
         }

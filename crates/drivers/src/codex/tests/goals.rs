@@ -2,7 +2,7 @@
 
 use protocol::{EndReason, EventBody, Part, Session};
 
-use super::harness::{Harness, Person, options};
+use super::harness::{Harness, SimulatedUser, options};
 use super::scripts::script;
 
 /// Shell functions that change the goal of the thread and begin a turn without a prompt.
@@ -27,7 +27,7 @@ async fn turns_for_a_goal_are_one_turn() {
         "begin; goal active; said m One; ends; status idle; status active; unasked v; said n Two; over v
         unasked w; said o Three; goal complete; over w; stay";
     let mut harness = harness(acts).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed]);
     assert_eq!(said(&harness, &session).await, ["please", "One", "Two", "Three"]);
     harness.check_all();
@@ -37,7 +37,7 @@ async fn turns_for_a_goal_are_one_turn() {
 async fn a_goal_that_codex_does_not_pursue_does_not_delay_the_end() {
     for goal in ["goal active", "goal active; goal paused", "goal active; tell thread/goal/cleared"] {
         let mut harness = harness(&format!("begin; {goal}; said m One; ends; stay")).await;
-        let session = harness.first_turn(Person::Agrees).await;
+        let session = harness.first_turn(SimulatedUser::Agrees).await;
         assert_eq!(harness.ends(&session), [EndReason::Completed], "{goal}");
         harness.check_all();
     }
@@ -52,7 +52,7 @@ async fn an_abort_ends_the_turns_for_a_goal() {
     harness.submit(&session, "please").await;
     harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "go")).await;
     harness.sessions.abort(&session.id).await.unwrap();
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Aborted]);
     assert_eq!(harness.asked("turn/interrupt")[0]["turnId"], "v");
     harness.check_all();
@@ -61,8 +61,8 @@ async fn an_abort_ends_the_turns_for_a_goal() {
 #[tokio::test]
 async fn what_begins_between_turns_gets_a_turn_of_its_own() {
     let mut harness = harness("begin; said m One; ends; unasked v; said n Two; over v; stay").await;
-    let session = harness.first_turn(Person::Agrees).await;
-    harness.until_idle(&session, Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);
     let said = said(&harness, &session).await;
     assert_eq!((said[1].as_str(), said[3].as_str()), ("One", "Two"));

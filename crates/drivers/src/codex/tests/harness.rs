@@ -7,9 +7,9 @@ use engine::limits::Limits;
 use protocol::config::PermissionMode;
 
 use crate::codex::{ABILITIES, Codex, NAME};
-pub(super) use crate::external::harness::Person;
+pub(super) use crate::external::harness::SimulatedUser;
 use crate::external::harness::{Driven, assert_gone};
-use crate::external::{Bounds, Options, Patience};
+use crate::external::{Bounds, Options, Timeouts};
 use crate::roster::{About, Program};
 
 pub(super) type Harness = Driven<Codex>;
@@ -33,13 +33,13 @@ pub(super) fn options(script: &str) -> Options {
         idle: Duration::from_mins(10),
     };
     Options {
-        patience: Patience {
+        timeouts: Timeouts {
             start: Duration::from_secs(2),
             answer: Duration::from_secs(2),
             interrupt: Duration::from_millis(400),
             settle: Duration::from_millis(300),
             silence: Duration::from_secs(2),
-            ..Patience::default()
+            ..Timeouts::default()
         },
         bounds: Bounds {
             line: 1024 * 1024,

@@ -3,12 +3,12 @@
 use protocol::{AgentEvent, Todo};
 use serde_json::{Value, json};
 
-use crate::codex::translate::{Counted, Translation};
+use crate::codex::translate::{TokenTotals, Translation};
 use crate::codex::wire;
 
 /// Translates notifications about the thread `t`.
 fn translate(told: &[(&str, Value)]) -> Vec<AgentEvent> {
-    translate_with(&mut Translation::new("t", "/project", Counted::fresh("t")), told)
+    translate_with(&mut Translation::new("t", "/project", TokenTotals::fresh("t")), told)
 }
 
 fn translate_with(translation: &mut Translation, told: &[(&str, Value)]) -> Vec<AgentEvent> {
@@ -16,13 +16,13 @@ fn translate_with(translation: &mut Translation, told: &[(&str, Value)]) -> Vec<
     for (method, params) in told {
         let mut params = params.clone();
         params.as_object_mut().unwrap().entry("threadId").or_insert(json!("t"));
-        let told = wire::told(method, params).unwrap();
+        let told = wire::notification(method, params).unwrap();
         if let wire::Notice::TurnCompleted(turn) = &told.notice
             && translation.is_own(&told)
         {
             events.extend(translation.end(turn));
         } else {
-            events.extend(translation.hear(told, 7));
+            events.extend(translation.translate(told, 7));
         }
     }
     events
@@ -108,7 +108,7 @@ fn a_repeated_total_is_not_counted_again() {
     let events = translate(&[usage(100), usage(100), usage(130), end("completed")]);
     assert_eq!(kinds(&events), ["spent 100", "spent 30"]);
     // The earlier total of a resumed thread is unknown, so only the last call counts.
-    let mut older = Translation::new("t", "/project", Counted::older());
+    let mut older = Translation::new("t", "/project", TokenTotals::older());
     let count = json!({ "total": { "totalTokens": 900, "inputTokens": 900 }, "last": { "totalTokens": 9, "inputTokens": 9 } });
     let told = ("thread/tokenUsage/updated", json!({ "tokenUsage": count }));
     assert_eq!(kinds(&translate_with(&mut older, &[told.clone(), told])), ["spent 9"]);
@@ -157,7 +157,7 @@ fn notifications_about_other_threads_are_ignored() {
         params["threadId"] = json!("child");
         (method, params)
     };
-    let mut translation = Translation::new("t", "/project", Counted::fresh("t"));
+    let mut translation = Translation::new("t", "/project", TokenTotals::fresh("t"));
     let events = translate_with(
         &mut translation,
         &[
@@ -174,9 +174,9 @@ fn notifications_about_other_threads_are_ignored() {
         ],
     );
     assert_eq!(kinds(&events), ["StepStarted", "running task", "completed \"\"", "finished Stop 0"]);
-    let errand = translation.errand("child").unwrap();
-    assert_eq!((errand.call.as_str(), errand.prompt.as_str()), ("c", "Look around"));
-    assert_eq!(translation.errand("stranger"), None);
+    let task = translation.task("child").unwrap();
+    assert_eq!((task.call.as_str(), task.prompt.as_str()), ("c", "Look around"));
+    assert_eq!(translation.task("stranger"), None);
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn unknown_kinds_are_ignored_and_wrong_types_are_errors() {
         translate(&[("item/new/thing", json!({})), completed(&json!({ "type": "hologram", "id": "h" }))]),
         []
     );
-    let error = wire::told("turn/completed", json!({ "turn": 5 })).unwrap_err();
+    let error = wire::notification("turn/completed", json!({ "turn": 5 })).unwrap_err();
     assert!(error.starts_with("turn/completed cannot be decoded"), "{error}");
 }
 

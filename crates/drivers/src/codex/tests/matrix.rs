@@ -6,23 +6,23 @@ use std::time::Duration;
 use engine::limits::Limits;
 use protocol::{EndReason, EventBody};
 
-use super::harness::{Harness, Person, options};
+use super::harness::{Harness, SimulatedUser, options};
 use super::scripts::script;
-use crate::external::Patience;
+use crate::external::Timeouts;
 use crate::roster::External;
 
 /// Timeouts of programs that do not hang: a slow machine must not look like a silent program.
 const PATIENT: Duration = Duration::from_mins(1);
 
 /// Runs a turn with a script. Returns the end of the turn and its error.
-async fn misbehave(text: &str, person: Person, limits: Limits) -> (EndReason, String) {
+async fn misbehave(text: &str, user: SimulatedUser, limits: Limits) -> (EndReason, String) {
     let mut options = options(&script(text));
     if !text.contains("hang") {
         let (start, answer, silence) = (PATIENT, PATIENT, PATIENT);
-        options.patience = Patience { start, answer, silence, ..options.patience };
+        options.timeouts = Timeouts { start, answer, silence, ..options.timeouts };
     }
     let mut harness = Harness::bounded(options, limits).await;
-    let session = harness.first_turn(person).await;
+    let session = harness.first_turn(user).await;
     judge(harness, &session).await
 }
 
@@ -42,7 +42,7 @@ macro_rules! programs {
     ($($name:ident: $script:expr => $end:ident $(, $word:expr)*;)*) => {$(
         #[tokio::test]
         async fn $name() {
-            let (end, said) = misbehave($script, Person::Agrees, Limits::default()).await;
+            let (end, said) = misbehave($script, SimulatedUser::Agrees, Limits::default()).await;
             assert_eq!(end, EndReason::$end, "{said}");
             let words: &[&str] = &[$($word),*];
             assert!(words.iter().all(|word| said.contains(word)), "{said:?} does not say {words:?}");
@@ -121,14 +121,14 @@ async fn an_unanswered_request_stops_the_turn() {
     let text = "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; \
                 hear; case $heard in *cancel*) ends interrupted;; esac; stay";
     let limits = Limits { request: Duration::from_millis(100), ..Limits::default() };
-    assert_eq!(misbehave(text, Person::Silent, limits).await, (EndReason::Blocked, String::new()));
+    assert_eq!(misbehave(text, SimulatedUser::Silent, limits).await, (EndReason::Blocked, String::new()));
 }
 
 #[tokio::test]
 async fn a_withdrawn_request_does_not_delay_the_turn() {
     let text = "begin; runs c; ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\"'; \
                 tell serverRequest/resolved '\"requestId\":9'; ran c; said m Hi; ends; stay";
-    let ended = misbehave(text, Person::Silent, Limits::default()).await;
+    let ended = misbehave(text, SimulatedUser::Silent, Limits::default()).await;
     assert_eq!(ended, (EndReason::Completed, String::new()));
 }
 
@@ -137,7 +137,7 @@ async fn the_error_names_a_missing_program() {
     let mut options = options("");
     options.program.command = vec!["/nonexistent/codex".into()];
     let mut harness = Harness::new(options).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Error]);
     assert!(harness.errors().contains("is it installed and on the PATH?"), "{}", harness.errors());
     harness.check_all();
@@ -152,7 +152,7 @@ async fn stop(text: &str, at_once: bool) -> (EndReason, String) {
         harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "go")).await;
     }
     harness.sessions.abort(&session.id).await.unwrap();
-    harness.until_idle(&session, Person::Silent).await;
+    harness.until_idle(&session, SimulatedUser::Silent).await;
     // The script may have been ended before it recorded its process.
     std::fs::OpenOptions::new()
         .create(true)

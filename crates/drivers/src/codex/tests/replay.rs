@@ -9,7 +9,7 @@ use protocol::request::PermissionReply;
 use protocol::{EndReason, Event, EventBody, Message, PartBody, Session, SessionStatus, ToolState};
 use serde_json::Value;
 
-use super::harness::{Harness, Person, options};
+use super::harness::{Harness, SimulatedUser, options};
 use crate::roster::External;
 
 /// Plays a recording: writes one piece after each line that it reads, and then waits until it is ended.
@@ -60,7 +60,7 @@ fn recording(name: &str) -> Recording {
 }
 
 /// Plays a recording and returns the events that a client sees.
-async fn play(name: &str, person: Person, limits: Limits) -> String {
+async fn play(name: &str, user: SimulatedUser, limits: Limits) -> String {
     let recording = recording(name);
     let mut harness = Harness::bounded(options(PLAYER), limits).await;
     let pieces = harness.project.path().join(".pieces");
@@ -76,7 +76,7 @@ async fn play(name: &str, person: Person, limits: Limits) -> String {
             harness.until(|body| is_last_word(body, &recording)).await;
             harness.sessions.abort(&session.id).await.unwrap();
         }
-        harness.until_idle(&session, person).await;
+        harness.until_idle(&session, user).await;
         turns += 1;
         // An interrupted Codex leaves its command running, so Baton has ended its process.
         if recording.interrupted_after.as_deref().is_some_and(|last| last.contains("commandExecution")) {
@@ -191,27 +191,27 @@ fn part(body: &PartBody) -> String {
 }
 
 macro_rules! replays {
-    ($($name:ident: $person:expr;)*) => {$(
+    ($($name:ident: $user:expr;)*) => {$(
         #[tokio::test]
         async fn $name() {
-            insta::assert_snapshot!(play(stringify!($name), $person, Limits::default()).await);
+            insta::assert_snapshot!(play(stringify!($name), $user, Limits::default()).await);
         }
     )*};
 }
 
 replays! {
-    simple: Person::Agrees;
-    think: Person::Agrees;
-    read_edit: Person::Agrees;
-    multi_turn: Person::Agrees;
-    approval: Person::Agrees;
-    approval_patch: Person::Agrees;
-    ask: Person::Agrees;
-    retry: Person::Agrees;
-    err400: Person::Agrees;
-    interrupt: Person::Agrees;
-    interrupt_tool: Person::Agrees;
-    compact: Person::Agrees;
+    simple: SimulatedUser::Agrees;
+    think: SimulatedUser::Agrees;
+    read_edit: SimulatedUser::Agrees;
+    multi_turn: SimulatedUser::Agrees;
+    approval: SimulatedUser::Agrees;
+    approval_patch: SimulatedUser::Agrees;
+    ask: SimulatedUser::Agrees;
+    retry: SimulatedUser::Agrees;
+    err400: SimulatedUser::Agrees;
+    interrupt: SimulatedUser::Agrees;
+    interrupt_tool: SimulatedUser::Agrees;
+    compact: SimulatedUser::Agrees;
 }
 
 /// In the recording the user declines and the turn continues. Baton sends the same reply when a request times out and
@@ -223,5 +223,5 @@ async fn approval_deny() {
         request_reply: Some(PermissionReply::Reject),
         ..Limits::default()
     };
-    insta::assert_snapshot!(play("approval_deny", Person::Silent, limits).await);
+    insta::assert_snapshot!(play("approval_deny", SimulatedUser::Silent, limits).await);
 }

@@ -3,7 +3,7 @@
 use protocol::EndReason::{self, Aborted, Blocked, Completed, Error};
 use protocol::{EventBody, Session, ToolState};
 
-use super::harness::{Harness, Person, options};
+use super::harness::{Harness, SimulatedUser, options};
 use super::scripts::script;
 
 /// Shell functions that write notifications about the thread of a subagent and the call that starts it.
@@ -47,7 +47,7 @@ async fn each_subagent_has_a_session_with_one_idle() {
         "spawns k; works k; tells k Seen; rests k; spawned k",
     ] {
         let mut harness = harness(&format!("begin; {acts}; said m Well; ends; stay")).await;
-        let session = harness.first_turn(Person::Agrees).await;
+        let session = harness.first_turn(SimulatedUser::Agrees).await;
         assert_eq!(ends(&harness, &session).await, [vec![Completed], vec![Completed]], "{acts}");
         let child = harness.sessions.children(&session.id).await.unwrap().remove(0);
         let texts: Vec<String> = harness
@@ -69,7 +69,7 @@ async fn subagents_of_newer_models_have_sessions() {
     let acts = "begin; activity look t started c; works look; tells look Seen; said m Well; ends
         rests look; activity look t completed d; stay";
     let mut harness = harness(acts).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     assert_eq!(ends(&harness, &session).await, [vec![Completed], vec![Completed]]);
     let child = harness.sessions.children(&session.id).await.unwrap().remove(0);
     assert_eq!(child.title, "look (@codex subagent)");
@@ -90,7 +90,7 @@ async fn a_subagent_with_more_work_keeps_its_session() {
             rests k; said m Well; ends; stay"
         );
         let mut harness = harness(&acts).await;
-        let session = harness.first_turn(Person::Agrees).await;
+        let session = harness.first_turn(SimulatedUser::Agrees).await;
         let found = ends(&harness, &session).await;
         assert_eq!(found.len(), 2, "{more}: one child");
         let child = harness.sessions.children(&session.id).await.unwrap().remove(0);
@@ -105,7 +105,7 @@ async fn a_subagent_with_more_work_keeps_its_session() {
 #[tokio::test]
 async fn what_one_is_told_while_it_rests_holds_nothing_up() {
     let mut harness = harness("begin; activity k t interacted c; said m Well; ends; stay").await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     assert_eq!(ends(&harness, &session).await, [vec![Completed]]);
     harness.check_all();
 }
@@ -116,7 +116,7 @@ async fn a_subagent_waits_for_its_own_subagents() {
     let acts = "begin; activity a t started c; works a; activity b a started d; works b; tells a One; said m Well; ends
         rests a; tells b Two; rests b; activity b a completed e; activity a t completed f; stay";
     let mut harness = harness(acts).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     assert_eq!(ends(&harness, &session).await, [vec![Completed], vec![Completed]]);
     let child = harness.sessions.children(&session.id).await.unwrap().remove(0);
     assert_eq!(ends(&harness, &child).await, [vec![Completed], vec![Completed]]);
@@ -137,17 +137,17 @@ async fn the_session_waits_for_all_subagents() {
         "begin; spawns a; spawned a; spawns b; spawned b; works a; works b; tells b Two; said m Well; ends
         status idle; tells a One; rests b; rests a; stay";
     let mut harness = harness(acts).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     assert_eq!(ends(&harness, &session).await, [vec![Completed], vec![Completed], vec![Completed]]);
     harness.check_all();
 }
 
 #[tokio::test]
 async fn a_permission_request_of_a_subagent_appears_in_its_session() {
-    for (person, end) in [(Person::Agrees, Completed), (Person::Refuses, Blocked)] {
+    for (user, end) in [(SimulatedUser::Agrees, Completed), (SimulatedUser::Refuses, Blocked)] {
         let acts = "begin; spawns k; spawned k; works k; wants k 9; hear; rests k; said m Well; ends; stay";
         let mut harness = harness(acts).await;
-        let session = harness.first_turn(person).await;
+        let session = harness.first_turn(user).await;
         assert_eq!(ends(&harness, &session).await, [vec![Completed], vec![end]]);
         let child = harness.sessions.children(&session.id).await.unwrap().remove(0);
         let asked = harness.seen.iter().find(|event| matches!(event.body, EventBody::PermissionAsked(_)));
@@ -166,7 +166,7 @@ async fn subagents_without_an_end_end_with_the_turn() {
         ("rests k failed; said m Well; ends; stay", [vec![Completed], vec![Error]]),
     ] {
         let mut harness = harness(&format!("{begun}{then}")).await;
-        let session = harness.first_turn(Person::Agrees).await;
+        let session = harness.first_turn(SimulatedUser::Agrees).await;
         assert_eq!(ends(&harness, &session).await, expected, "{then}");
         harness.check_all();
     }
@@ -179,7 +179,7 @@ async fn abort_stops_the_session_and_other_agents() {
     harness.submit(&session, "please").await;
     harness.until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.text() == Some("Seen"))).await;
     harness.sessions.abort(&session.id).await.unwrap();
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(ends(&harness, &session).await, [vec![Aborted], vec![Aborted]]);
     harness.check_all();
     harness.assert_nothing_is_left();
@@ -195,7 +195,7 @@ async fn one_can_be_stopped_alone() {
     harness.until(|body| matches!(body, EventBody::PartUpdated(it) if it.part.text() == Some("Seen"))).await;
     let child = harness.sessions.children(&session.id).await.unwrap().remove(0);
     harness.sessions.abort(&child.id).await.unwrap();
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(ends(&harness, &session).await, [vec![Completed], vec![Aborted]]);
     assert_eq!(harness.asked("turn/interrupt")[0]["threadId"], "k");
 }

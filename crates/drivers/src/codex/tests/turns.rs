@@ -5,7 +5,7 @@ use protocol::request::{Action, Rule};
 use protocol::{EndReason, EventBody, Session, ToolState};
 use serde_json::json;
 
-use super::harness::{Harness, Person, options};
+use super::harness::{Harness, SimulatedUser, options};
 use super::scripts::script;
 
 const ASK: &str = "ask 9 item/commandExecution/requestApproval '\"itemId\":\"c\",\"command\":\"make\",\"proposedExecpolicyAmendment\":[\"make\"]'";
@@ -17,9 +17,9 @@ async fn harness(text: &str) -> Harness {
 #[tokio::test]
 async fn two_turns_use_one_process_and_one_thread() {
     let mut harness = harness("begin; said m One; ends; hear; started 4; said n Two; ends; stay").await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     harness.submit(&session, "again").await;
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);
     assert_eq!(harness.asked("turn/start").len(), 2);
     assert_eq!(harness.asked("turn/start")[1]["input"], json!([{ "type": "text", "text": "again" }]));
@@ -32,9 +32,9 @@ async fn a_process_that_ended_between_turns_is_started_again_with_the_same_threa
     let text = "greet; hear; case $heard in *thread/resume*) word=Two;; *) word=One;; esac; \
                 answer 2 '{\"thread\":{\"id\":\"t\"}}'; hear; started 3; said m $word; ends; exit 0";
     let mut harness = harness(text).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     harness.submit(&session, "again").await;
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed, EndReason::Completed]);
     assert_eq!(harness.asked("thread/resume")[0]["threadId"], "t");
     assert_eq!(harness.asked("thread/start").len(), 1);
@@ -43,11 +43,11 @@ async fn a_process_that_ended_between_turns_is_started_again_with_the_same_threa
 #[tokio::test]
 async fn after_a_restart_of_the_server_the_thread_goes_on() {
     let mut first = harness("begin; said m One; ends; stay").await;
-    let session = first.first_turn(Person::Agrees).await;
+    let session = first.first_turn(SimulatedUser::Agrees).await;
     let text = "greet; hear; answer 2 '{\"thread\":{\"id\":\"t\"}}'; hear; started 3; said m Two; ends; stay";
     let mut harness = first.restart(options(&script(text))).await;
     harness.submit(&session, "again").await;
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed]);
     assert_eq!(harness.asked("thread/resume").len(), 1);
     harness.check_all();
@@ -56,12 +56,12 @@ async fn after_a_restart_of_the_server_the_thread_goes_on() {
 #[tokio::test]
 async fn a_thread_that_codex_has_forgotten_begins_anew_and_says_so() {
     let mut first = harness("begin; said m One; ends; stay").await;
-    let session = first.first_turn(Person::Agrees).await;
+    let session = first.first_turn(SimulatedUser::Agrees).await;
     let text = "greet; hear; refuse 2 'no rollout found'; hear; answer 3 '{\"thread\":{\"id\":\"t\"}}'; \
                 hear; started 4; said m Two; ends; stay";
     let mut harness = first.restart(options(&script(text))).await;
     harness.submit(&session, "again").await;
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed]);
     assert!(
         harness.errors().contains("without memory of this session: no rollout found"),
@@ -85,7 +85,7 @@ async fn a_prompt_without_a_delivery_waits_so_that_both_answers_are_whole() {
     harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "One")).await;
     harness.submit(&session, "again").await;
     std::fs::write(harness.project.path().join(".go"), "").unwrap();
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert!(harness.asked("turn/steer").is_empty());
     assert_eq!(harness.asked("turn/start").len(), 2);
     harness.check_all();
@@ -100,7 +100,7 @@ async fn a_prompt_joins_a_running_turn() {
     harness.submit(&session, "please").await;
     harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "Slowly")).await;
     steer(&harness, &session, "faster").await;
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed]);
     let steered = &harness.asked("turn/steer")[0];
     assert_eq!(steered["expectedTurnId"], "u");
@@ -123,7 +123,7 @@ async fn a_prompt_that_comes_too_late_to_join_gets_a_turn_of_its_own() {
     harness.submit(&session, "please").await;
     harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "Slowly")).await;
     steer(&harness, &session, "faster").await;
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Completed]);
     assert_eq!(harness.asked("turn/start").len(), 2);
     harness.check_all();
@@ -131,9 +131,11 @@ async fn a_prompt_that_comes_too_late_to_join_gets_a_turn_of_its_own() {
 
 #[tokio::test]
 async fn a_permission_is_given_for_once_or_for_the_session() {
-    for (person, decision) in [(Person::Agrees, "accept"), (Person::AlwaysAgrees, "acceptForSession")] {
+    for (user, decision) in
+        [(SimulatedUser::Agrees, "accept"), (SimulatedUser::AlwaysAgrees, "acceptForSession")]
+    {
         let mut harness = harness(&format!("begin; runs c; {ASK}; hear; ran c; ends; stay")).await;
-        let session = harness.first_turn(person).await;
+        let session = harness.first_turn(user).await;
         assert_eq!(harness.ends(&session), [EndReason::Completed]);
         assert_eq!(harness.heard().last().unwrap(), &json!({ "id": 9, "result": { "decision": decision } }));
     }
@@ -145,9 +147,9 @@ async fn permanent_approvals_are_not_asked_again() {
         "begin; runs c; {ASK}; hear; ran c; ends; hear; started 4; runs c; {ASK}; hear; ran c; ends; stay"
     );
     let mut harness = harness(&text).await;
-    let session = harness.first_turn(Person::AlwaysAgrees).await;
+    let session = harness.first_turn(SimulatedUser::AlwaysAgrees).await;
     harness.submit(&session, "again").await;
-    harness.until_idle(&session, Person::Silent).await;
+    harness.until_idle(&session, SimulatedUser::Silent).await;
     let asked = harness.seen.iter().filter(|event| matches!(event.body, EventBody::PermissionAsked(_)));
     assert_eq!(asked.count(), 1);
 }
@@ -156,7 +158,7 @@ async fn permanent_approvals_are_not_asked_again() {
 async fn a_refusal_stops_the_turn_unless_it_has_a_reason() {
     let text = format!("begin; runs c; {ASK}; hear; ends interrupted; stay");
     let mut refused = harness(&text).await;
-    let session = refused.first_turn(Person::Refuses).await;
+    let session = refused.first_turn(SimulatedUser::Refuses).await;
     assert_eq!(refused.ends(&session), [EndReason::Blocked]);
     assert_eq!(refused.heard().last().unwrap()["result"]["decision"], "cancel");
     let tools = refused.tools(&session).await;
@@ -166,7 +168,7 @@ async fn a_refusal_stops_the_turn_unless_it_has_a_reason() {
     let text =
         format!("begin; runs c; {ASK}; hear; hear; answer 4 '{{\"turnId\":\"u\"}}'; said m Well; ends; stay");
     let mut corrected = harness(&text).await;
-    let session = corrected.first_turn(Person::Corrects).await;
+    let session = corrected.first_turn(SimulatedUser::Corrects).await;
     assert_eq!(corrected.ends(&session), [EndReason::Completed]);
     assert_eq!(corrected.asked("turn/steer")[0]["input"][0]["text"], "do something else");
 }
@@ -192,7 +194,7 @@ async fn rules_decide_before_the_user_is_asked() {
             let mut harness = Harness::new(options).await;
             let session = harness.session_with(input).await;
             harness.submit(&session, "please").await;
-            harness.until_idle(&session, Person::Silent).await;
+            harness.until_idle(&session, SimulatedUser::Silent).await;
             assert_eq!(harness.ends(&session), [EndReason::Completed]);
             let decided = harness.heard().into_iter().find(|said| said["result"]["decision"].is_string());
             assert_eq!(decided.unwrap()["result"]["decision"], decision);
@@ -212,7 +214,7 @@ async fn a_question_that_is_dismissed_stops_the_turn() {
     let text = "begin; ask 9 item/tool/requestUserInput '\"itemId\":\"c\",\"questions\":[{\"id\":\"q\",\"question\":\"Which?\",\"options\":[{\"label\":\"Red\"}]}]'; \
                 hear; hear; answer 4 '{}'; ends interrupted; stay";
     let mut harness = harness(text).await;
-    let session = harness.first_turn(Person::Refuses).await;
+    let session = harness.first_turn(SimulatedUser::Refuses).await;
     assert_eq!(harness.ends(&session), [EndReason::Blocked]);
     assert_eq!(harness.asked("turn/interrupt")[0]["turnId"], "u");
 }
@@ -222,7 +224,7 @@ async fn a_plan_and_a_name_are_passed_on() {
     let text = "begin; tell turn/plan/updated '\"plan\":[{\"step\":\"look\",\"status\":\"inProgress\"}]'; \
                 tell thread/name/updated '\"threadName\":\"A tidy plan\"'; said m Hi; ends; stay";
     let mut harness = harness(text).await;
-    let session = harness.first_turn(Person::Agrees).await;
+    let session = harness.first_turn(SimulatedUser::Agrees).await;
     let todos = harness.sessions.todos(&session.id).await.unwrap();
     assert_eq!((todos[0].content.as_str(), todos[0].status.as_str()), ("look", "in_progress"));
     assert_eq!(harness.sessions.get(&session.id).await.unwrap().title, "A tidy plan");
@@ -237,7 +239,7 @@ async fn a_command_is_dead_when_an_abort_has_ended_the_turn() {
     harness.submit(&session, "please").await;
     harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "go")).await;
     harness.sessions.abort(&session.id).await.unwrap();
-    harness.until_idle(&session, Person::Agrees).await;
+    harness.until_idle(&session, SimulatedUser::Agrees).await;
     assert_eq!(harness.ends(&session), [EndReason::Aborted]);
     harness.assert_nothing_is_left();
 }

@@ -26,14 +26,14 @@ fn shell(script: &str) -> Scene {
 }
 
 impl Scene {
-    async fn next(&mut self) -> Result<Heard, Failure> {
+    async fn next(&mut self) -> Result<OutputLine, ProgramFailure> {
         timeout(LONG, self.child.next()).await.unwrap()
     }
 
     async fn number(&mut self) -> u32 {
         match self.next().await.unwrap() {
-            Heard::Json(value) => value.as_u64().unwrap().try_into().unwrap(),
-            noise @ Heard::Noise { .. } => panic!("{noise:?}"),
+            OutputLine::Json(value) => value.as_u64().unwrap().try_into().unwrap(),
+            noise @ OutputLine::Noise { .. } => panic!("{noise:?}"),
         }
     }
 
@@ -52,7 +52,7 @@ async fn lines_of_json_are_exchanged() {
     let mut scene = shell("while read -r line; do echo \"[$line]\"; done; exit 7");
     for word in ["one", "two"] {
         scene.child.say(&json!({ "word": word })).await;
-        assert_eq!(scene.next().await.unwrap(), Heard::Json(json!([{ "word": word }])));
+        assert_eq!(scene.next().await.unwrap(), OutputLine::Json(json!([{ "word": word }])));
     }
     scene.child.input().close();
     assert_eq!(scene.failure().await, "`/bin/sh` exited with code 7");
@@ -64,7 +64,7 @@ async fn an_invalid_line_is_reported_and_reading_continues() {
     let mut scene = shell("echo hello; printf '\"\\377\"\\n'; printf '\\n{\"a\":\\n1\\n'");
     let mut whys = Vec::new();
     for _ in 0..3 {
-        let Heard::Noise { text, why } = scene.next().await.unwrap() else { panic!("it made sense") };
+        let OutputLine::Noise { text, why } = scene.next().await.unwrap() else { panic!("it made sense") };
         whys.push(format!("{text}: {}", why.split(':').next().unwrap()));
     }
     assert_eq!(whys, ["hello: it is not JSON", "\"\u{fffd}\": it is not UTF-8", "{\"a\":: it is not JSON"]);
@@ -132,7 +132,7 @@ async fn a_grandchild_that_never_stops_writing_does_not_delay_the_exit() {
     let ended = async {
         loop {
             match scene.child.next().await {
-                Ok(heard) => assert_eq!(heard, Heard::Json(json!(5))),
+                Ok(heard) => assert_eq!(heard, OutputLine::Json(json!(5))),
                 Err(failure) => break failure.to_string(),
             }
         }

@@ -8,15 +8,15 @@ use tokio::time::advance;
 use super::*;
 
 /// A fake process that reports the calls of its methods.
-struct Thing {
+struct FakeProcess {
     name: &'static str,
     told: mpsc::UnboundedSender<String>,
-    rested: Option<oneshot::Receiver<Rested>>,
+    rested: Option<oneshot::Receiver<IdleEvent>>,
     working: bool,
 }
 
-impl Kept for Thing {
-    async fn rest(&mut self) -> Rested {
+impl KeptProcess for FakeProcess {
+    async fn rest(&mut self) -> IdleEvent {
         match &mut self.rested {
             Some(rested) => rested.await.unwrap(),
             None => future::pending().await,
@@ -33,7 +33,7 @@ impl Kept for Thing {
 }
 
 struct Scene {
-    keeper: Keeper<Thing>,
+    keeper: IdleProcesses<FakeProcess>,
     tell: mpsc::UnboundedSender<String>,
     told: mpsc::UnboundedReceiver<String>,
 }
@@ -45,23 +45,23 @@ impl Scene {
 
     fn sharing(most: usize, pool: IdlePool) -> Self {
         let (tell, told) = mpsc::unbounded_channel();
-        let keeping = Keeping { idle: Duration::from_mins(1), most, ..Keeping::default() };
+        let keeping = IdleLimits { idle: Duration::from_mins(1), most, ..IdleLimits::default() };
         let wakes = tell.clone();
         let wake: Wake = Arc::new(move |session, why| wakes.send(format!("woke {session}: {why}")).unwrap());
-        Self { keeper: Keeper::new(keeping, pool, wake), tell, told }
+        Self { keeper: IdleProcesses::new(keeping, pool, wake), tell, told }
     }
 
     fn keep(&self, session: &str, name: &'static str) {
         self.keeper.keep(id(session), self.thing(name));
     }
 
-    fn thing(&self, name: &'static str) -> Thing {
-        Thing { name, told: self.tell.clone(), rested: None, working: false }
+    fn thing(&self, name: &'static str) -> FakeProcess {
+        FakeProcess { name, told: self.tell.clone(), rested: None, working: false }
     }
 
-    fn keep_until(&self, session: &str, name: &'static str) -> oneshot::Sender<Rested> {
+    fn keep_until(&self, session: &str, name: &'static str) -> oneshot::Sender<IdleEvent> {
         let (send, rested) = oneshot::channel();
-        self.keeper.keep(id(session), Thing { rested: Some(rested), ..self.thing(name) });
+        self.keeper.keep(id(session), FakeProcess { rested: Some(rested), ..self.thing(name) });
         send
     }
 
@@ -104,10 +104,10 @@ async fn an_unused_process_is_stopped_after_its_idle_time() {
 #[tokio::test(start_paused = true)]
 async fn a_working_process_is_kept_longer() {
     let mut scene = Scene::new(4);
-    scene.keeper.keep(id("ses_1"), Thing { working: true, ..scene.thing("busy") });
+    scene.keeper.keep(id("ses_1"), FakeProcess { working: true, ..scene.thing("busy") });
     advance(Duration::from_hours(5)).await;
     assert_eq!(scene.take("ses_1").await, Some("busy"));
-    scene.keeper.keep(id("ses_1"), Thing { working: true, ..scene.thing("busy") });
+    scene.keeper.keep(id("ses_1"), FakeProcess { working: true, ..scene.thing("busy") });
     advance(Duration::from_hours(6)).await;
     assert_eq!(scene.told().await, "stopped busy");
 }
@@ -132,7 +132,7 @@ async fn the_idle_processes_of_all_agents_share_a_limit() {
     let mut claude = Scene::sharing(16, pool.clone());
     let mut codex = Scene::sharing(16, pool.with_limit(2));
     claude.keep("ses_1", "first");
-    claude.keeper.keep(id("ses_2"), Thing { working: true, ..claude.thing("working") });
+    claude.keeper.keep(id("ses_2"), FakeProcess { working: true, ..claude.thing("working") });
     claude.keep("ses_3", "second");
     codex.keep("ses_4", "third");
     assert_eq!(claude.told().await, "stopped first");
@@ -156,11 +156,11 @@ async fn a_limit_of_zero_keeps_no_process() {
 async fn a_process_that_wakes_up_waits_for_its_turn() {
     let mut scene = Scene::new(4);
     let rested = scene.keep_until("ses_1", "one");
-    rested.send(Rested::Woke("its task ended".into())).unwrap();
+    rested.send(IdleEvent::Woke("its task ended".into())).unwrap();
     assert_eq!(scene.told().await, "woke ses_1: its task ended");
     assert_eq!(scene.take("ses_1").await, Some("one"));
     let rested = scene.keep_until("ses_1", "one");
-    rested.send(Rested::Ended("exited".into())).unwrap();
+    rested.send(IdleEvent::Ended("exited".into())).unwrap();
     assert_eq!(scene.told().await, "stopped one");
     assert_eq!(scene.take("ses_1").await, None);
 }
@@ -176,7 +176,8 @@ async fn all_processes_end_with_the_server() {
             scene.keep("ses_3", "late");
         } else {
             let closing = scene.keeper.0.closing.clone();
-            scene.keeper = Keeper::new(Keeping::default(), IdlePool::default(), Arc::new(|_, _| {}));
+            scene.keeper =
+                IdleProcesses::new(IdleLimits::default(), IdlePool::default(), Arc::new(|_, _| {}));
             assert!(closing.is_cancelled());
         }
         let expected = if asked { 3 } else { 2 };

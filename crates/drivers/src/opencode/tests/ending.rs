@@ -9,8 +9,8 @@ use protocol::{EndReason, EventBody, Session, SessionStatus};
 use super::fake::{Act, Fake};
 use super::scene::Player;
 use super::script::*;
-use crate::external::harness::{Harness, Person};
-use crate::opencode::pulse::Pace;
+use crate::external::harness::{Harness, SimulatedUser};
+use crate::opencode::status_checks::Pace;
 
 /// Limits that are long in production are short here.
 const HASTY: Pace = Pace {
@@ -60,7 +60,7 @@ async fn a_session_is_busy_until_the_last_subagent_has_ended() {
     // It was asked many times, and always said that the session is idle.
     fake.called("GET /session/status", 5).await;
     play(&harness, &fake, "buries").await;
-    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
     assert_eq!((harness.check(&session.id), harness.check(&child.id)), (1, 1));
     let idle = |session: &Session| {
         let is_idle =
@@ -78,7 +78,7 @@ async fn what_a_subagent_has_done_is_taken_up_in_the_same_turn() {
     // OpenCode tells itself what came of it.
     fake.set_busy(true);
     fake.play([vec![busy()], answer("$E", "Taken up"), idle()].concat()).await;
-    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
     assert_eq!(harness.check(&session.id), 1);
     let messages = harness.messages(&session).await;
     let last = messages.last().unwrap().parts.iter().find_map(|part| part.text());
@@ -93,7 +93,7 @@ async fn people_are_told_that_nothing_is_heard_and_the_turn_goes_on() {
     let asked = fake.calls().iter().filter(|call| call.starts_with("GET /session/status")).count();
     fake.called("GET /session/status", asked + 5).await;
     fake.play([vec![closed("$A", "tool-calls")], answer("$B", "Hello"), idle()].concat()).await;
-    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
     let told = statuses(&harness, &session);
     assert_eq!(told.len(), 4, "{told:?}");
     assert!(told[1].contains("OpenCode reports that it is busy"), "{told:?}");
@@ -110,7 +110,7 @@ async fn a_tool_may_take_its_time() {
         [vec![tool("$A", "completed"), closed("$A", "tool-calls")], answer("$B", "Hello"), idle()].concat(),
     )
     .await;
-    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
     assert_eq!(statuses(&harness, &session), ["busy", "idle"]);
 }
 
@@ -120,6 +120,6 @@ async fn an_idle_that_nobody_heard_is_found_out() {
     fake.play([start(), answer("$A", "Hello")].concat()).await;
     fake.called("GET /session/status", 3).await;
     fake.play(vec![Act::Statuses(serde_json::json!({}))]).await;
-    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
     assert_eq!(harness.check(&session.id), 1);
 }

@@ -20,8 +20,8 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::timeout;
 
 use crate::external::{Driver, Options};
-use crate::opencode::pulse::Pace;
-use crate::opencode::{ABILITIES, OpenCode, Patience, Remote};
+use crate::opencode::status_checks::Pace;
+use crate::opencode::{ABILITIES, OpenCode, Remote, Timeouts};
 use crate::roster::{About, Program};
 
 /// A timeout that must not expire, even on a busy machine.
@@ -140,14 +140,14 @@ impl Fake {
 
     /// A runner that calls this server and has short timeouts.
     pub(super) fn hasty_runner(&self) -> Driver<OpenCode> {
-        let patience =
-            Patience { call: Duration::from_secs(2), lost: Duration::from_secs(1), ..Patience::default() };
-        driver(OpenCode { patience, ..self.agent() })
+        let timeouts =
+            Timeouts { call: Duration::from_secs(2), lost: Duration::from_secs(1), ..Timeouts::default() };
+        driver(OpenCode { timeouts, ..self.agent() })
     }
 
     /// A runner that calls this server and checks its status with these delays.
     pub(super) fn paced_runner(&self, pace: Pace) -> Driver<OpenCode> {
-        driver(OpenCode { patience: Patience { pace, ..Patience::default() }, ..self.agent() })
+        driver(OpenCode { timeouts: Timeouts { pace, ..Timeouts::default() }, ..self.agent() })
     }
 
     /// A runner that calls this server and has permission rules.

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::fake::{Act, Fake, SESSION};
 use super::script::*;
-use crate::external::harness::{Harness, Person};
+use crate::external::harness::{Harness, SimulatedUser};
 
 /// Longest duration of a case.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -155,7 +155,7 @@ async fn play(case: Case) {
         .script
         .iter()
         .any(|act| matches!(act, Act::Say(event) if event.to_string().contains("per_refuse")));
-    let person = if refuses { Person::Refuses } else { Person::Agrees };
+    let user = if refuses { SimulatedUser::Refuses } else { SimulatedUser::Agrees };
     let session = harness.session().await;
     let begun = Instant::now();
     // Apply the part of the script before the first prompt before the runner makes any call.
@@ -174,7 +174,7 @@ async fn play(case: Case) {
             }
             harness.sessions.abort(&session.id).await.unwrap();
         }
-        harness.until_idle(&session, person).await
+        harness.until_idle(&session, user).await
     };
     let playing = fake.play(script.to_vec());
     let end = tokio::select! {

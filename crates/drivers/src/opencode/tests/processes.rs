@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::fake::{Act, Fake};
 use super::script::{answer, idle, opened, start};
-use crate::external::harness::{Harness, Person};
+use crate::external::harness::{Harness, SimulatedUser};
 use crate::external::{Driver, IdlePool};
 use crate::opencode::{OpenCode, Start};
 use crate::roster::External;
@@ -84,7 +84,7 @@ async fn one_process_serves_all_turns_and_ends_with_its_runner() {
         let count = fake.calls().iter().filter(|call| call.contains("prompt_async")).count();
         fake.prompted(count + 1).await;
         fake.play(script.into_iter().skip(1).collect()).await;
-        assert_eq!(harness.until_idle(session, Person::Agrees).await, EndReason::Completed);
+        assert_eq!(harness.until_idle(session, SimulatedUser::Agrees).await, EndReason::Completed);
     }
     let processes = installed.processes();
     assert_eq!(processes.len(), 1);
@@ -117,7 +117,11 @@ async fn the_error_of_a_failed_start_quotes_the_error_output() {
         let mut harness =
             Harness::undoing(Arc::new(installed.runner(&fake, Duration::from_hours(1))), None).await;
         let session = harness.session().await;
-        assert_eq!(harness.turn(&session, "please", Person::Agrees).await, EndReason::Error, "{script}");
+        assert_eq!(
+            harness.turn(&session, "please", SimulatedUser::Agrees).await,
+            EndReason::Error,
+            "{script}"
+        );
         let error = error(&harness);
         assert!(words.iter().all(|word| error.contains(word)), "{script}: {error}");
         until_none_lives(&installed.processes()).await;
@@ -130,7 +134,7 @@ async fn the_error_names_a_missing_program() {
     let runner = fake.runner_of(fake.program(vec!["/nowhere/opencode".into()]), None);
     let mut harness = Harness::undoing(Arc::new(runner), None).await;
     let session = harness.session().await;
-    assert_eq!(harness.turn(&session, "please", Person::Agrees).await, EndReason::Error);
+    assert_eq!(harness.turn(&session, "please", SimulatedUser::Agrees).await, EndReason::Error);
     assert!(error(&harness).contains("/nowhere/opencode"), "{}", error(&harness));
 }
 
@@ -158,7 +162,7 @@ async fn output_after_the_start_is_ignored() {
         let session = harness.session().await;
         harness.submit(&session, "please").await;
         fake.play([start(), answer("$A", "Hello"), idle()].concat()).await;
-        assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed, "{then}");
+        assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed, "{then}");
         runner.close().await;
         until_none_lives(&installed.processes()).await;
     }
@@ -176,13 +180,13 @@ async fn a_process_that_ends_during_a_turn_ends_it_and_the_next_turn_starts_anot
     harness.submit(&session, "please").await;
     fake.play([start(), vec![opened("$A")]].concat()).await;
     std::fs::write(installed.directory.path().join("crash"), "").unwrap();
-    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Error);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Error);
     assert!(error(&harness).contains("out of luck") && error(&harness).contains('7'), "{}", error(&harness));
     harness.submit(&session, "again").await;
     fake.prompted(2).await;
     let script = [start(), answer("$A", "Hello"), idle()].concat();
     fake.play(script.into_iter().skip(1).collect()).await;
-    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
     assert_eq!(installed.processes().len(), 2);
 }
 
@@ -198,7 +202,7 @@ async fn an_idle_process_is_stopped_and_started_again() {
         fake.prompted(turn).await;
         let script: Vec<Act> = [start(), answer("$A", "Hello"), idle()].concat();
         fake.play(script.into_iter().skip(1).collect()).await;
-        assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
+        assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
         let processes = installed.processes();
         assert_eq!(processes.len(), turn);
         until_none_lives(&processes).await;

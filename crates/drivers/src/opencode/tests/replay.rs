@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::fake::{Fake, SESSION};
-use crate::external::harness::{Harness, LONG, Person};
+use crate::external::harness::{Harness, LONG, SimulatedUser};
 
 /// The recordings with the ends of their turns.
 const RECORDINGS: [(&str, &[EndReason]); 57] = [
@@ -93,7 +93,7 @@ const AT_ONCE: usize = 8;
 
 /// An action of the simulated user.
 #[derive(Debug)]
-enum Cue {
+enum UserAction {
     /// Submits a prompt: between turns, or in a running turn after these events.
     Prompt { running: Option<Heard> },
     /// Aborts the turn after these events.
@@ -164,10 +164,10 @@ async fn replay(name: &str) -> (Harness, Session) {
     let fake = Arc::new(Fake::new().await);
     let mut harness = Harness::bounded(Limits::default(), |_| fake.runner()).await;
     let session = harness.session().await;
-    let person = match name {
-        "perm_deny" | "question_reject" => Person::Refuses,
-        "abort_permission" | "kill_KILL_permission" => Person::Silent,
-        _ => Person::Agrees,
+    let user = match name {
+        "perm_deny" | "question_reject" => SimulatedUser::Refuses,
+        "abort_permission" | "kill_KILL_permission" => SimulatedUser::Silent,
+        _ => SimulatedUser::Agrees,
     };
     let (cue, mut cues) = mpsc::channel(8);
     let playing = tokio::spawn(play(Arc::clone(&fake), recording(name), cue));
@@ -176,20 +176,20 @@ async fn replay(name: &str) -> (Harness, Session) {
         tokio::select! {
             biased;
             body = harness.next() => {
-                harness.answer(&body, person).await;
+                harness.answer(&body, user).await;
                 is_busy &= !matches!(body, EventBody::SessionIdle(it) if it.session_id == session.id);
             }
             cue = cues.recv(), if !is_over => match cue {
-                Some(Cue::Prompt { running }) => {
+                Some(UserAction::Prompt { running }) => {
                     match running {
                         Some(heard) => until_heard(&mut harness, &session.id, &heard).await,
-                        None if is_busy => drop(harness.until_idle(&session, person).await),
+                        None if is_busy => drop(harness.until_idle(&session, user).await),
                         None => {}
                     }
                     harness.submit(&session, "please").await;
                     is_busy = true;
                 }
-                Some(Cue::Abort(heard)) => {
+                Some(UserAction::Abort(heard)) => {
                     until_heard(&mut harness, &session.id, &heard).await;
                     harness.sessions.abort(&session.id).await.unwrap();
                 }
@@ -268,7 +268,7 @@ fn recording(name: &str) -> Vec<Value> {
 }
 
 /// Plays a recording: sends its events in order and waits for the runner's calls.
-async fn play(fake: Arc<Fake>, lines: Vec<Value>, cue: mpsc::Sender<Cue>) {
+async fn play(fake: Arc<Fake>, lines: Vec<Value>, cue: mpsc::Sender<UserAction>) {
     let mut names = Names::default();
     let (mut prompts, mut aborts) = (0, 0);
     for (at, line) in lines.iter().enumerate() {
@@ -277,12 +277,12 @@ async fn play(fake: Arc<Fake>, lines: Vec<Value>, cue: mpsc::Sender<Cue>) {
             "res" if path == "/session" && names.session.is_none() => names.session(&line["body"]),
             "req" if names.is_known(path) && is_prompt(&lines[at..]) => {
                 let running = names.is_busy.then(|| names.said.clone());
-                cue.send(Cue::Prompt { running }).await.unwrap();
+                cue.send(UserAction::Prompt { running }).await.unwrap();
                 prompts += 1;
                 names.prompts.push(fake.prompted(prompts).await);
             }
             "req" if path.ends_with("/abort") && names.is_busy => {
-                cue.send(Cue::Abort(names.said.clone())).await.unwrap();
+                cue.send(UserAction::Abort(names.said.clone())).await.unwrap();
                 aborts += 1;
                 fake.called("/abort", aborts).await;
             }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::fake::{Act, Fake};
 use super::script::*;
-use crate::external::harness::{Harness, Person};
+use crate::external::harness::{Harness, SimulatedUser};
 
 /// A turn that waits for the user: for a permission or for an answer to a question.
 async fn asked(request: Act, limits: Limits) -> (Fake, Harness, protocol::Session) {
@@ -39,7 +39,7 @@ async fn a_request_that_another_client_answers_is_withdrawn_at_once() {
             .until(|body| matches!(body, EventBody::PermissionReplied(_) | EventBody::QuestionRejected(_)))
             .await;
         fake.play(rest()).await;
-        assert_eq!(harness.until_idle(&session, Person::Silent).await, EndReason::Completed);
+        assert_eq!(harness.until_idle(&session, SimulatedUser::Silent).await, EndReason::Completed);
         assert_eq!(harness.check(&session.id), 1);
         let replies: Vec<String> = fake.calls().into_iter().filter(|call| call.contains("/re")).collect();
         assert!(replies.is_empty(), "{replies:?}");
@@ -58,7 +58,7 @@ async fn what_is_gone_after_a_break_is_withdrawn() {
     harness.until(|body| matches!(body, EventBody::PermissionReplied(_))).await;
     fake.called("GET /session/status", 1).await;
     fake.play(rest()).await;
-    assert_eq!(harness.until_idle(&session, Person::Silent).await, EndReason::Completed);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Silent).await, EndReason::Completed);
     assert_eq!(harness.check(&session.id), 1);
 }
 
@@ -69,6 +69,6 @@ async fn an_unanswered_request_is_refused_at_its_timeout() {
     fake.called("/permission/per_1/reply {\"reply\":\"reject\"}", 1).await;
     let refused = [vec![tool("$A", "error"), closed("$A", "tool-calls")], idle()].concat();
     fake.play(refused).await;
-    assert_eq!(harness.until_idle(&session, Person::Silent).await, EndReason::Blocked);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Silent).await, EndReason::Blocked);
     assert_eq!(harness.check(&session.id), 1);
 }

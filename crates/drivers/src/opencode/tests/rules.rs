@@ -6,7 +6,7 @@ use protocol::{EndReason, EventBody, Session};
 
 use super::fake::{Act, Fake};
 use super::script::*;
-use crate::external::harness::{Harness, Person};
+use crate::external::harness::{Harness, SimulatedUser};
 
 async fn harness(rules: &[Rule]) -> (Fake, Harness, Session) {
     let fake = Fake::new().await;
@@ -39,7 +39,7 @@ async fn rules_decide_before_the_user_is_asked() {
         let (fake, mut harness, session) = harness(&rules).await;
         harness.submit(&session, "please").await;
         fake.play([start(), wanting("per_1", answer)].concat()).await;
-        let end = harness.until_idle(&session, Person::Silent).await;
+        let end = harness.until_idle(&session, SimulatedUser::Silent).await;
         assert_eq!((end, asked(&harness)), (EndReason::Completed, 0), "{action:?}");
         assert_eq!(harness.check(&session.id), 1);
     }
@@ -52,7 +52,7 @@ async fn the_user_is_asked_without_a_matching_rule() {
         harness.submit(&session, "please").await;
         let playing =
             fake.play([start(), wanting("per_1", "/permission/per_1/reply {\"reply\":\"once\"}")].concat());
-        let (end, ()) = tokio::join!(harness.until_idle(&session, Person::Agrees), playing);
+        let (end, ()) = tokio::join!(harness.until_idle(&session, SimulatedUser::Agrees), playing);
         assert_eq!((end, asked(&harness)), (EndReason::Completed, 1), "{rules:?}");
     }
 }
@@ -67,7 +67,7 @@ async fn what_was_allowed_for_good_is_not_asked_again() {
     harness.sessions.reply_permission(&request.id, PermissionReply::Always, None).await.unwrap();
     fake.called("/permission/per_1/reply {\"reply\":\"always\"}", 1).await;
     fake.play(goes_on()).await;
-    assert_eq!(harness.until_idle(&session, Person::Silent).await, EndReason::Completed);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Silent).await, EndReason::Completed);
 
     // In another session, too: it is allowed in this directory.
     let other = harness.session().await;
@@ -75,6 +75,6 @@ async fn what_was_allowed_for_good_is_not_asked_again() {
     fake.prompted(2).await;
     let again = [start(), wanting("per_2", "/permission/per_2/reply {\"reply\":\"once\"}")].concat();
     fake.play(again.into_iter().skip(1).collect()).await;
-    assert_eq!(harness.until_idle(&other, Person::Silent).await, EndReason::Completed);
+    assert_eq!(harness.until_idle(&other, SimulatedUser::Silent).await, EndReason::Completed);
     assert_eq!(asked(&harness), 1);
 }

@@ -22,7 +22,7 @@ pub(super) struct Step {
     texts: HashMap<PartId, Text>,
     /// The parts of a failed attempt. Later events about them are ignored.
     withdrawn: HashSet<PartId>,
-    tools: HashMap<String, Stage>,
+    tools: HashMap<String, CallState>,
 }
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct Text {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum CallState {
     Pending,
     Running,
     Done,
@@ -49,7 +49,7 @@ impl Step {
 
     /// Returns true while a tool runs.
     pub(super) fn is_acting(&self) -> bool {
-        self.tools.values().any(|stage| *stage == Stage::Running)
+        self.tools.values().any(|stage| *stage == CallState::Running)
     }
 
     /// Translates the state of a part.
@@ -147,11 +147,11 @@ impl Step {
     fn tool(&mut self, part: ToolPart) -> Vec<AgentEvent> {
         let ToolPart { call_id: call, tool, state, .. } = part;
         let before = self.tools.get(&call).copied();
-        if before == Some(Stage::Done) {
+        if before == Some(CallState::Done) {
             return Vec::new();
         }
         let mut said = Vec::new();
-        let is_new = before.is_none_or(|stage| stage < Stage::Running);
+        let is_new = before.is_none_or(|stage| stage < CallState::Running);
         let started = |input: &Extra| AgentEvent::ToolRunning {
             call: call.clone(),
             tool: tool.clone(),
@@ -165,12 +165,12 @@ impl Step {
                     return Vec::new();
                 }
                 said.push(AgentEvent::ToolPending { call: call.clone(), tool });
-                Stage::Pending
+                CallState::Pending
             }
             ToolState::Running(it) => {
                 let (input, title, metadata) = (it.input, it.title, it.metadata);
                 said.push(AgentEvent::ToolRunning { call: call.clone(), tool, input, title, metadata });
-                Stage::Running
+                CallState::Running
             }
             ToolState::Completed(it) => {
                 said.extend(is_new.then(|| started(&it.input)));
@@ -183,7 +183,7 @@ impl Step {
                     metadata,
                     attachments,
                 });
-                Stage::Done
+                CallState::Done
             }
             ToolState::Error(it) => {
                 said.extend(is_new.then(|| started(&it.input)));
@@ -192,7 +192,7 @@ impl Step {
                     error: it.error,
                     metadata: it.metadata,
                 });
-                Stage::Done
+                CallState::Done
             }
         };
         self.tools.insert(call, stage);

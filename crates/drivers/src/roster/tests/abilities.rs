@@ -5,7 +5,7 @@ mod proofs;
 
 use protocol::agent::Abilities;
 
-use super::stage::each;
+use super::scenario_harness::each;
 
 /// Defines a test for each ability, which proves that it works where it is declared and how its absence is handled.
 macro_rules! proven {

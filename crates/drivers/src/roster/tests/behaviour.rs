@@ -3,8 +3,8 @@
 use protocol::prompt::ShellInput;
 use protocol::{EndReason, EventBody, PartBody, Rest, SessionStatus, ToolState};
 
-use super::stage::{Stage, each};
-use crate::external::harness::Person;
+use super::scenario_harness::{ScenarioHarness, each};
+use crate::external::harness::SimulatedUser;
 use crate::roster::known::Kind;
 
 /// A turn for each of three prompts, and again for each process.
@@ -19,20 +19,20 @@ fn shell(command: &str) -> ShellInput {
 #[tokio::test]
 async fn baton_runs_the_users_command_and_the_agent_hears_of_it() {
     each(async |kind| {
-        let mut stage = Stage::new(kind, THREE_TURNS).await;
+        let mut stage = ScenarioHarness::new(kind, THREE_TURNS).await;
         let session = stage.harness.session().await;
-        assert_eq!(stage.harness.turn(&session, "first", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(stage.harness.turn(&session, "first", SimulatedUser::Agrees).await, EndReason::Completed);
         let told = stage.told().len();
         let shown = stage.harness.sessions.shell(&session.id, shell("echo made | tee made.txt")).await.unwrap();
         let is_done = |body: &PartBody| matches!(body, PartBody::Tool(tool) if matches!(&tool.state, ToolState::Completed(done) if done.output == "made\n"));
         assert!(shown.parts.iter().any(|part| is_done(&part.body)), "{kind:?}: {:?}", shown.parts);
-        assert_eq!(stage.harness.until_idle(&session, Person::Agrees).await, EndReason::Completed, "{kind:?}");
+        assert_eq!(stage.harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed, "{kind:?}");
         let made = stage.harness.project.path().join("made.txt");
         assert_eq!(std::fs::read_to_string(made).unwrap(), "made\n", "{kind:?}");
         assert_eq!(stage.told().len(), told, "{kind:?}: the agent is not asked");
-        assert_eq!(stage.harness.turn(&session, "second", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(stage.harness.turn(&session, "second", SimulatedUser::Agrees).await, EndReason::Completed);
         assert_eq!(stage.count_told("which printed: made"), 1, "{kind:?}: {:?}", stage.told());
-        assert_eq!(stage.harness.turn(&session, "third", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(stage.harness.turn(&session, "third", SimulatedUser::Agrees).await, EndReason::Completed);
         assert_eq!(stage.count_told("which printed: made"), 1, "{kind:?}: it is told once");
         assert_eq!(stage.end(&session).await, 4, "{kind:?}");
     })
@@ -42,10 +42,13 @@ async fn baton_runs_the_users_command_and_the_agent_hears_of_it() {
 #[tokio::test]
 async fn a_session_is_named_after_its_first_prompt() {
     each(async |kind| {
-        let mut stage = Stage::new(kind, THREE_TURNS).await;
+        let mut stage = ScenarioHarness::new(kind, THREE_TURNS).await;
         let session = stage.harness.session().await;
         for prompt in ["mend the gate", "paint it"] {
-            assert_eq!(stage.harness.turn(&session, prompt, Person::Agrees).await, EndReason::Completed);
+            assert_eq!(
+                stage.harness.turn(&session, prompt, SimulatedUser::Agrees).await,
+                EndReason::Completed
+            );
         }
         let title = stage.harness.sessions.get(&session.id).await.unwrap().title;
         // OpenCode sends titles of its own.
@@ -58,14 +61,20 @@ async fn a_session_is_named_after_its_first_prompt() {
 #[tokio::test]
 async fn a_reverted_turn_is_out_of_the_agents_context() {
     each(async |kind| {
-        let mut stage = Stage::new(kind, THREE_TURNS).await;
+        let mut stage = ScenarioHarness::new(kind, THREE_TURNS).await;
         let session = stage.harness.session().await;
         for prompt in ["alpha", "bravo"] {
-            assert_eq!(stage.harness.turn(&session, prompt, Person::Agrees).await, EndReason::Completed);
+            assert_eq!(
+                stage.harness.turn(&session, prompt, SimulatedUser::Agrees).await,
+                EndReason::Completed
+            );
         }
         let reverted = stage.harness.messages(&session).await[2].info.id().clone();
         stage.harness.sessions.revert(&session.id, reverted, None).await.unwrap();
-        assert_eq!(stage.harness.turn(&session, "charlie", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(
+            stage.harness.turn(&session, "charlie", SimulatedUser::Agrees).await,
+            EndReason::Completed
+        );
         let told = stage.told();
         let last = told.iter().rfind(|told| told.contains("charlie")).unwrap();
         assert!(last.contains("Person: alpha") && last.contains("Agent: One"), "{kind:?}: {last}");
@@ -92,13 +101,13 @@ async fn a_delayed_restart_is_shown_as_a_retry() {
             Kind::OpenCode => "prompted; says Two; finish; linger",
             _ => "[ ! -e .go ] || { prompted; says Two; finish; linger; }; prompted; opens One; exit 1",
         };
-        let mut stage = Stage::new(kind, scene).await;
+        let mut stage = ScenarioHarness::new(kind, scene).await;
         stage.refuses_sessions(true);
         let session = stage.harness.session().await;
-        assert_eq!(stage.harness.turn(&session, "first", Person::Agrees).await, EndReason::Error, "{kind:?}");
+        assert_eq!(stage.harness.turn(&session, "first", SimulatedUser::Agrees).await, EndReason::Error, "{kind:?}");
         stage.refuses_sessions(false);
         stage.go();
-        assert_eq!(stage.harness.turn(&session, "second", Person::Agrees).await, EndReason::Completed, "{kind:?}");
+        assert_eq!(stage.harness.turn(&session, "second", SimulatedUser::Agrees).await, EndReason::Completed, "{kind:?}");
         let is_retry = |body: &EventBody| matches!(body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Retry { .. }));
         assert!(stage.harness.seen.iter().any(|event| is_retry(&event.body)), "{kind:?}");
         assert_eq!(stage.end(&session).await, 2, "{kind:?}");
@@ -109,11 +118,11 @@ async fn a_delayed_restart_is_shown_as_a_retry() {
 #[tokio::test]
 async fn the_user_is_told_that_an_agent_has_lost_the_conversation() {
     each(async |kind| {
-        let mut stage = Stage::new(kind, "prompted; says One; finish; linger").await;
+        let mut stage = ScenarioHarness::new(kind, "prompted; says One; finish; linger").await;
         let session = stage.harness.session().await;
-        assert_eq!(stage.harness.turn(&session, "first", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(stage.harness.turn(&session, "first", SimulatedUser::Agrees).await, EndReason::Completed);
         let mut stage = stage.restart_without_memory("prompted; says Two; finish; linger").await;
-        assert_eq!(stage.harness.turn(&session, "second", Person::Agrees).await, EndReason::Completed, "{kind:?}");
+        assert_eq!(stage.harness.turn(&session, "second", SimulatedUser::Agrees).await, EndReason::Completed, "{kind:?}");
         let is_notice = |body: &EventBody| matches!(body, EventBody::SessionError(it) if it.error.as_ref().is_some_and(|error| error.message().contains("without memory of this session")));
         let notices = stage.harness.seen.iter().filter(|event| is_notice(&event.body)).count();
         assert_eq!(notices, 1, "{kind:?}: {:?}", stage.told());
@@ -128,7 +137,7 @@ async fn an_abort_ends_the_subagent_before_its_parent() {
         if !kind.abilities().children {
             return;
         }
-        let mut stage = Stage::new(kind, "prompted; bears; stopped; linger").await;
+        let mut stage = ScenarioHarness::new(kind, "prompted; bears; stopped; linger").await;
         let session = stage.harness.session().await;
         stage.harness.submit(&session, "please").await;
         let is_below =
@@ -136,7 +145,11 @@ async fn an_abort_ends_the_subagent_before_its_parent() {
         stage.harness.until(is_below).await;
         let child = stage.harness.sessions.children(&session.id).await.unwrap().remove(0);
         stage.harness.sessions.abort(&session.id).await.unwrap();
-        assert_eq!(stage.harness.until_idle(&session, Person::Agrees).await, EndReason::Aborted, "{kind:?}");
+        assert_eq!(
+            stage.harness.until_idle(&session, SimulatedUser::Agrees).await,
+            EndReason::Aborted,
+            "{kind:?}"
+        );
         let ends: Vec<_> = stage
             .harness
             .seen

@@ -11,14 +11,14 @@ use protocol::prompt::PromptInput;
 use protocol::{EndReason, EventBody, TurnEnd};
 use serde_json::json;
 
-use super::stage::{Stage, each};
-use super::watched::{Deed, ID, watched};
-use crate::external::harness::Person;
-use crate::roster::{About, External, Watched};
+use super::scenario_harness::{ScenarioHarness, each};
+use super::supervised::{Behaviour, ID, watched};
+use crate::external::harness::SimulatedUser;
+use crate::roster::{About, External, SupervisedAgent};
 
 /// Two agents; the model of a prompt chooses between them.
 struct Pair {
-    agent: Watched,
+    agent: SupervisedAgent,
     other: Arc<dyn External>,
 }
 
@@ -43,12 +43,12 @@ async fn a_fork_receives_the_earlier_conversation() {
     each(async |kind| {
         // Each session has its own program, which begins the scenario anew; a server continues it.
         let scene = "prompted; says One; finish; prompted; says Two; finish; prompted; says Three; finish; linger";
-        let mut stage = Stage::new(kind, scene).await;
+        let mut stage = ScenarioHarness::new(kind, scene).await;
         let session = stage.harness.session().await;
-        assert_eq!(stage.harness.turn(&session, "remember it", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(stage.harness.turn(&session, "remember it", SimulatedUser::Agrees).await, EndReason::Completed);
         let fork = stage.harness.sessions.fork(&session.id, None).await.unwrap();
         for prompt in ["what was it?", "and now?"] {
-            assert_eq!(stage.harness.turn(&fork, prompt, Person::Agrees).await, EndReason::Completed, "{kind:?}");
+            assert_eq!(stage.harness.turn(&fork, prompt, SimulatedUser::Agrees).await, EndReason::Completed, "{kind:?}");
         }
         // The agent receives it once, with the first prompt of the fork, and clients do not see it.
         let told = stage.told();
@@ -67,24 +67,24 @@ async fn a_fork_receives_the_earlier_conversation() {
 async fn an_agent_hears_of_the_turns_that_another_agent_took() {
     each(async |kind| {
         let scene = "prompted; says One; finish; prompted; says Two; finish; linger";
-        let pair = |agent| Pair { agent, other: watched(Deed::Remembers, None, json!({})) };
-        let mut stage = Stage::wrapped(kind, scene, &Budget::default(), pair).await;
+        let pair = |agent| Pair { agent, other: watched(Behaviour::Remembers, None, json!({})) };
+        let mut stage = ScenarioHarness::wrapped(kind, scene, &Budget::default(), pair).await;
         let session = stage.harness.session().await;
         assert_eq!(
-            stage.harness.turn(&session, "alpha", Person::Agrees).await,
+            stage.harness.turn(&session, "alpha", SimulatedUser::Agrees).await,
             EndReason::Completed,
             "{kind:?}"
         );
         let bravo = PromptInput { model: Some(ModelRef::new(ID, "default")), ..PromptInput::text("bravo") };
         stage.harness.sessions.submit(&session.id, bravo).await.unwrap();
         assert_eq!(
-            stage.harness.until_idle(&session, Person::Agrees).await,
+            stage.harness.until_idle(&session, SimulatedUser::Agrees).await,
             EndReason::Completed,
             "{kind:?}"
         );
         assert_eq!(stage.count_told("bravo"), 0, "{kind:?}");
         assert_eq!(
-            stage.harness.turn(&session, "charlie", Person::Agrees).await,
+            stage.harness.turn(&session, "charlie", SimulatedUser::Agrees).await,
             EndReason::Completed,
             "{kind:?}"
         );

@@ -20,8 +20,8 @@ fn asked() -> MessageId {
 
 const GOOD: Ending = Ending { finish: Some(Finish::Stop), spoke: true, structured: false };
 
-fn on() -> Policy {
-    Policy { todos: true, ..Policy::default() }
+fn on() -> ContinuationPolicy {
+    ContinuationPolicy { todos: true, ..ContinuationPolicy::default() }
 }
 
 /// The state of a session whose agent has written its todos since the user's prompt.
@@ -97,7 +97,7 @@ fn after_a_lack_of_progress_only_a_changed_list_continues_a_turn() {
 
 #[test]
 fn a_plugin_continues_an_episode_within_its_limits() {
-    let (asked, policy) = (asked(), Policy { rounds: 2, ..Policy::default() });
+    let (asked, policy) = (asked(), ContinuationPolicy { rounds: 2, ..ContinuationPolicy::default() });
     let facts =
         Facts { asked: &asked, ending: Ending::default(), todos: &[], waiting: false, tokens: 0, now: 0 };
     let mut state = Continuation::default();
@@ -117,7 +117,7 @@ fn a_plugin_continues_an_episode_within_its_limits() {
 
 /// Plays rounds until the verdict is to stop; returns the number of rounds and the last verdict.
 fn play(
-    policy: &Policy,
+    policy: &ContinuationPolicy,
     mut lists: impl Iterator<Item = Vec<Todo>>,
     tokens: u64,
     millis: Millis,
@@ -146,7 +146,7 @@ fn play(
 fn bounds_end_an_episode() {
     let idle = || std::iter::repeat_with(|| todos(&["pending", "pending"]));
     assert_eq!(play(&on(), idle(), 0, 0), (3, Verdict::Stop(StopReason::Stagnant)));
-    let patient = Policy { stagnant: 100, ..on() };
+    let patient = ContinuationPolicy { stagnant: 100, ..on() };
     assert_eq!(play(&patient, idle(), 0, 0), (10, Verdict::Stop(StopReason::Rounds)));
     assert_eq!(play(&patient, idle(), 300_000, 0), (4, Verdict::Stop(StopReason::Tokens)));
     assert_eq!(play(&patient, idle(), 0, 20 * 60_000), (3, Verdict::Stop(StopReason::Minutes)));
@@ -170,13 +170,13 @@ fn progress_is_given_time() {
         todos(&statuses.collect::<Vec<_>>())
     };
     let slow = (0..).map(|round: usize| list(round / 2));
-    let policy = Policy { rounds: 100, ..on() };
+    let policy = ContinuationPolicy { rounds: 100, ..on() };
     assert_eq!(play(&policy, slow, 0, 0), (16, Verdict::Rest));
 }
 
 /// Every event that can affect a session's continuation.
 #[derive(Debug, Clone)]
-enum Happening {
+enum ContinuationEvent {
     Ended(Vec<&'static str>, bool, u64, Millis),
     Hook(u64, Millis),
     /// A plugin's prompt that continues the session.
@@ -190,21 +190,21 @@ enum Happening {
     Restart,
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn happening() -> impl Strategy<Value = ContinuationEvent> {
     let status =
         prop_oneof![Just("pending"), Just("in_progress"), Just("completed"), Just("cancelled"), Just("odd")];
     let ended = (proptest::collection::vec(status, 0..6), any::<bool>(), 0u64..100_000, 0i64..200_000);
     prop_oneof![
-        12 => ended.prop_map(|(list, spoke, tokens, time)| Happening::Ended(list, spoke, tokens, time)),
-        4 => (0u64..100_000, 0i64..200_000).prop_map(|(tokens, time)| Happening::Hook(tokens, time)),
+        12 => ended.prop_map(|(list, spoke, tokens, time)| ContinuationEvent::Ended(list, spoke, tokens, time)),
+        4 => (0u64..100_000, 0i64..200_000).prop_map(|(tokens, time)| ContinuationEvent::Hook(tokens, time)),
         1 => prop_oneof![Just(EndReason::Aborted), Just(EndReason::Error), Just(EndReason::Interrupted)]
-            .prop_map(Happening::Failed),
-        4 => any::<bool>().prop_map(Happening::Listed),
-        2 => Just(Happening::Plugin),
-        1 => Just(Happening::Prompt),
-        1 => Just(Happening::Resume),
-        1 => Just(Happening::Stop),
-        2 => Just(Happening::Restart),
+            .prop_map(ContinuationEvent::Failed),
+        4 => any::<bool>().prop_map(ContinuationEvent::Listed),
+        2 => Just(ContinuationEvent::Plugin),
+        1 => Just(ContinuationEvent::Prompt),
+        1 => Just(ContinuationEvent::Resume),
+        1 => Just(ContinuationEvent::Stop),
+        2 => Just(ContinuationEvent::Restart),
     ]
 }
 
@@ -217,25 +217,25 @@ proptest! {
         rounds in 0u32..6,
         stagnant in 1u32..4,
     ) {
-        let policy = Policy { rounds, stagnant, ..on() };
+        let policy = ContinuationPolicy { rounds, stagnant, ..on() };
         let (asked, mut state) = (asked(), Continuation::default());
         let (mut tokens, mut now, mut continued) = (0, 0, 0);
         let (mut listed, mut stagnated) = (false, false);
         for happening in happenings {
-            let by_todos = matches!(happening, Happening::Ended(..));
+            let by_todos = matches!(happening, ContinuationEvent::Ended(..));
             let verdict = match happening {
-                Happening::Ended(list, spoke, more, time) => {
+                ContinuationEvent::Ended(list, spoke, more, time) => {
                     (tokens, now) = (tokens + more, now + time);
                     let (ending, todos) = (Ending { spoke, ..GOOD }, todos(&list));
                     let facts = Facts { asked: &asked, ending, todos: &todos, waiting: false, tokens, now };
                     follow_todos(&policy, &state, &facts)
                 }
-                Happening::Hook(more, time) => {
+                ContinuationEvent::Hook(more, time) => {
                     (tokens, now) = (tokens + more, now + time);
                     let facts = Facts { asked: &asked, ending: GOOD, todos: &[], waiting: false, tokens, now };
                     follow_hook(&policy, &state, &facts)
                 }
-                Happening::Plugin => {
+                ContinuationEvent::Plugin => {
                     let facts = Facts { asked: &asked, ending: GOOD, todos: &[], waiting: false, tokens, now };
                     // A plugin's prompt that is refused changes nothing.
                     match follow_plugin(&policy, &state, &facts) {
@@ -243,24 +243,24 @@ proptest! {
                         other => other,
                     }
                 }
-                Happening::Listed(changed) => {
+                ContinuationEvent::Listed(changed) => {
                     state.touch(true, changed);
                     (listed, stagnated) = (true, stagnated && !changed);
                     Verdict::Rest
                 }
-                Happening::Failed(reason) => refusal(reason).map_or(Verdict::Rest, Verdict::Stop),
-                Happening::Stop => Verdict::Stop(StopReason::Stop),
-                Happening::Prompt => {
+                ContinuationEvent::Failed(reason) => refusal(reason).map_or(Verdict::Rest, Verdict::Stop),
+                ContinuationEvent::Stop => Verdict::Stop(StopReason::Stop),
+                ContinuationEvent::Prompt => {
                     state = state.prompted().unwrap_or_default();
                     (continued, listed) = (0, false);
                     Verdict::Rest
                 }
-                Happening::Resume => {
+                ContinuationEvent::Resume => {
                     state = state.resumed().unwrap_or_default();
                     (continued, stagnated) = (0, false);
                     Verdict::Rest
                 }
-                Happening::Restart => {
+                ContinuationEvent::Restart => {
                     state = serde_json::from_value(serde_json::to_value(&state).unwrap()).unwrap();
                     Verdict::Rest
                 }

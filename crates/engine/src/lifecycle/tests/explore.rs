@@ -34,7 +34,7 @@ const MANY_PROMPTS: Sizes = Sizes { prompts: 4, children: 1, continuations: 0, c
 const MANY_CONTINUATIONS: Sizes = Sizes { prompts: 2, children: 1, continuations: 4, changes: false };
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(super) struct World {
+pub(super) struct Simulation {
     pub(super) life: Lifecycle<u8, u8>,
     pub(super) monitor: Monitor,
     accepted: u8,
@@ -49,7 +49,7 @@ impl Sizes {
     }
 }
 
-impl World {
+impl Simulation {
     /// Does one thing with the machine, lets the planted bug (if any) spoil what comes of it, and checks the rules.
     pub(super) fn act(&mut self, action: &Action, bug: Option<Bug>) -> Verdict {
         match action {
@@ -170,12 +170,13 @@ impl World {
 
 /// Visits every reachable state. Returns the number of states, or the first rule that was broken.
 pub(super) fn explore(sizes: Sizes, bug: Option<Bug>) -> Result<usize, String> {
-    let mut seen = HashSet::from([World::default()]);
-    let mut queue = VecDeque::from([World::default()]);
-    while let Some(world) = queue.pop_front() {
-        for action in world.actions(sizes) {
-            let mut next = world.clone();
-            next.act(&action, bug).map_err(|rule| format!("{rule} (action {action:?}, after {world:?})"))?;
+    let mut seen = HashSet::from([Simulation::default()]);
+    let mut queue = VecDeque::from([Simulation::default()]);
+    while let Some(simulation) = queue.pop_front() {
+        for action in simulation.actions(sizes) {
+            let mut next = simulation.clone();
+            next.act(&action, bug)
+                .map_err(|rule| format!("{rule} (action {action:?}, after {simulation:?})"))?;
             if seen.insert(next.clone()) {
                 next.clone().comes_to_rest(sizes, bug)?;
                 queue.push_back(next);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use protocol::{EndReason, prompt::Delivery};
 
 use super::{
-    explore::World,
+    explore::Simulation,
     monitor::{Action, TestInput},
 };
 use crate::lifecycle::{Input, Stop};
@@ -43,7 +43,7 @@ proptest! {
 
     #[test]
     fn any_interleaving_keeps_the_rules(actions in proptest::collection::vec(action(), 1..120)) {
-        let mut world = World::default();
+        let mut simulation = Simulation::default();
         let (mut prompts, mut children) = (0u8, 0u8);
         for mut action in actions {
             match &mut action {
@@ -51,7 +51,7 @@ proptest! {
                 Action::Step(Input::ChildStarted { child, .. }) => { *child = children; children += 1; }
                 _ => {}
             }
-            let verdict = world.act(&action, None);
+            let verdict = simulation.act(&action, None);
             prop_assert!(verdict.is_ok(), "{:?}", verdict);
         }
     }

@@ -8,7 +8,7 @@ use crate::{Error, ports::Origins};
 
 /// The parts of a message that a revert depends on.
 #[derive(Debug, Clone)]
-pub(super) struct Glimpse {
+pub(super) struct MessageOutline {
     id: MessageId,
     is_prompt: bool,
     parts: Vec<Piece>,
@@ -22,7 +22,7 @@ struct Piece {
     patch: Option<PatchPart>,
 }
 
-impl Glimpse {
+impl MessageOutline {
     pub(super) fn of(message: &MessageWithParts) -> Self {
         let piece = |part: &Part| Piece {
             id: part.id.clone(),
@@ -50,7 +50,7 @@ impl Point {
     /// The point for a revert to a message or part. An answer is reverted together with its prompt, unless a part
     /// before the given one is worth keeping.
     pub(super) fn find(
-        glimpses: &[Glimpse],
+        glimpses: &[MessageOutline],
         message: &MessageId,
         part: Option<&PartId>,
     ) -> Result<Self, Error> {
@@ -69,14 +69,14 @@ impl Point {
     }
 
     /// The point of a stored mark; `None` if the marked message was removed.
-    pub(super) fn marked(glimpses: &[Glimpse], mark: &Revert) -> Option<Self> {
+    pub(super) fn marked(glimpses: &[MessageOutline], mark: &Revert) -> Option<Self> {
         let message = glimpses.iter().position(|glimpse| glimpse.id == mark.message_id)?;
         let parts = &glimpses.get(message)?.parts;
         let part = mark.part_id.as_ref().and_then(|id| parts.iter().position(|piece| piece.id == *id));
         Self::at(glimpses, message, part)
     }
 
-    fn at(glimpses: &[Glimpse], message: usize, part: Option<usize>) -> Option<Self> {
+    fn at(glimpses: &[MessageOutline], message: usize, part: Option<usize>) -> Option<Self> {
         let glimpse = glimpses.get(message)?;
         let piece = part.and_then(|part| glimpse.parts.get(part));
         let mark = Revert {
@@ -90,22 +90,22 @@ impl Point {
     }
 
     /// Files that were changed from here on, with their state before that.
-    pub(super) fn origins_after(&self, glimpses: &[Glimpse]) -> Origins {
+    pub(super) fn origins_after(&self, glimpses: &[MessageOutline]) -> Origins {
         origins(glimpses, |place| place >= self.place)
     }
 
     /// Files that were changed before this point, with their original state.
-    pub(super) fn origins_before(&self, glimpses: &[Glimpse]) -> Origins {
+    pub(super) fn origins_before(&self, glimpses: &[MessageOutline]) -> Origins {
         origins(glimpses, |place| place < self.place)
     }
 }
 
 /// All changed files, with their original state.
-pub(super) fn all_origins(glimpses: &[Glimpse]) -> Origins {
+pub(super) fn all_origins(glimpses: &[MessageOutline]) -> Origins {
     origins(glimpses, |_| true)
 }
 
-fn origins(glimpses: &[Glimpse], counts: impl Fn((usize, usize)) -> bool) -> Origins {
+fn origins(glimpses: &[MessageOutline], counts: impl Fn((usize, usize)) -> bool) -> Origins {
     let mut origins = Origins::default();
     for (message, glimpse) in glimpses.iter().enumerate() {
         for (part, piece) in glimpse.parts.iter().enumerate() {
@@ -121,7 +121,7 @@ fn origins(glimpses: &[Glimpse], counts: impl Fn((usize, usize)) -> bool) -> Ori
 mod tests {
     use super::*;
 
-    fn glimpse(id: &str, is_prompt: bool, parts: &[(&str, bool, &[&str])]) -> Glimpse {
+    fn glimpse(id: &str, is_prompt: bool, parts: &[(&str, bool, &[&str])]) -> MessageOutline {
         let piece = |(id, counts, files): &(&str, bool, &[&str])| Piece {
             id: format!("prt_{id}").parse().unwrap(),
             counts: *counts,
@@ -131,7 +131,7 @@ mod tests {
                 extra: Extra::new(),
             }),
         };
-        Glimpse {
+        MessageOutline {
             id: format!("msg_{id}").parse().unwrap(),
             is_prompt,
             parts: parts.iter().map(piece).collect(),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     /// Two prompts with two answers each; both change `a`, only the first changes `b` and only the second `c`.
-    fn conversation() -> Vec<Glimpse> {
+    fn conversation() -> Vec<MessageOutline> {
         vec![
             glimpse("1", true, &[("10", true, &[])]),
             glimpse("2", false, &[("20", false, &[]), ("21", true, &[]), ("22", false, &["a", "b"])]),

@@ -171,7 +171,7 @@ fn assistant(content: &AssistantContent) -> Option<Value> {
             Some(json!({ "type": "thinking", "thinking": text, "signature": signature }))
         }
         AssistantContent::ToolCall { id, name, input } => Some(json!({
-            "type": "tool_use", "id": input::id(id), "name": name, "input": input::told(input),
+            "type": "tool_use", "id": input::id(id), "name": name, "input": input::arguments(input),
         })),
     }
 }

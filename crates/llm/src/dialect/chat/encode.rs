@@ -101,7 +101,7 @@ fn messages(request: &Request, target: &Target) -> Vec<Value> {
 }
 
 fn user(content: Vec<Media>, target: &Target, messages: &mut Vec<Value>) {
-    let Some(content) = said(content) else { return };
+    let Some(content) = content_value(content) else { return };
     let after_tool = messages.last().is_some_and(|last| json::text(last, "role") == "tool");
     if target.quirks.mistral && after_tool {
         messages.push(json!({ "role": "assistant", "content": FILLER }));
@@ -110,7 +110,7 @@ fn user(content: Vec<Media>, target: &Target, messages: &mut Vec<Value>) {
 }
 
 /// Content of a user message. Text alone is a string, because some servers accept no list.
-fn said(content: Vec<Media>) -> Option<Value> {
+fn content_value(content: Vec<Media>) -> Option<Value> {
     let words = |media: &Media| match media {
         Media::Text(text) => Some(text.clone()),
         Media::File { .. } => None,
@@ -156,7 +156,7 @@ fn assistant(content: &[AssistantContent], target: &Target) -> Option<Value> {
             AssistantContent::Text(more) => text.push_str(more),
             AssistantContent::ToolCall { id, name, input } => calls.push(json!({
                 "id": call_id(id, target), "type": "function",
-                "function": { "name": name, "arguments": input::told(input).to_string() },
+                "function": { "name": name, "arguments": input::arguments(input).to_string() },
             })),
             AssistantContent::Reasoning { .. } => {}
         }

@@ -123,7 +123,7 @@ fn assistant(content: &[AssistantContent], target: &Target) -> Vec<Value> {
                 }
             }
             AssistantContent::ToolCall { id, name, input } => {
-                let call = json!({ "id": id, "name": name, "args": input::told(input) });
+                let call = json!({ "id": id, "name": name, "args": input::arguments(input) });
                 let own = signature.take();
                 let strict = target.model.contains("gemini-3") && !signed;
                 signed |= own.is_some();

@@ -113,7 +113,7 @@ fn item(content: &AssistantContent) -> Option<Value> {
         }
         AssistantContent::ToolCall { id, name, input } => Some(json!({
             "type": "function_call", "call_id": input::id(id), "name": name,
-            "arguments": input::told(input).to_string(),
+            "arguments": input::arguments(input).to_string(),
         })),
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, json};
 
 use super::*;
-use crate::{Attachment, CallHeaders, Choice, Sampling, ToolResult};
+use crate::{CallHeaders, Choice, Sampling, ToolFile, ToolResult};
 
 const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
 const PDF: &str = "data:application/pdf;base64,JVBERi0=";
@@ -56,7 +56,7 @@ fn everything() -> Request {
                 name: "read".into(),
                 output: "a picture".into(),
                 is_error: false,
-                files: vec![Attachment {
+                files: vec![ToolFile {
                     mime: "image/png".into(),
                     name: Some("r.png".into()),
                     url: PNG.into(),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use supervision::mcp::{Content, Error, Servers};
 use supervision::permission::{Pattern, PermissionCheck};
 
-use crate::tools::{Call, Failure, Output, Tool, object, parse};
+use crate::tools::{Call, Output, Tool, ToolFailure, object, parse};
 
 /// The permission of all three tools, which only read.
 const PERMISSION: &str = "read";
@@ -92,14 +92,14 @@ impl Tool for Resources {
         }
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
             let (server, uri) = match self.operation {
                 Operation::Read => {
-                    let Read { server, uri } = parse(call.input).map_err(Failure::Error)?;
+                    let Read { server, uri } = parse(call.input).map_err(ToolFailure::Error)?;
                     (Some(server), uri)
                 }
-                _ => (parse::<List>(call.input).map_err(Failure::Error)?.server, "*".to_owned()),
+                _ => (parse::<List>(call.input).map_err(ToolFailure::Error)?.server, "*".to_owned()),
             };
             let pattern = format!("mcp:{}:{uri}", server.as_deref().unwrap_or("*"));
             let check = PermissionCheck {
@@ -111,9 +111,9 @@ impl Tool for Resources {
             call.permissions.require(call.turn, check, Some(call.id)).await?;
             tokio::select! {
                 biased;
-                () = call.turn.cancelled() => Err(Failure::Cancelled),
+                () = call.turn.cancelled() => Err(ToolFailure::Cancelled),
                 output = self.perform(server.as_deref(), &uri) => {
-                    output.map_err(|error| Failure::Error(error.to_string()))
+                    output.map_err(|error| ToolFailure::Error(error.to_string()))
                 }
             }
         }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;
 use serde_json::Value;
-use supervision::mcp::{self, Connection, ToolDescription, ToolOutput};
+use supervision::mcp::{self, CallOutput, Connection, ToolDescription};
 use supervision::permission::{Pattern, PermissionCheck};
 
-use crate::tools::{Call, Failure, Output, Tool};
+use crate::tools::{Call, Output, Tool, ToolFailure};
 
 /// A tool of a connection server.
 struct McpTool {
@@ -67,7 +67,7 @@ impl Tool for McpTool {
         Ok(())
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, Failure>> {
+    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
         async move {
             let check = PermissionCheck {
                 permission: self.id.clone().into(),
@@ -81,12 +81,12 @@ impl Tool for McpTool {
             let before = if self.about.read_only { None } else { call.changes.before_command().await };
             let result = tokio::select! {
                 biased;
-                () = call.turn.cancelled() => Err(Failure::Cancelled),
+                () = call.turn.cancelled() => Err(ToolFailure::Cancelled),
                 result = self.connection.call(&self.about.name, call.input) => result,
             };
             call.changes.after_command(before.as_ref()).await;
             let title = self.about.title.as_deref().unwrap_or(&self.about.name);
-            let ToolOutput { text, metadata, attachments } = result?;
+            let CallOutput { text, metadata, attachments } = result?;
             Ok(Output { title: title.to_owned(), text, metadata, attachments })
         }
         .boxed()

@@ -2,11 +2,11 @@
 
 use encoding_rs::{Encoding, UTF_8};
 use futures::StreamExt;
-use net::{Guard, chain};
+use net::{AddressGuard, chain};
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION};
 use reqwest::{Client, Response, Url};
 
-use super::super::Failure;
+use super::super::ToolFailure;
 use crate::limits;
 
 /// The most redirects that are followed.
@@ -15,7 +15,7 @@ const MAX_HOPS: usize = 10;
 const USER_AGENT: &str = concat!("Mozilla/5.0 (compatible; baton/", env!("CARGO_PKG_VERSION"), ")");
 
 /// Fetches pages from addresses that the guard allows.
-pub(super) struct Fetcher(pub(super) Guard);
+pub(super) struct Fetcher(pub(super) AddressGuard);
 
 #[derive(Debug)]
 pub(super) struct Fetched {
@@ -26,10 +26,10 @@ pub(super) struct Fetched {
 
 impl Fetcher {
     pub(super) fn new(private: bool) -> Self {
-        Self(Guard::new(private))
+        Self(AddressGuard::new(private))
     }
 
-    pub(super) async fn get(&self, url: &str, accept: &str) -> Result<Fetched, Failure> {
+    pub(super) async fn get(&self, url: &str, accept: &str) -> Result<Fetched, ToolFailure> {
         let mut url =
             Url::parse(url).map_err(|error| failed(format!("{url} is not a valid URL: {error}")))?;
         for _ in 0..=MAX_HOPS {
@@ -44,7 +44,7 @@ impl Fetcher {
         Err(failed(format!("{url} redirects too often")))
     }
 
-    async fn hop(&self, url: &Url, accept: &str) -> Result<Response, Failure> {
+    async fn hop(&self, url: &Url, accept: &str) -> Result<Response, ToolFailure> {
         let client = self.0.client(url, Client::builder().user_agent(USER_AGENT)).await;
         let client = client.map_err(|refused| failed(refused.to_string()))?;
         let call = client.get(url.clone()).header(ACCEPT, accept).header(ACCEPT_LANGUAGE, "en-US,en;q=0.9");
@@ -52,7 +52,7 @@ impl Fetcher {
     }
 }
 
-async fn read(response: Response) -> Result<Fetched, Failure> {
+async fn read(response: Response) -> Result<Fetched, ToolFailure> {
     let status = response.status();
     if !status.is_success() {
         return Err(failed(format!("{} answered {status}", response.url())));
@@ -83,7 +83,7 @@ impl Fetched {
     }
 
     /// Decodes the page as text, in the encoding that the server declares.
-    pub(super) fn text(&self) -> Result<String, Failure> {
+    pub(super) fn text(&self) -> Result<String, ToolFailure> {
         let parameters = self.kind.split(';').skip(1);
         let named = parameters.filter_map(|parameter| parameter.trim().strip_prefix("charset="));
         let label = named.map(|label| label.trim_matches('"')).next();
@@ -96,6 +96,6 @@ impl Fetched {
     }
 }
 
-fn failed(message: impl Into<String>) -> Failure {
-    Failure::Error(message.into())
+fn failed(message: impl Into<String>) -> ToolFailure {
+    ToolFailure::Error(message.into())
 }

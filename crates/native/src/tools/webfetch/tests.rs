@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use net::{Guard, Lookup};
+use net::{AddressGuard, Lookup};
 
 use super::*;
 
@@ -73,13 +73,13 @@ fn fetcher() -> Fetcher {
         ("page.test", IpAddr::V4(Ipv4Addr::LOCALHOST)),
         ("inside.test", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7))),
     ]);
-    Fetcher(Guard::with(Box::new(Names(names, Mutex::new(0))), is_public))
+    Fetcher(AddressGuard::with(Box::new(Names(names, Mutex::new(0))), is_public))
 }
 
 async fn get(url: &str) -> Result<Fetched, String> {
     match fetcher().get(url, "text/html").await {
         Ok(fetched) => Ok(fetched),
-        Err(Failure::Error(error)) => Err(error),
+        Err(ToolFailure::Error(error)) => Err(error),
         Err(other) => panic!("{other:?}"),
     }
 }
@@ -134,7 +134,7 @@ async fn addresses_of_this_machine_are_refused_unless_allowed() {
     let (address, _) = server(&[("/", page("text/plain", "hello"))]).await;
     let url = format!("http://{address}/");
     let refused = Fetcher::new(false).get(&url, "*/*").await.unwrap_err();
-    assert!(matches!(refused, Failure::Error(error) if error.contains("may not be reached")));
+    assert!(matches!(refused, ToolFailure::Error(error) if error.contains("may not be reached")));
     let refused = Fetcher::new(false).get(&format!("http://localhost:{}/", address.port()), "*/*").await;
     assert!(refused.is_err());
     assert_eq!(Fetcher::new(true).get(&url, "*/*").await.unwrap().body, b"hello");

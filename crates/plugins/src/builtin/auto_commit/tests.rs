@@ -13,23 +13,23 @@ use workspace::process::{self, Exit, Spec};
 
 use super::*;
 
-struct Nobody;
+struct NoObserver;
 
-impl Observer for Nobody {
+impl Observer for NoObserver {
     fn committed(&self, _: Vec<Logged>) {}
 }
 
 /// A worktree, a log, and the reports.
-struct Place {
+struct TestWorktree {
     directory: TempDir,
     memory: Arc<Memory>,
     told: Arc<Mutex<Vec<String>>>,
     heads: Mutex<std::collections::HashMap<String, u64>>,
 }
 
-impl Place {
+impl TestWorktree {
     fn plain() -> Self {
-        let memory = Arc::new(Memory::new(Arc::new(Nobody)));
+        let memory = Arc::new(Memory::new(Arc::new(NoObserver)));
         Self { directory: TempDir::new().unwrap(), memory, told: Arc::default(), heads: Mutex::default() }
     }
 
@@ -157,7 +157,7 @@ impl Place {
 
 #[tokio::test]
 async fn a_turn_is_committed_once_with_its_prompt_and_without_foreign_changes() {
-    let place = Place::new().await;
+    let place = TestWorktree::new().await;
     place.session("ses_1").await;
     place
         .shell("echo mine > staged.txt && git add staged.txt && echo mine >> b.txt && echo two > a.txt")
@@ -179,7 +179,7 @@ async fn a_turn_is_committed_once_with_its_prompt_and_without_foreign_changes() 
 
 #[tokio::test]
 async fn all_prompts_of_a_turn_are_committed_with_it() {
-    let place = Place::new().await;
+    let place = TestWorktree::new().await;
     place.session("ses_1").await;
     place.shell("echo two > a.txt; echo two > b.txt").await;
     place.step("ses_1", "msg_1", "one", &["a.txt"]).await;
@@ -190,7 +190,7 @@ async fn all_prompts_of_a_turn_are_committed_with_it() {
 
 #[tokio::test]
 async fn there_is_no_commit_without_a_reason_for_one() {
-    let place = Place::new().await;
+    let place = TestWorktree::new().await;
     place.session("ses_1").await;
     place.end("ses_1", "msg_9").await;
     place.step("ses_1", "msg_1", "look", &["a.txt"]).await;
@@ -209,7 +209,7 @@ async fn there_is_no_commit_without_a_reason_for_one() {
 
 #[tokio::test]
 async fn a_directory_that_is_no_repository_is_left_alone() {
-    let place = Place::plain();
+    let place = TestWorktree::plain();
     place.session("ses_1").await;
     place.shell("echo one > a.txt").await;
     place.step("ses_1", "msg_1", "x", &["a.txt"]).await;
@@ -220,7 +220,7 @@ async fn a_directory_that_is_no_repository_is_left_alone() {
 
 #[tokio::test]
 async fn a_refusing_git_hook_is_reported() {
-    let place = Place::new().await;
+    let place = TestWorktree::new().await;
     place.session("ses_1").await;
     let hook = "printf '#!/bin/sh\\necho not today >&2\\nexit 1\\n' > .git/hooks/pre-commit";
     place
@@ -237,7 +237,7 @@ async fn a_refusing_git_hook_is_reported() {
 
 #[tokio::test]
 async fn two_sessions_in_one_worktree_have_a_commit_each() {
-    let place = Place::new().await;
+    let place = TestWorktree::new().await;
     for session in ["ses_1", "ses_2"] {
         place.session(session).await;
     }

@@ -28,14 +28,14 @@ fn runtime() -> Option<Runtime> {
 }
 
 /// A host with the plugin; `None` where no runtime is installed, which the end-to-end tests require anyway.
-async fn protected(world: &World) -> Option<Host> {
-    let file = world.place.path().join("protect.js");
+async fn protected(harness: &Harness) -> Option<Host> {
+    let file = harness.place.path().join("protect.js");
     std::fs::write(&file, PLUGIN).unwrap();
-    let mut settings = world.settings(0);
+    let mut settings = harness.settings(0);
     settings.runtime = Some(runtime()?);
     settings.plugins = vec![Plugin { spec: format!("file://{}", file.display()), options: None }];
     settings.limits.hook = Duration::from_secs(2);
-    Some(world.started(settings).await)
+    Some(harness.started(settings).await)
 }
 
 async fn read(host: &Host, path: &str) -> Result<Value, String> {
@@ -48,8 +48,8 @@ async fn read(host: &Host, path: &str) -> Result<Value, String> {
 
 #[tokio::test]
 async fn a_thrown_error_forbids_the_call_and_is_not_a_failure() {
-    let world = World::new("");
-    let Some(host) = protected(&world).await else { return };
+    let harness = Harness::new("");
+    let Some(host) = protected(&harness).await else { return };
     for _ in 0..2 {
         assert_eq!(read(&host, "a/.env").await, Err("Do not read .env files".to_owned()));
     }
@@ -57,7 +57,7 @@ async fn a_thrown_error_forbids_the_call_and_is_not_a_failure() {
     // A programming error in a plugin looks the same, and must not allow a call that the plugin should stop.
     let mistake = read(&host, "typo").await.unwrap_err();
     assert!(mistake.contains("undefined"), "{mistake}");
-    assert_eq!(world.reports(), Vec::<String>::new());
+    assert_eq!(harness.reports(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -68,18 +68,18 @@ async fn any_other_failure_allows_the_call_and_is_reported_once() {
         ("hangs", "it takes longer than 2 s"),
         ("exits", "the plugin host exited"),
     ] {
-        let world = World::new("");
-        let Some(host) = protected(&world).await else { return };
+        let harness = Harness::new("");
+        let Some(host) = protected(&harness).await else { return };
         assert_eq!(read(&host, path).await, Ok(json!({ "filePath": path })), "{path}");
-        world.reported("failed in its hook tool.execute.before").await;
-        let reports = world.reports();
+        harness.reported("failed in its hook tool.execute.before").await;
+        let reports = harness.reports();
         let [report] = &reports.iter().filter(|report| report.contains("before")).collect::<Vec<_>>()[..]
         else {
             panic!("{reports:?}")
         };
         assert!(report.contains(why), "{report}");
         if path == "exits" {
-            world.reported("exited and is restarted").await;
+            harness.reported("exited and is restarted").await;
             again(&host).await;
         }
         // An overdue plugin is not called before it has answered.

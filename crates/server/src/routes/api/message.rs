@@ -63,12 +63,12 @@ struct ListQuery {
 
 /// A position in the message list: the client has seen everything before it in list order.
 #[derive(Debug, Serialize, Deserialize)]
-struct Place {
+struct MessagePosition {
     time: Millis,
     id: MessageId,
 }
 
-impl Place {
+impl MessagePosition {
     fn of(message: &MessageWithParts) -> Self {
         Self { time: message.info.created(), id: message.info.id().clone() }
     }
@@ -80,7 +80,7 @@ async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<v2::Message>>, Error> {
     let size = page_size(query.limit, PAGE, MAX_PAGE)?;
-    let place = query.cursor.as_deref().map(read_cursor::<Place>).transpose()?;
+    let place = query.cursor.as_deref().map(read_cursor::<MessagePosition>).transpose()?;
     let place = place.map(|place| Cursor { created: place.time, id: place.id });
     let (direction, after, before) = match query.order {
         Order::Asc => (Direction::Forward, place, None),
@@ -93,7 +93,7 @@ async fn list(
     let more = records.len() > size || cut;
     let read = records.iter().take(size).map(Record::read);
     let messages = read.collect::<Result<Vec<_>, _>>().map_err(engine::Error::from)?;
-    let next = messages.last().filter(|_| more).map(|last| write_cursor(&Place::of(last)));
+    let next = messages.last().filter(|_| more).map(|last| write_cursor(&MessagePosition::of(last)));
     // With the newest first, a summary comes before the request for it.
     let mut wanted: HashMap<MessageId, Reason> =
         messages.iter().filter_map(|it| Some((it.info.id().clone(), reason(it)?))).collect();

@@ -7,8 +7,8 @@ use super::*;
 const OWNER: Source = Source::User(1_000);
 const OTHER: Source = Source::User(2_000);
 
-fn places(connections: usize) -> Arc<Places> {
-    Places::new(Capacity { connections, ..Capacity::default() })
+fn places(connections: usize) -> Arc<ConnectionSlots> {
+    ConnectionSlots::new(Capacity { connections, ..Capacity::default() })
 }
 
 #[test]
@@ -53,7 +53,7 @@ async fn one_source_never_holds_all_places() {
     assert_eq!(calls.len(), 6);
     assert_eq!(places.try_take(OTHER).unwrap_err(), Refusal::Share { connections: 6 });
     let owner = [places.try_take(OWNER).unwrap(), places.try_take(OWNER).unwrap()];
-    let _busy = owner.each_ref().map(Place::occupy);
+    let _busy = owner.each_ref().map(ConnectionSlot::occupy);
     assert_eq!(places.try_take(Source::Unknown).unwrap_err(), Refusal::Full { connections: 8 });
     calls.pop();
     assert!(places.try_take(Source::Unknown).is_ok(), "a place that was given back is free");

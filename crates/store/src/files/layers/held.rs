@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Loader, Site};
 use crate::files::{
-    Environment, Guard, entries, plugin, schema,
+    Environment, TrustPolicy, entries, plugin, schema,
     withhold::{self, Part},
 };
 
@@ -75,7 +75,7 @@ impl Loader<'_> {
 
 /// The providers that the user's own layers configure, including layers that come after the project's. Errors in
 /// these layers are reported when they are read together with the project's.
-fn own_providers(environment: &Environment, site: &Site, guard: &Guard) -> BTreeSet<String> {
+fn own_providers(environment: &Environment, site: &Site, guard: &TrustPolicy) -> BTreeSet<String> {
     let mut loader = Loader::new(environment, site, guard, None);
     loader.skips_project = true;
     loader.layers();

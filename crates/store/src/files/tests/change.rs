@@ -7,11 +7,11 @@ use serde_json::json;
 use super::*;
 use crate::files::{Unchanged, change, load_user};
 
-impl World {
+impl Harness {
     /// Changes the project's configuration, or the user's.
     fn change(&self, of_user: bool, body: &Value) -> Result<Value, Unchanged> {
         let site = (!of_user).then(|| self.site());
-        let guard = Guard::trusting();
+        let guard = TrustPolicy::trusting();
         let site = site.as_ref().map(|site| (site, &guard));
         let loaded = change(&self.environment, site, body.as_object().unwrap())?;
         Ok(redacted(&loaded.config))
@@ -28,55 +28,55 @@ impl World {
 
 #[test]
 fn the_nearest_file_is_changed_and_says_so_when_it_is_read() {
-    let world = World::new().with(&[
+    let harness = Harness::new().with(&[
         ("project/opencode.json", r#"{ "model": "a/outer" }"#),
         ("project/opencode.jsonc", "{\n  // mine\n  \"model\": \"a/b\"\n}\n"),
     ]);
-    let shown = world.change(false, &json!({ "model": "c/d" })).unwrap();
+    let shown = harness.change(false, &json!({ "model": "c/d" })).unwrap();
     assert_eq!(shown["model"], "c/d");
-    assert_eq!(world.config(), shown);
-    assert_eq!(world.text("project/opencode.jsonc"), "{\n  // mine\n  \"model\": \"c/d\"\n}\n");
-    assert_eq!(world.text("project/opencode.json"), r#"{ "model": "a/outer" }"#);
-    let world = world.with(&[("project/sub/opencode.json", "{}")]);
-    world.change(false, &json!({ "model": "e/f" })).unwrap();
+    assert_eq!(harness.config(), shown);
+    assert_eq!(harness.text("project/opencode.jsonc"), "{\n  // mine\n  \"model\": \"c/d\"\n}\n");
+    assert_eq!(harness.text("project/opencode.json"), r#"{ "model": "a/outer" }"#);
+    let harness = harness.with(&[("project/sub/opencode.json", "{}")]);
+    harness.change(false, &json!({ "model": "e/f" })).unwrap();
     assert_eq!(
-        (world.config()["model"].as_str(), world.text("project/opencode.json").len()),
+        (harness.config()["model"].as_str(), harness.text("project/opencode.json").len()),
         (Some("e/f"), 22)
     );
 }
 
 #[test]
 fn without_a_file_one_is_made_for_its_owner_only() {
-    let world = World::new();
+    let harness = Harness::new();
     let secret = json!({ "provider": { "acme": { "options": { "apiKey": "sk-1" } } } });
-    let shown = world.change(false, &secret).unwrap();
+    let shown = harness.change(false, &secret).unwrap();
     assert!(!shown.to_string().contains("sk-1"), "{shown}");
-    assert!(world.text("project/sub/opencode.json").contains("sk-1"), "it is kept all the same");
-    assert_eq!(world.mode("project/sub/opencode.json"), 0o600);
-    world.change(true, &json!({ "username": "ada" })).unwrap();
-    assert_eq!(world.mode("me/.config/opencode/opencode.json"), 0o600);
-    assert_eq!(world.config()["username"], "ada");
-    let user = redacted(&load_user(&world.environment).unwrap().config);
+    assert!(harness.text("project/sub/opencode.json").contains("sk-1"), "it is kept all the same");
+    assert_eq!(harness.mode("project/sub/opencode.json"), 0o600);
+    harness.change(true, &json!({ "username": "ada" })).unwrap();
+    assert_eq!(harness.mode("me/.config/opencode/opencode.json"), 0o600);
+    assert_eq!(harness.config()["username"], "ada");
+    let user = redacted(&load_user(&harness.environment).unwrap().config);
     assert_eq!((&user["username"], &user["provider"]), (&json!("ada"), &Value::Null), "of the user only");
 }
 
 #[test]
 fn links_and_modes_are_kept() {
-    let world = World::new().with(&[("me/dotfiles/real.json", "{}")]);
-    fs::set_permissions(world.at("me/dotfiles/real.json"), fs::Permissions::from_mode(0o664)).unwrap();
-    fs::create_dir_all(world.at("me/.config/opencode")).unwrap();
-    symlink(world.at("me/dotfiles/real.json"), world.at("me/.config/opencode/opencode.json")).unwrap();
-    world.change(true, &json!({ "username": "ada" })).unwrap();
-    assert!(world.at("me/.config/opencode/opencode.json").is_symlink());
-    assert!(world.text("me/dotfiles/real.json").contains("ada"));
-    assert_eq!(world.mode("me/dotfiles/real.json"), 0o664);
-    assert_eq!(fs::read_dir(world.at("me/dotfiles")).unwrap().count(), 1, "nothing is left beside it");
+    let harness = Harness::new().with(&[("me/dotfiles/real.json", "{}")]);
+    fs::set_permissions(harness.at("me/dotfiles/real.json"), fs::Permissions::from_mode(0o664)).unwrap();
+    fs::create_dir_all(harness.at("me/.config/opencode")).unwrap();
+    symlink(harness.at("me/dotfiles/real.json"), harness.at("me/.config/opencode/opencode.json")).unwrap();
+    harness.change(true, &json!({ "username": "ada" })).unwrap();
+    assert!(harness.at("me/.config/opencode/opencode.json").is_symlink());
+    assert!(harness.text("me/dotfiles/real.json").contains("ada"));
+    assert_eq!(harness.mode("me/dotfiles/real.json"), 0o664);
+    assert_eq!(fs::read_dir(harness.at("me/dotfiles")).unwrap().count(), 1, "nothing is left beside it");
 }
 
 #[test]
 fn what_would_be_wrong_is_not_written() {
     let text = "{\n  // mine\n  \"model\": \"a/b\"\n}\n";
-    let world = World::new().with(&[("project/opencode.json", text)]);
+    let harness = Harness::new().with(&[("project/opencode.json", text)]);
     let refused = [
         json!({ "modle": "a/b" }),
         json!({ "agent": { "poet": { "mode": "sometimes" } } }),
@@ -86,14 +86,14 @@ fn what_would_be_wrong_is_not_written() {
         json!({ "permission_final": { "bash": "allow" } }),
         json!({ "username": "x".repeat(2 * 1024 * 1024) }),
     ]
-    .map(|body| world.plain(&world.change(false, &body).unwrap_err().to_string()));
+    .map(|body| harness.plain(&harness.change(false, &body).unwrap_err().to_string()));
     insta::assert_snapshot!(refused.join("\n\n"));
-    assert_eq!(world.text("project/opencode.json"), text);
-    let broken = World::new().with(&[("project/opencode.json", "{ \"model\": }")]);
+    assert_eq!(harness.text("project/opencode.json"), text);
+    let broken = Harness::new().with(&[("project/opencode.json", "{ \"model\": }")]);
     let told = broken.plain(&broken.change(false, &json!({ "model": "a/b" })).unwrap_err().to_string());
     assert!(told.contains("@/project/opencode.json:1:"), "{told}");
     assert_eq!(broken.text("project/opencode.json"), "{ \"model\": }");
-    let off = World::new().set(&[("OPENCODE_DISABLE_PROJECT_CONFIG", "1")]);
+    let off = Harness::new().set(&[("OPENCODE_DISABLE_PROJECT_CONFIG", "1")]);
     assert!(
         off.change(false, &json!({})).unwrap_err().to_string().contains("OPENCODE_DISABLE_PROJECT_CONFIG")
     );
@@ -101,8 +101,8 @@ fn what_would_be_wrong_is_not_written() {
 
 #[test]
 fn a_change_of_nothing_writes_nothing() {
-    let world = World::new();
-    world.change(false, &json!({})).unwrap();
-    world.change(true, &json!({})).unwrap();
-    assert!(!world.at("project/sub/opencode.json").exists() && !world.at("me/.config").exists());
+    let harness = Harness::new();
+    harness.change(false, &json!({})).unwrap();
+    harness.change(true, &json!({})).unwrap();
+    assert!(!harness.at("project/sub/opencode.json").exists() && !harness.at("me/.config").exists());
 }

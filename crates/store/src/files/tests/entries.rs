@@ -4,11 +4,11 @@ use std::fs;
 
 use serde_json::json;
 
-use super::{super::commands, World};
+use super::{super::commands, Harness};
 
 #[test]
 fn agents_are_read_from_markdown() {
-    let world = World::new().with(&[
+    let harness = Harness::new().with(&[
         (
             "me/.config/opencode/agent/review.md",
             "---\ndescription: Reviews\nmode: subagent\ntemperature: 0.5\ntools:\n  bash: false\n  write: false\n\
@@ -22,7 +22,7 @@ fn agents_are_read_from_markdown() {
         ("project/.opencode/modes/deep/no.md", "---\n---\nToo deep."),
     ]);
     assert_eq!(
-        world.config()["agent"],
+        harness.config()["agent"],
         json!({
             "review": {
                 "description": "Reviews", "mode": "subagent", "temperature": 1, "prompt": "You review well.",
@@ -38,7 +38,7 @@ fn agents_are_read_from_markdown() {
 
 #[test]
 fn commands_are_read_from_markdown() {
-    let world = World::new().with(&[
+    let harness = Harness::new().with(&[
         (
             "project/.opencode/command/git/push.md",
             "---\ndescription: Pushes\nagent: build\nsubtask: true\n---\nPush $1 to $2.",
@@ -46,7 +46,7 @@ fn commands_are_read_from_markdown() {
         ("project/.opencode/commands/plain.md", "Do $ARGUMENTS."),
         ("project/opencode.json", r#"{ "command": { "plain": { "template": "no", "model": "a/b" } } }"#),
     ]);
-    let commands = commands(&world.load().unwrap().config);
+    let commands = commands(&harness.load().unwrap().config);
     assert_eq!(
         serde_json::to_value(commands).unwrap(),
         json!([
@@ -64,7 +64,7 @@ fn commands_are_read_from_markdown() {
 
 #[test]
 fn plugins_and_tools_are_found() {
-    let world = World::new().with(&[
+    let harness = Harness::new().with(&[
         ("me/.config/opencode/plugin/a.ts", ""),
         ("project/.opencode/plugins/b.js", ""),
         ("project/.opencode/plugins/c.md", ""),
@@ -72,18 +72,19 @@ fn plugins_and_tools_are_found() {
         ("project/.opencode/tool/t.ts", ""),
         ("project/opencode.json", r#"{ "plugin": ["one"] }"#),
     ]);
-    let loaded = world.load().unwrap();
-    let plugins: Vec<String> = loaded.config.plugin.iter().map(|plugin| world.plain(&plugin.spec)).collect();
+    let loaded = harness.load().unwrap();
+    let plugins: Vec<String> =
+        loaded.config.plugin.iter().map(|plugin| harness.plain(&plugin.spec)).collect();
     assert_eq!(
         plugins,
         ["one", "file://@/me/.config/opencode/plugin/a.ts", "file://@/project/.opencode/plugins/b.js"]
     );
-    assert_eq!(world.relative(&loaded.tools), ["project/.opencode/tool/t.ts"]);
+    assert_eq!(harness.relative(&loaded.tools), ["project/.opencode/tool/t.ts"]);
 }
 
 #[test]
 fn plugins_of_the_project_are_distinguished_from_the_users() {
-    let world = World::new()
+    let harness = Harness::new()
         .with(&[
             ("me/.config/opencode/opencode.json", r#"{ "plugin": ["one@1", ["two", { "a": 1 }]] }"#),
             ("me/.opencode/plugin/mine.ts", ""),
@@ -96,14 +97,14 @@ fn plugins_of_the_project_are_distinguished_from_the_users() {
             ("OPENCODE_CONFIG_CONTENT", r#"{ "plugin": ["seven"] }"#),
         ]);
     let specs = |plugins: &[protocol::config::Plugin]| -> Vec<String> {
-        plugins.iter().map(|plugin| world.plain(&plugin.spec)).collect()
+        plugins.iter().map(|plugin| harness.plain(&plugin.spec)).collect()
     };
-    let own = world.load_untrusted().config.plugin;
+    let own = harness.load_untrusted().config.plugin;
     let expected =
         ["one@1", "two", "file://@/me/.opencode/plugin/mine.ts", "file://@/chosen/plugin/six.ts", "seven"];
     assert_eq!(specs(&own), expected);
     assert!(own[1].options.is_some(), "the project's entry does not count");
-    let all = specs(&world.load().unwrap().config.plugin);
+    let all = specs(&harness.load().unwrap().config.plugin);
     assert!(
         ["two@evil", "three", "file://@/project/four.ts", "seven"]
             .iter()
@@ -113,11 +114,11 @@ fn plugins_of_the_project_are_distinguished_from_the_users() {
 
 #[test]
 fn links_are_followed() {
-    let world =
-        World::new().with(&[("shared/a.md", "From elsewhere."), ("project/.opencode/agent/b.md", "B")]);
-    std::os::unix::fs::symlink(world.at("shared"), world.at("project/.opencode/agent/linked")).unwrap();
-    std::os::unix::fs::symlink(world.at("project"), world.at("project/.opencode/agent/circle")).unwrap();
-    fs::create_dir(world.at("project/.opencode/agent/empty")).unwrap();
-    let agents = world.config()["agent"].clone();
+    let harness =
+        Harness::new().with(&[("shared/a.md", "From elsewhere."), ("project/.opencode/agent/b.md", "B")]);
+    std::os::unix::fs::symlink(harness.at("shared"), harness.at("project/.opencode/agent/linked")).unwrap();
+    std::os::unix::fs::symlink(harness.at("project"), harness.at("project/.opencode/agent/circle")).unwrap();
+    fs::create_dir(harness.at("project/.opencode/agent/empty")).unwrap();
+    let agents = harness.config()["agent"].clone();
     assert_eq!(agents["linked/a"], json!({ "prompt": "From elsewhere." }));
 }

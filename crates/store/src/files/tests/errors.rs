@@ -4,16 +4,16 @@ use std::fs;
 
 use proptest::prelude::*;
 
-use super::World;
+use super::Harness;
 
 fn problems(files: &[(&str, &str)]) -> String {
-    let world = World::new().with(files);
-    world.told(&world.load().unwrap_err().problems)
+    let harness = Harness::new().with(files);
+    harness.told(&harness.load().unwrap_err().problems)
 }
 
 #[test]
 fn everything_that_is_wrong_anywhere_is_told_at_once() {
-    let world = World::new()
+    let harness = Harness::new()
         .with(&[
             (
                 "me/.config/opencode/opencode.json",
@@ -37,22 +37,22 @@ fn everything_that_is_wrong_anywhere_is_told_at_once() {
             ("OPENCODE_CONFIG_CONTENT", r#"{ "mcp": { "x": { "type": "remote" } } }"#),
             ("OPENCODE_PERMISSION", r#"{ "bash": "perhaps" }"#),
         ]);
-    let invalid = world.load().unwrap_err();
-    insta::assert_snapshot!(world.plain(&invalid.to_string()));
+    let invalid = harness.load().unwrap_err();
+    insta::assert_snapshot!(harness.plain(&invalid.to_string()));
     let mode = invalid.problems.iter().find(|problem| problem.key == "agent.a.mode").unwrap();
     assert_eq!(mode.allowed, ["primary", "subagent", "all"]);
 }
 
 #[test]
 fn places_are_those_of_the_file_although_something_was_put_in() {
-    let world = World::new()
+    let harness = Harness::new()
         .with(&[(
             "project/opencode.json",
             "{ \"username\": \"{env:LONG}\", \"model\": 1,\n  \"shell\": \"{env:LONG}\", \"snapshot\": 2 }",
         )])
         .set(&[("LONG", "line\nafter line\nafter \"line\"")]);
     assert_eq!(
-        world.told(&world.load().unwrap_err().problems),
+        harness.told(&harness.load().unwrap_err().problems),
         "@/project/opencode.json:1:38: `model` must be text, not a number\n\
          @/project/opencode.json:2:38: `snapshot` must be true or false, not a number"
     );
@@ -69,12 +69,12 @@ fn values_are_never_repeated() {
 
 #[test]
 fn files_that_cannot_be_read_are_reported() {
-    let world = World::new().with(&[("project/opencode.json", "x")]);
-    fs::write(world.at("project/opencode.json"), [b'{', 0xff, b'}']).unwrap();
-    fs::create_dir(world.at("project/baton.json")).unwrap();
-    fs::write(world.at("project/sub/opencode.json"), vec![b' '; 1024 * 1024 + 1]).unwrap();
+    let harness = Harness::new().with(&[("project/opencode.json", "x")]);
+    fs::write(harness.at("project/opencode.json"), [b'{', 0xff, b'}']).unwrap();
+    fs::create_dir(harness.at("project/baton.json")).unwrap();
+    fs::write(harness.at("project/sub/opencode.json"), vec![b' '; 1024 * 1024 + 1]).unwrap();
     assert_eq!(
-        world.told(&world.load().unwrap_err().problems),
+        harness.told(&harness.load().unwrap_err().problems),
         "@/project/opencode.json: the file cannot be read: it is not valid UTF-8\n\
          @/project/baton.json: the file cannot be read: it is not a file\n\
          @/project/sub/opencode.json: the file cannot be read: it has more than 1048576 bytes"
@@ -83,20 +83,20 @@ fn files_that_cannot_be_read_are_reported() {
 
 #[test]
 fn an_empty_file_is_fine() {
-    let world =
-        World::new().with(&[("project/opencode.json", ""), ("project/baton.json", " // nothing yet\n")]);
-    assert_eq!(world.config(), serde_json::json!({}));
+    let harness =
+        Harness::new().with(&[("project/opencode.json", ""), ("project/baton.json", " // nothing yet\n")]);
+    assert_eq!(harness.config(), serde_json::json!({}));
 }
 
 #[test]
 fn unknown_keys_are_warned_about() {
-    let world = World::new().with(&[
+    let harness = Harness::new().with(&[
         ("project/opencode.json", r#"{ "compaction": { "autoo": true }, "theme": "dark", "keybinds": {} }"#),
         ("project/sub/opencode.json", r#"{ "modle": "a/b", "later": { "x": 1 } }"#),
         ("project/.opencode/command/a.md", "---\nallowed-tools: Bash\n---\nHello"),
     ]);
     assert_eq!(
-        world.told(&world.load().unwrap().warnings),
+        harness.told(&harness.load().unwrap().warnings),
         "@/project/opencode.json:1:19: `compaction.autoo` is not a known key; did you mean `auto`?\n\
          @/project/sub/opencode.json:1:3: `modle` is not a known key; did you mean `model`?\n\
          @/project/sub/opencode.json:1:19: `later` is not a known key\n\
@@ -124,11 +124,11 @@ fn deep_nesting_is_survived_or_refused() {
             r#"{{ "provider": {{ "a": {{ "options": {{ "x": {deep} }} }} }}, "plugin": [["p", {{ "x": {map} }}]],
                 "agent": {{ "a": {{ "x": {map} }} }}, "lsp": {{ "a": {{ "initialization": {{ "x": {deep} }} }} }} }}"#
         );
-        let world = World::new().with(&[("project/opencode.json", &text)]);
-        assert_eq!(world.load().is_ok(), depth == 200);
-        let world = World::new()
+        let harness = Harness::new().with(&[("project/opencode.json", &text)]);
+        assert_eq!(harness.load().is_ok(), depth == 200);
+        let harness = Harness::new()
             .with(&[("project/opencode.json", &format!(r#"{{ "permission": {map}, "mcp": {deep} }}"#))]);
-        assert!(world.load().is_err());
+        assert!(harness.load().is_err());
     }
 }
 
@@ -228,19 +228,19 @@ proptest! {
 
     #[test]
     fn no_text_is_too_much(below in text(), above in text()) {
-        let world = World::new().set(&[("OPENCODE_CONFIG_CONTENT", &below), ("OPENCODE_PERMISSION", &above)]);
-        let _ = world.load();
+        let harness = Harness::new().set(&[("OPENCODE_CONFIG_CONTENT", &below), ("OPENCODE_PERMISSION", &above)]);
+        let _ = harness.load();
     }
 
     #[test]
     fn a_document_is_used_or_refused_with_reasons(below in document(), above in document()) {
-        let world = World::new()
+        let harness = Harness::new()
             .with(&[("project/opencode.json", &below.to_string())])
             .set(&[("OPENCODE_CONFIG_CONTENT", &above.to_string())]);
-        if let Err(invalid) = world.load() {
+        if let Err(invalid) = harness.load() {
             prop_assert!(!invalid.problems.is_empty());
             // Validated layers merge to something that the types accept.
-            let told = world.told(&invalid.problems);
+            let told = harness.told(&invalid.problems);
             prop_assert!(!told.contains("the merged configuration"), "{}", told);
         }
     }

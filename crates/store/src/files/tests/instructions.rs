@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use super::{
     super::instructions::{self, MAX_FILE, MAX_FILES},
-    World,
+    Harness,
 };
 
-fn find(world: &World) -> instructions::Instructions {
-    instructions::find(&world.environment, &world.site(), &world.load().unwrap().config)
+fn find(harness: &Harness) -> instructions::Instructions {
+    instructions::find(&harness.environment, &harness.site(), &harness.load().unwrap().config)
 }
 
-fn paths(world: &World) -> Vec<String> {
-    let paths: Vec<PathBuf> = find(world).files.into_iter().map(|file| file.path).collect();
-    world.relative(&paths)
+fn paths(harness: &Harness) -> Vec<String> {
+    let paths: Vec<PathBuf> = find(harness).files.into_iter().map(|file| file.path).collect();
+    harness.relative(&paths)
 }
 
 #[test]
@@ -45,28 +45,28 @@ fn one_name_counts_on_all_levels() {
         ),
     ];
     for (files, expected, variable) in cases {
-        let mut world = World::new();
+        let mut harness = Harness::new();
         for file in files {
-            world = world.with(&[(file, "Do.")]);
+            harness = harness.with(&[(file, "Do.")]);
         }
         if !variable.is_empty() {
-            world = world.set(&[(variable, "1")]);
+            harness = harness.set(&[(variable, "1")]);
         }
-        assert_eq!(paths(&world), expected, "{files:?} {variable}");
+        assert_eq!(paths(&harness), expected, "{files:?} {variable}");
     }
 }
 
 #[test]
 fn claudes_own_file_can_be_switched_off() {
-    let world = World::new()
+    let harness = Harness::new()
         .with(&[("me/.claude/CLAUDE.md", "Do.")])
         .set(&[("OPENCODE_DISABLE_CLAUDE_CODE_PROMPT", "true")]);
-    assert_eq!(paths(&world), [""; 0]);
+    assert_eq!(paths(&harness), [""; 0]);
 }
 
 #[test]
 fn entries_are_paths_patterns_and_addresses() {
-    let world = World::new().with(&[
+    let harness = Harness::new().with(&[
         (
             "project/opencode.json",
             r#"{ "instructions": [
@@ -90,7 +90,7 @@ fn entries_are_paths_patterns_and_addresses() {
         ("project/sub/docs/empty.md", " \n"),
     ]);
     assert_eq!(
-        paths(&world),
+        paths(&harness),
         [
             "project/sub/rules.md",
             "project/rules.md",
@@ -104,9 +104,9 @@ fn entries_are_paths_patterns_and_addresses() {
             "project/.hidden/h.md",
         ]
     );
-    let found = find(&world);
+    let found = find(&harness);
     assert_eq!(found.urls, ["https://rules.test/a", "http://rules.test/b"]);
-    let told = world.told(&found.warnings);
+    let told = harness.told(&found.warnings);
     assert!(told.contains("no file matches `none.md`"), "{told}");
     assert!(told.contains("`[` is not a pattern"), "{told}");
 }
@@ -114,28 +114,28 @@ fn entries_are_paths_patterns_and_addresses() {
 #[test]
 fn sizes_are_bounded() {
     let large = "x".repeat(MAX_FILE + 1);
-    let mut world = World::new().with(&[
+    let mut harness = Harness::new().with(&[
         ("project/opencode.json", r#"{ "instructions": ["many/*.md", "large.md"] }"#),
         ("project/large.md", &large),
     ]);
     for number in 0..MAX_FILES {
-        world = world.with(&[(&format!("project/many/{number:03}.md"), "Do.")]);
+        harness = harness.with(&[(&format!("project/many/{number:03}.md"), "Do.")]);
     }
-    let found = find(&world);
+    let found = find(&harness);
     assert_eq!(found.files.len(), MAX_FILES);
     assert_eq!(
-        world.told(&found.warnings),
+        harness.told(&found.warnings),
         "@/project/large.md: left out: more than 100 files or 1048576 bytes of instructions"
     );
-    let world = world.with(&[("project/opencode.json", r#"{ "instructions": ["large.md"] }"#)]);
-    let found = find(&world);
+    let harness = harness.with(&[("project/opencode.json", r#"{ "instructions": ["large.md"] }"#)]);
+    let found = find(&harness);
     assert_eq!(found.files[0].text.len(), MAX_FILE);
-    assert_eq!(world.told(&found.warnings), "@/project/large.md: only the first 262144 bytes are used");
+    assert_eq!(harness.told(&found.warnings), "@/project/large.md: only the first 262144 bytes are used");
 }
 
 #[test]
 fn files_near_a_file_that_is_read() {
-    let world = World::new().with(&[
+    let harness = Harness::new().with(&[
         ("project/AGENTS.md", "known"),
         ("project/sub/AGENTS.md", "known"),
         ("project/sub/a/CLAUDE.md", "1"),
@@ -143,8 +143,9 @@ fn files_near_a_file_that_is_read() {
         ("project/sub/a/b/CLAUDE.md", "not this"),
         ("project/sub/a/b/c/x.rs", ""),
     ]);
-    let near =
-        |file: &str| world.relative(&instructions::near(&world.environment, &world.site(), &world.at(file)));
+    let near = |file: &str| {
+        harness.relative(&instructions::near(&harness.environment, &harness.site(), &harness.at(file)))
+    };
     assert_eq!(near("project/sub/a/b/c/x.rs"), ["project/sub/a/b/AGENTS.md", "project/sub/a/CLAUDE.md"]);
     assert_eq!(near("project/sub/a/../a/CLAUDE.md"), [""; 0]);
     assert_eq!(near("project/sub/x.rs"), [""; 0]);
@@ -153,18 +154,18 @@ fn files_near_a_file_that_is_read() {
 
 #[test]
 fn closed_files_are_neither_put_in_nor_shown_to_models() {
-    let mut world = World::new().with(&[
+    let mut harness = Harness::new().with(&[
         ("me/data/auth.json", "{ \"key\": \"canary\" }"),
         ("project/sub/opencode.json", "{ \"instructions\": [\"§/me/data/auth.json\", \"notes.md\"] }"),
         ("project/sub/notes.md", "notes"),
     ]);
-    let closed = world.at("me/data").canonicalize().unwrap();
-    world.environment = world.environment.guarded(move |path| path.starts_with(&closed));
-    let found = instructions::find(&world.environment, &world.site(), &world.load().unwrap().config);
+    let closed = harness.at("me/data").canonicalize().unwrap();
+    harness.environment = harness.environment.guarded(move |path| path.starts_with(&closed));
+    let found = instructions::find(&harness.environment, &harness.site(), &harness.load().unwrap().config);
     assert_eq!(found.files.iter().map(|file| file.text.as_str()).collect::<Vec<_>>(), ["notes"]);
     assert!(found.warnings.iter().any(|problem| problem.to_string().contains("private data of Baton")));
-    let world =
-        world.with(&[("project/sub/opencode.json", "{ \"username\": \"{file:../../me/data/auth.json}\" }")]);
-    let invalid = world.load().unwrap_err().to_string();
+    let harness = harness
+        .with(&[("project/sub/opencode.json", "{ \"username\": \"{file:../../me/data/auth.json}\" }")]);
+    let invalid = harness.load().unwrap_err().to_string();
     assert!(invalid.contains("private data of Baton") && !invalid.contains("canary"), "{invalid}");
 }

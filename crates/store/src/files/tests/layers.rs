@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::World;
+use super::Harness;
 
 /// Every place of a configuration, the weakest first, and the value that is set there.
 const LADDER: [&str; 19] = [
@@ -27,19 +27,19 @@ const LADDER: [&str; 19] = [
     "etc/baton.json",
 ];
 
-fn ladder(rungs: &[&str]) -> World {
-    let mut world =
-        World::new().set(&[("OPENCODE_CONFIG", "§/chosen.json"), ("OPENCODE_CONFIG_DIR", "§/directory")]);
+fn ladder(rungs: &[&str]) -> Harness {
+    let mut harness =
+        Harness::new().set(&[("OPENCODE_CONFIG", "§/chosen.json"), ("OPENCODE_CONFIG_DIR", "§/directory")]);
     for rung in rungs {
         let text =
             json!({ "model": format!("m/{rung}"), "username": "ada", "agent": { *rung: {} } }).to_string();
-        world = if rung.starts_with("OPENCODE") {
-            world.set(&[(rung, &text)])
+        harness = if rung.starts_with("OPENCODE") {
+            harness.set(&[(rung, &text)])
         } else {
-            world.with(&[(rung, &text)])
+            harness.with(&[(rung, &text)])
         };
     }
-    world
+    harness
 }
 
 #[test]
@@ -55,74 +55,74 @@ fn each_layer_goes_on_top_of_those_before_it() {
 
 #[test]
 fn files_that_were_read_are_listed_in_order() {
-    let world = ladder(&LADDER);
-    let loaded = world.load().unwrap();
+    let harness = ladder(&LADDER);
+    let loaded = harness.load().unwrap();
     let files: Vec<&str> = LADDER.into_iter().filter(|rung| !rung.starts_with("OPENCODE")).collect();
-    assert_eq!(world.relative(&loaded.read), files);
+    assert_eq!(harness.relative(&loaded.read), files);
     assert_eq!(
-        world.relative(&loaded.directories),
+        harness.relative(&loaded.directories),
         ["me/.config/opencode", "project/sub/.opencode", "project/.opencode", "me/.opencode", "directory"]
     );
 }
 
 #[test]
 fn files_outside_the_worktree_are_not_the_projects() {
-    let world =
-        World::new().with(&[("opencode.json", r#"{ "model": "a/b" }"#), (".opencode/opencode.json", "[]")]);
-    assert_eq!(world.config(), json!({}));
+    let harness =
+        Harness::new().with(&[("opencode.json", r#"{ "model": "a/b" }"#), (".opencode/opencode.json", "[]")]);
+    assert_eq!(harness.config(), json!({}));
 }
 
 #[test]
 fn without_a_repository_everything_up_to_the_root_counts() {
-    let world = World::new().with(&[("opencode.json", r#"{ "model": "a/b" }"#)]);
-    let mut site = world.site();
+    let harness = Harness::new().with(&[("opencode.json", r#"{ "model": "a/b" }"#)]);
+    let mut site = harness.site();
     site.worktree = "/".into();
-    let loaded = super::load(&world.environment, &site, &super::Guard::trusting()).unwrap();
+    let loaded = super::load(&harness.environment, &site, &super::TrustPolicy::trusting()).unwrap();
     assert_eq!(loaded.config.model.as_deref(), Some("a/b"));
 }
 
 #[test]
 fn the_projects_files_can_be_switched_off() {
-    let world = ladder(&LADDER[..14]).set(&[("OPENCODE_DISABLE_PROJECT_CONFIG", "1")]);
-    assert_eq!(world.config()["model"], "m/chosen.json");
-    assert_eq!(world.relative(&world.load().unwrap().directories), ["me/.config/opencode", "directory"]);
+    let harness = ladder(&LADDER[..14]).set(&[("OPENCODE_DISABLE_PROJECT_CONFIG", "1")]);
+    assert_eq!(harness.config()["model"], "m/chosen.json");
+    assert_eq!(harness.relative(&harness.load().unwrap().directories), ["me/.config/opencode", "directory"]);
 }
 
 #[test]
 fn nothing_at_all_is_a_configuration_and_nothing_is_written() {
-    let world = World::new();
-    let loaded = world.load().unwrap();
+    let harness = Harness::new();
+    let loaded = harness.load().unwrap();
     assert_eq!((loaded.config, loaded.read.len()), (protocol::config::Config::default(), 0));
-    assert!(!world.at("me/.config").exists());
+    assert!(!harness.at("me/.config").exists());
 }
 
 #[test]
 fn without_a_home_only_the_rest_is_read() {
-    let mut world = World::new().with(&[("project/opencode.json", r#"{ "model": "a/b" }"#)]);
-    world.environment.variables.clear();
-    assert_eq!(world.config(), json!({ "model": "a/b" }));
+    let mut harness = Harness::new().with(&[("project/opencode.json", r#"{ "model": "a/b" }"#)]);
+    harness.environment.variables.clear();
+    assert_eq!(harness.config(), json!({ "model": "a/b" }));
 }
 
 #[test]
 fn the_users_directory_can_be_elsewhere() {
-    let world = World::new()
+    let harness = Harness::new()
         .with(&[("xdg/opencode/opencode.json", r#"{ "model": "a/b" }"#)])
         .set(&[("XDG_CONFIG_HOME", "§/xdg")]);
-    assert_eq!(world.config(), json!({ "model": "a/b" }));
+    assert_eq!(harness.config(), json!({ "model": "a/b" }));
 }
 
 #[test]
 fn a_missing_chosen_file_causes_a_warning() {
-    let world = World::new().set(&[("OPENCODE_CONFIG", "no.json")]);
+    let harness = Harness::new().set(&[("OPENCODE_CONFIG", "no.json")]);
     assert_eq!(
-        world.told(&world.load().unwrap().warnings),
+        harness.told(&harness.load().unwrap().warnings),
         "OPENCODE_CONFIG: there is no file @/project/sub/no.json"
     );
 }
 
 #[test]
 fn layers_are_merged_by_the_rules() {
-    let world = World::new().with(&[
+    let harness = Harness::new().with(&[
         (
             "me/.config/opencode/opencode.jsonc",
             r#"{
@@ -151,37 +151,37 @@ fn layers_are_merged_by_the_rules() {
         ),
     ]);
     insta::assert_json_snapshot!(
-        serde_json::from_str::<Value>(&world.plain(&world.config().to_string())).unwrap()
+        serde_json::from_str::<Value>(&harness.plain(&harness.config().to_string())).unwrap()
     );
 }
 
 #[test]
 fn permissions_of_the_environment_go_on_top() {
-    let world = World::new()
+    let harness = Harness::new()
         .with(&[("project/opencode.json", r#"{ "permission": { "bash": "ask", "edit": "deny" } }"#)])
         .set(&[("OPENCODE_PERMISSION", r#"{ "bash": "allow", "read": { "*.env": "deny" } }"#)]);
     assert_eq!(
-        world.config()["permission"].to_string(),
+        harness.config()["permission"].to_string(),
         r#"{"bash":"allow","edit":"deny","read":{"*.env":"deny"}}"#
     );
-    let world = world.set(&[("OPENCODE_PERMISSION", r#""deny""#)]);
-    assert_eq!(world.config()["permission"].to_string(), r#"{"bash":"ask","edit":"deny","*":"deny"}"#);
+    let harness = harness.set(&[("OPENCODE_PERMISSION", r#""deny""#)]);
+    assert_eq!(harness.config()["permission"].to_string(), r#"{"bash":"ask","edit":"deny","*":"deny"}"#);
 }
 
 #[test]
 fn switches_of_the_environment_are_applied() {
-    let world = World::new()
+    let harness = Harness::new()
         .with(&[("project/opencode.json", r#"{ "compaction": { "auto": true, "tail_turns": 2 } }"#)])
         .set(&[("OPENCODE_DISABLE_AUTOCOMPACT", "true"), ("OPENCODE_DISABLE_PRUNE", "1"), ("USER", "ada")]);
     assert_eq!(
-        world.config(),
+        harness.config(),
         json!({ "compaction": { "auto": false, "prune": false, "tail_turns": 2 }, "username": "ada" })
     );
 }
 
 #[test]
 fn variables_and_files_are_put_in_where_they_are_asked_for() {
-    let world = World::new()
+    let harness = Harness::new()
         .with(&[
             (
                 "project/opencode.json",
@@ -198,40 +198,43 @@ fn variables_and_files_are_put_in_where_they_are_asked_for() {
         ])
         .set(&[("MODEL", "a/b"), ("PORT", "4096")]);
     assert_eq!(
-        world.config(),
+        harness.config(),
         json!({
             "model": "a/b", "server": { "port": 4096 }, "username": "",
             "agent": { "a": { "prompt": "Say \"hello\".\nTwice." }, "b": { "prompt": "B" } },
         })
     );
-    let loaded = world.load().unwrap();
-    assert_eq!(world.relative(&loaded.read), ["project/opencode.json", "project/prompts/a.txt", "me/b.txt"]);
+    let loaded = harness.load().unwrap();
     assert_eq!(
-        world.told(&loaded.warnings),
+        harness.relative(&loaded.read),
+        ["project/opencode.json", "project/prompts/a.txt", "me/b.txt"]
+    );
+    assert_eq!(
+        harness.told(&loaded.warnings),
         "@/project/opencode.json:5:34: the variable NOBODY is not set; it is replaced by an empty text"
     );
 }
 
 #[test]
 fn inline_content_takes_its_files_from_the_directory() {
-    let world = World::new()
+    let harness = Harness::new()
         .with(&[("project/sub/name.txt", "ada\n")])
         .set(&[("OPENCODE_CONFIG_CONTENT", r#"{ "username": "{file:name.txt}", "plugin": ["./p.ts"] }"#)]);
-    let config = world.config();
+    let config = harness.config();
     assert_eq!(config["username"], "ada");
-    assert_eq!(world.plain(config["plugin"][0].as_str().unwrap()), "file://@/project/sub/p.ts");
+    assert_eq!(harness.plain(config["plugin"][0].as_str().unwrap()), "file://@/project/sub/p.ts");
 }
 
 #[test]
 fn keys_of_our_own_are_known_everywhere_but_belong_into_our_file() {
     let own =
         r#"{ "budget": { "cost": { "turn": 1 } }, "sandbox": "read-only", "limits": { "retries": 2 } }"#;
-    let world = World::new().with(&[("project/baton.jsonc", own)]);
-    assert_eq!(world.config(), serde_json::from_str::<Value>(own).unwrap());
-    assert_eq!(world.load().unwrap().warnings, []);
-    let world = World::new().with(&[("project/opencode.json", r#"{ "sandbox": "off" }"#)]);
+    let harness = Harness::new().with(&[("project/baton.jsonc", own)]);
+    assert_eq!(harness.config(), serde_json::from_str::<Value>(own).unwrap());
+    assert_eq!(harness.load().unwrap().warnings, []);
+    let harness = Harness::new().with(&[("project/opencode.json", r#"{ "sandbox": "off" }"#)]);
     assert_eq!(
-        world.told(&world.load().unwrap().warnings),
+        harness.told(&harness.load().unwrap().warnings),
         "@/project/opencode.json:1:3: move `sandbox` to baton.json: OpenCode refuses a file that contains it"
     );
 }
@@ -245,9 +248,9 @@ fn no_file_of_a_project_loosens_what_others_set() {
     // The order of the user's and the project's layers makes no difference.
     for set in ["me/.config/opencode/baton.json", "me/.opencode/baton.json", "etc/baton.json"] {
         for loosens in ["project/baton.json", "project/sub/baton.jsonc", "project/.opencode/opencode.json"] {
-            let world = World::new().with(&[(set, user), (loosens, project)]);
-            assert_eq!(world.config(), expected, "{set} {loosens}");
-            let warnings = world.load().unwrap().warnings;
+            let harness = Harness::new().with(&[(set, user), (loosens, project)]);
+            assert_eq!(harness.config(), expected, "{set} {loosens}");
+            let warnings = harness.load().unwrap().warnings;
             let about: Vec<&str> = warnings
                 .iter()
                 .filter(|problem| problem.message.ends_with("has no effect here"))
@@ -255,14 +258,16 @@ fn no_file_of_a_project_loosens_what_others_set() {
                 .collect();
             let keys = ["sandbox.mode", "sandbox.network", "webfetch.private_addresses", "permission_final"];
             assert_eq!(about, keys, "{set} {loosens}");
-            assert!(world.told(&warnings).contains(&format!("@/{loosens}:1:3: `sandbox.mode` would loosen")));
+            assert!(
+                harness.told(&warnings).contains(&format!("@/{loosens}:1:3: `sandbox.mode` would loosen"))
+            );
         }
     }
 }
 
 #[test]
 fn a_project_tightens_what_the_user_set() {
-    let world = World::new().with(&[
+    let harness = Harness::new().with(&[
         (
             "me/.config/opencode/baton.json",
             r#"{ "sandbox": "workspace-write", "webfetch": { "private_addresses": true } }"#,
@@ -272,40 +277,40 @@ fn a_project_tightens_what_the_user_set() {
     let expected = json!({
         "sandbox": { "mode": "read-only", "network": true }, "webfetch": { "private_addresses": false },
     });
-    assert_eq!(world.config(), expected);
-    assert_eq!(world.load().unwrap().warnings, []);
+    assert_eq!(harness.config(), expected);
+    assert_eq!(harness.load().unwrap().warnings, []);
 }
 
 #[test]
 fn final_rules_of_the_user_and_the_administrator_are_merged() {
-    let world = World::new().with(&[
+    let harness = Harness::new().with(&[
         ("me/.config/opencode/baton.json", r#"{ "permission_final": "ask" }"#),
         ("etc/baton.json", r#"{ "permission_final": { "bash": "deny" } }"#),
     ]);
-    assert_eq!(world.config()["permission_final"].to_string(), r#"{"*":"ask","bash":"deny"}"#);
+    assert_eq!(harness.config()["permission_final"].to_string(), r#"{"*":"ask","bash":"deny"}"#);
 }
 
 #[test]
 fn an_mcp_server_can_change_its_kind_between_layers() {
-    let world = World::new().with(&[
+    let harness = Harness::new().with(&[
         ("project/opencode.json", r#"{ "mcp": { "a": { "type": "local", "command": ["a"] } } }"#),
         ("project/sub/opencode.json", r#"{ "mcp": { "a": { "type": "remote", "url": "https://a.test" } } }"#),
     ]);
-    assert_eq!(world.config()["mcp"], json!({ "a": { "type": "remote", "url": "https://a.test" } }));
+    assert_eq!(harness.config()["mcp"], json!({ "a": { "type": "remote", "url": "https://a.test" } }));
 }
 
 #[test]
 fn secrets_can_be_revealed_explicitly() {
-    let world = World::new()
+    let harness = Harness::new()
         .with(&[(
             "project/opencode.json",
             r#"{ "provider": { "acme": { "options": { "apiKey": "{env:ACME}" } } } }"#,
         )])
         .set(&[("ACME", "sk-1")]);
-    let loaded = world.load().unwrap();
+    let loaded = harness.load().unwrap();
     let key = loaded.config.provider["acme"].options.api_key.as_ref().unwrap();
     assert_eq!(key.reveal(), "sk-1");
-    assert!(!format!("{loaded:?}{}", world.config()).contains("sk-1"));
+    assert!(!format!("{loaded:?}{}", harness.config()).contains("sk-1"));
 }
 
 #[test]
@@ -318,17 +323,17 @@ fn a_created_or_changed_file_makes_a_configuration_stale() {
         "project/.opencode/tools/t.ts",
         "included.txt",
     ];
-    let mut world = ladder(&["chosen.json"]).with(&[
+    let mut harness = ladder(&["chosen.json"]).with(&[
         ("included.txt", "ada"),
         ("project/opencode.jsonc", r#"{ "username": "{file:§/included.txt}" }"#),
         ("project/.opencode/agent/known.md", "Hello"),
     ]);
     let layers = LADDER.into_iter().filter(|rung| !rung.starts_with("OPENCODE"));
     for file in more.into_iter().chain(layers) {
-        let trace = world.load().unwrap().trace;
+        let trace = harness.load().unwrap().trace;
         assert!(!trace.is_stale(), "before {file}");
         // A comment is empty in JSON, and as good as any other text elsewhere.
-        world = world.with(&[(file, if file.contains(".json") { "{ // hm\n}" } else { "// hm" })]);
+        harness = harness.with(&[(file, if file.contains(".json") { "{ // hm\n}" } else { "// hm" })]);
         assert!(trace.is_stale(), "{file}");
     }
 }

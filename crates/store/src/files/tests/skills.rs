@@ -1,20 +1,20 @@
 //! The search for skills.
 
-use super::{super::skills, World};
+use super::{super::skills, Harness};
 
-fn found(world: &World) -> String {
-    let loaded = world.load().unwrap();
-    let found = skills::find(&world.environment, &world.site(), &loaded);
+fn found(harness: &Harness) -> String {
+    let loaded = harness.load().unwrap();
+    let found = skills::find(&harness.environment, &harness.site(), &loaded);
     let told = found.skills.values().map(|skill| {
         let description = skill.description.as_deref().unwrap_or("-");
-        world.plain(&format!("{}: {description}: {}: {}", skill.name, skill.location, skill.content))
+        harness.plain(&format!("{}: {description}: {}: {}", skill.name, skill.location, skill.content))
     });
-    told.chain(found.warnings.iter().map(|problem| world.plain(&problem.to_string())))
+    told.chain(found.warnings.iter().map(|problem| harness.plain(&problem.to_string())))
         .collect::<Vec<_>>()
         .join("\n")
 }
 
-fn everywhere() -> World {
+fn everywhere() -> Harness {
     let places = [
         ("me/.claude/skills/one", "one"),
         ("me/.agents/skills/two", "two"),
@@ -27,13 +27,14 @@ fn everywhere() -> World {
         // The same name again: the later one counts.
         ("project/.opencode/skill/again", "one"),
     ];
-    let mut world = World::new()
+    let mut harness = Harness::new()
         .with(&[("project/opencode.json", r#"{ "skills": { "paths": ["more", "~/mine", "gone"] } }"#)]);
     for (place, name) in places {
         let text = format!("---\nname: {name}\ndescription: of {place}\n---\n\nDo {name}.\n");
-        world = world.with(&[(&format!("{place}/SKILL.md"), &text), (&format!("{place}/other.md"), "no")]);
+        harness =
+            harness.with(&[(&format!("{place}/SKILL.md"), &text), (&format!("{place}/other.md"), "no")]);
     }
-    world.with(&[
+    harness.with(&[
         ("project/.opencode/skill/nameless/SKILL.md", "Hello"),
         ("project/.opencode/skill/bad/SKILL.md", "---\na: [\n---\n"),
     ])
@@ -47,8 +48,8 @@ fn skills_are_found_everywhere() {
 #[test]
 fn external_skills_can_be_switched_off() {
     let names = |variable: &str| {
-        let world = everywhere().set(&[(variable, "1")]);
-        let found = skills::find(&world.environment, &world.site(), &world.load().unwrap());
+        let harness = everywhere().set(&[(variable, "1")]);
+        let found = skills::find(&harness.environment, &harness.site(), &harness.load().unwrap());
         found.skills.into_keys().collect::<Vec<_>>().join(" ")
     };
     assert_eq!(names("NONE"), "eight five four one seven six three two");

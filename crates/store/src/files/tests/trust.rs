@@ -5,19 +5,19 @@ use std::fs;
 use protocol::{config::Secret, trust::WithheldReason};
 use serde_json::json;
 
-use super::{super::redacted, Guard, World, load};
+use super::{super::redacted, Harness, TrustPolicy, load};
 
 /// Files, keys and kinds of the withheld parts.
-fn told(world: &World, withheld: &[protocol::trust::Withheld]) -> Vec<String> {
+fn told(harness: &Harness, withheld: &[protocol::trust::Withheld]) -> Vec<String> {
     let told = |part: &protocol::trust::Withheld| {
-        world.plain(&format!("{} {} ({:?})", part.file, part.key, part.kind))
+        harness.plain(&format!("{} {} ({:?})", part.file, part.key, part.kind))
     };
     withheld.iter().map(told).collect()
 }
 
 #[test]
 fn an_untrusted_project_has_neither_programs_nor_addresses_and_the_rest_counts() {
-    let world = World::new().with(&[
+    let harness = Harness::new().with(&[
         (
             "project/opencode.json",
             r#"{ "model": "a/b", "mcp": { "db": { "type": "local", "command": ["db"] } },
@@ -31,7 +31,7 @@ fn an_untrusted_project_has_neither_programs_nor_addresses_and_the_rest_counts()
         ("project/.opencode/tool/t.ts", ""),
         ("project/sub/baton.json", r#"{ "acp": { "mine": { "command": ["x"] } } }"#),
     ]);
-    let loaded = world.load_untrusted();
+    let loaded = harness.load_untrusted();
     let config = redacted(&loaded.config);
     assert_eq!((&config["model"], &config["username"]), (&json!("a/b"), &json!("ada")));
     assert_eq!(config["command"], json!({ "say": { "template": "Say $1." } }));
@@ -41,7 +41,7 @@ fn an_untrusted_project_has_neither_programs_nor_addresses_and_the_rest_counts()
     assert_eq!(config["agent"]["bold"], json!({ "prompt": "Be bold.", "permission": { "edit": "ask" } }));
     assert!(loaded.tools.is_empty());
     assert_eq!(
-        told(&world, &loaded.withheld),
+        told(&harness, &loaded.withheld),
         [
             "@/project/opencode.json mcp.db (Mcp)",
             "@/project/opencode.json provider.p (Provider)",
@@ -53,13 +53,13 @@ fn an_untrusted_project_has_neither_programs_nor_addresses_and_the_rest_counts()
             "@/project/.opencode/tool/t.ts t.ts (Tool)",
         ]
     );
-    let trusted = world.load().unwrap();
+    let trusted = harness.load().unwrap();
     assert!(trusted.withheld.is_empty() && trusted.config.mcp.contains_key("db"));
 }
 
 #[test]
 fn placeholders_of_an_untrusted_project_are_not_filled_in() {
-    let world = World::new()
+    let harness = Harness::new()
         .with(&[
             ("me/secret", "sk-file"),
             (
@@ -72,14 +72,14 @@ fn placeholders_of_an_untrusted_project_are_not_filled_in() {
             ),
         ])
         .set(&[("SECRET", "sk-env"), ("DEPTH", "3")]);
-    let loaded = world.load_untrusted();
+    let loaded = harness.load_untrusted();
     let config = redacted(&loaded.config);
     assert!(!format!("{:?} {config}", loaded.config).contains("sk-"));
     assert_eq!(config["agent"], json!({ "a": { "temperature": 1 } }));
     assert_eq!(config["instructions"], json!(["own.md"]));
     assert_eq!((&config["model"], config.get("subagent_depth")), (&json!("a/b"), None));
     assert_eq!(
-        told(&world, &loaded.withheld),
+        told(&harness, &loaded.withheld),
         [
             "@/project/opencode.json mcp.m (Mcp)",
             "@/project/opencode.json username (Placeholder)",
@@ -97,7 +97,7 @@ fn placeholders_of_an_untrusted_project_are_not_filled_in() {
 fn files_of_the_user_need_no_trust() {
     let mcp = r#"{ "mcp": { "NAME": { "type": "local", "command": ["{env:PROGRAM}"] } } }"#;
     let named = |name: &str| mcp.replace("NAME", name);
-    let world = World::new()
+    let harness = Harness::new()
         .with(&[
             ("me/.config/opencode/opencode.json", &named("user")),
             ("me/.opencode/baton.json", &named("home")),
@@ -111,7 +111,7 @@ fn files_of_the_user_need_no_trust() {
             ("OPENCODE_CONFIG", "§/file.json"),
             ("OPENCODE_CONFIG_CONTENT", &named("content")),
         ]);
-    let loaded = world.load_untrusted();
+    let loaded = harness.load_untrusted();
     let names: Vec<&String> = loaded.config.mcp.keys().collect();
     assert_eq!(names, ["chosen", "content", "file", "home", "managed", "user"]);
     assert!(loaded.withheld.is_empty(), "{:?}", loaded.withheld);
@@ -119,13 +119,13 @@ fn files_of_the_user_need_no_trust() {
 
 #[test]
 fn the_directory_of_the_users_own_configuration_is_no_project() {
-    let world = World::new().with(&[(
+    let harness = Harness::new().with(&[(
         "me/.config/opencode/opencode.json",
         r#"{ "mcp": { "user": { "type": "local", "command": ["x"] } } }"#,
     )]);
-    let directory = world.at("me/.config/opencode");
+    let directory = harness.at("me/.config/opencode");
     let site = super::Site { worktree: "/".into(), directory };
-    let loaded = load(&world.environment, &site, &Guard::strict()).unwrap();
+    let loaded = load(&harness.environment, &site, &TrustPolicy::strict()).unwrap();
     assert!(loaded.config.mcp.contains_key("user") && loaded.withheld.is_empty(), "{:?}", loaded.withheld);
 }
 
@@ -134,12 +134,12 @@ fn a_project_moves_no_provider_that_the_user_configures_in_whichever_layer() {
     let base =
         r#"{ "provider": { "p": { "options": { "baseURL": "http://evil.test", "apiKey": "own" } } } }"#;
     let key = r#"{ "provider": { "p": { "options": { "headers": { "x": "corporate" } } } } }"#;
-    let world = World::new().with(&[("project/opencode.json", base)]);
-    assert!(world.load_untrusted().config.provider.contains_key("p"), "a provider of the project's own");
-    let before = World::new()
+    let harness = Harness::new().with(&[("project/opencode.json", base)]);
+    assert!(harness.load_untrusted().config.provider.contains_key("p"), "a provider of the project's own");
+    let before = Harness::new()
         .with(&[("project/opencode.json", base), ("me/.config/opencode/opencode.json", key)])
         .load_untrusted();
-    let after = World::new()
+    let after = Harness::new()
         .with(&[("project/opencode.json", base)])
         .set(&[("OPENCODE_CONFIG_CONTENT", key)])
         .load_untrusted();
@@ -153,7 +153,7 @@ fn a_project_moves_no_provider_that_the_user_configures_in_whichever_layer() {
 #[test]
 fn files_of_another_owner_are_not_trusted_in_a_trusted_directory() {
     let text = r#"{ "model": "a/b", "mcp": { "m": { "type": "local", "command": ["{env:HOME}"] } } }"#;
-    let world = World::new().with(&[
+    let harness = Harness::new().with(&[
         ("project/opencode.json", text),
         ("project/.opencode/plugin/p.ts", ""),
         ("project/.opencode/opencode.json", r#"{ "plugin": ["./q.ts"] }"#),
@@ -162,13 +162,13 @@ fn files_of_another_owner_are_not_trusted_in_a_trusted_directory() {
     // Files that every user may write to are treated alike, and creating them needs no root.
     for file in ["project/opencode.json", "project/.opencode/plugin/p.ts", "project/.opencode/q.ts"] {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-        fs::set_permissions(world.at(file), open).unwrap();
+        fs::set_permissions(harness.at(file), open).unwrap();
     }
-    let loaded = world.load().unwrap();
+    let loaded = harness.load().unwrap();
     assert_eq!(loaded.config.model.as_deref(), Some("a/b"));
     assert!(loaded.config.mcp.is_empty() && loaded.config.plugin.is_empty());
     assert_eq!(
-        told(&world, &loaded.withheld),
+        told(&harness, &loaded.withheld),
         [
             "@/project/opencode.json mcp.m (Mcp)",
             "@/project/.opencode/q.ts plugin: @/project/.opencode/q.ts (Plugin)",

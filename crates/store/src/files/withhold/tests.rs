@@ -67,10 +67,10 @@ const GUARDED: [&str; 17] = [
 ];
 
 fn split(mut layer: Value) -> (Value, Vec<String>) {
-    let guard = Guard {
+    let guard = TrustPolicy {
         logins: BTreeSet::from(["logged-in".to_owned()]),
         known: BTreeSet::from(["anthropic".to_owned()]),
-        ..Guard::default()
+        ..TrustPolicy::default()
     };
     let own = BTreeSet::from(["configured".to_owned()]);
     let parts = withhold(layer.as_object_mut().unwrap(), &[], &guard, &own);

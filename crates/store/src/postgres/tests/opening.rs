@@ -2,7 +2,7 @@
 
 use super::{super::OpenError, *};
 use crate::contract::{commit, created};
-use engine::ports::{Failure, Log as _, Reads as _};
+use engine::ports::{Log as _, Reads as _, StoreFailure};
 
 async fn refusal(url: &str) -> OpenError {
     let seen = Arc::new(Seen::default());
@@ -32,7 +32,7 @@ async fn a_writer_that_was_replaced_cannot_commit() {
     connect(&url).await.execute("UPDATE baton.node SET incarnation = incarnation + 1", &[]).await.unwrap();
     for _ in 0..2 {
         let error = store.append(commit("ses_b", 0, vec![created("ses_b")])).await.unwrap_err();
-        assert_eq!(error.failure, Failure::Unavailable);
+        assert_eq!(error.failure, StoreFailure::Unavailable);
         assert!(error.message.contains("another server has taken over"), "{}", error.message);
     }
     assert_eq!(

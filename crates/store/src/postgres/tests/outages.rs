@@ -9,7 +9,7 @@ use super::{
     *,
 };
 use crate::contract::{commit, created, idle};
-use engine::ports::{Failure, Log as _, Reads as _};
+use engine::ports::{Log as _, Reads as _, StoreFailure};
 
 /// Ends the session that holds the store's lock.
 const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
@@ -105,14 +105,14 @@ async fn commits_fail_while_the_database_is_gone_and_succeed_when_it_is_back() {
     store.append(commit("ses_a", 0, vec![created("ses_a")])).await.unwrap();
     databases.cluster().kill().unwrap();
     let error = store.append(commit("ses_a", 1, vec![idle("ses_a")])).await.unwrap_err();
-    assert_eq!(error.failure, Failure::Unavailable);
+    assert_eq!(error.failure, StoreFailure::Unavailable);
     assert!(store.count().await.is_err());
     databases.cluster().run().unwrap();
     let again = async {
         loop {
             match store.append(commit("ses_a", 1, vec![idle("ses_a")])).await {
                 Ok(appended) => return appended,
-                Err(error) => assert_eq!(error.failure, Failure::Unavailable),
+                Err(error) => assert_eq!(error.failure, StoreFailure::Unavailable),
             }
         }
     };
@@ -136,7 +136,7 @@ async fn a_stored_commit_that_was_given_up_is_published_when_the_database_is_bac
     until_stored(&url, 2).await;
     proxy.refuse(true);
     proxy.cut();
-    assert_eq!(waiting.await.unwrap().unwrap_err().failure, Failure::Unavailable);
+    assert_eq!(waiting.await.unwrap().unwrap_err().failure, StoreFailure::Unavailable);
     proxy.refuse(false);
     until(|| seen.newest() == 2).await;
     assert_eq!(seen.positions(), [1, 2]);

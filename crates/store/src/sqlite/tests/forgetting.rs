@@ -37,18 +37,18 @@ async fn holds(store: &Sqlite, kept: RangeInclusive<u64>) {
     assert_eq!(positions(store).await, kept.collect::<Vec<_>>());
 }
 
-fn place(keep: Keep) -> (Place, Arc<Hand>) {
-    let clock = Arc::new(Hand::default());
-    let mut place = Place::new();
+fn place(keep: RetentionLimits) -> (TestDatabase, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::default());
+    let mut place = TestDatabase::new();
     place.options = Options { keep, clock: clock.clone(), ..Options::default() };
     (place, clock)
 }
 
-const EVERYTHING: Keep = Keep { events: u64::MAX, bytes: u64::MAX, age: Duration::MAX };
+const EVERYTHING: RetentionLimits = RetentionLimits { events: u64::MAX, bytes: u64::MAX, age: Duration::MAX };
 
 #[tokio::test]
 async fn everything_is_kept_within_the_limits() {
-    let (place, _) = place(Keep::default());
+    let (place, _) = place(RetentionLimits::default());
     let store = place.open();
     fill(&store, "ses_a", 300).await;
     settled(&store, "ses_a").await;
@@ -57,7 +57,7 @@ async fn everything_is_kept_within_the_limits() {
 
 #[tokio::test]
 async fn old_events_go_when_there_are_too_many() {
-    let (place, _) = place(Keep { events: 50, ..EVERYTHING });
+    let (place, _) = place(RetentionLimits { events: 50, ..EVERYTHING });
     let store = place.open();
     fill(&store, "ses_a", 640).await;
     let (oldest, newest) = store.bounds().await.unwrap();
@@ -78,8 +78,8 @@ async fn old_events_go_when_they_are_too_large() {
     fill(&store, "ses_a", 200).await;
     let event = busy("ses_a").json.len() as u64;
     store.close().await.unwrap();
-    let small = Place {
-        options: Options { keep: Keep { bytes: event * 10, ..EVERYTHING }, ..small.options },
+    let small = TestDatabase {
+        options: Options { keep: RetentionLimits { bytes: event * 10, ..EVERYTHING }, ..small.options },
         ..small
     };
     let store = small.open();
@@ -89,7 +89,7 @@ async fn old_events_go_when_they_are_too_large() {
 
 #[tokio::test]
 async fn old_events_go_when_their_time_is_over() {
-    let (place, clock) = place(Keep { age: Duration::from_millis(100), ..EVERYTHING });
+    let (place, clock) = place(RetentionLimits { age: Duration::from_millis(100), ..EVERYTHING });
     let store = place.open();
     fill(&store, "ses_a", 100).await;
     clock.0.store(60, Ordering::SeqCst);
@@ -103,7 +103,7 @@ async fn old_events_go_when_their_time_is_over() {
 
 #[tokio::test]
 async fn positions_go_on_when_nothing_is_left() {
-    let (place, clock) = place(Keep { age: Duration::from_millis(100), ..EVERYTHING });
+    let (place, clock) = place(RetentionLimits { age: Duration::from_millis(100), ..EVERYTHING });
     let store = place.open();
     fill(&store, "ses_a", 10).await;
     store.close().await.unwrap();
@@ -123,7 +123,7 @@ async fn positions_go_on_when_nothing_is_left() {
 
 #[tokio::test]
 async fn gaps_of_deleted_sessions_count_as_kept() {
-    let (place, _) = place(Keep { events: 50, ..EVERYTHING });
+    let (place, _) = place(RetentionLimits { events: 50, ..EVERYTHING });
     let store = place.open();
     fill(&store, "ses_a", 40).await;
     fill(&store, "ses_b", 100).await;

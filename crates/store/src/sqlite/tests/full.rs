@@ -52,13 +52,13 @@ impl Runners for OneRunner {
     }
 }
 
-struct World {
+struct Harness {
     store: Arc<Sqlite>,
     sessions: Sessions,
     leave: Arc<Semaphore>,
 }
 
-fn world(place: &Place) -> World {
+fn harness(place: &TestDatabase) -> Harness {
     let (bus, leave) = (Arc::new(Bus::default()), Arc::new(Semaphore::new(0)));
     let store = place.open_with(bus.clone());
     let sessions = Sessions::new(Parts {
@@ -72,11 +72,11 @@ fn world(place: &Place) -> World {
         limits: Limits { store_retry: Duration::from_millis(5), ..Limits::default() },
         version: "0.0.0".into(),
     });
-    World { store, sessions, leave }
+    Harness { store, sessions, leave }
 }
 
 /// Keeps the database from growing any more.
-async fn fill(store: &Sqlite, place: &Place) {
+async fn fill(store: &Sqlite, place: &TestDatabase) {
     let pages: u32 = {
         let connection = Connection::open(place.path()).unwrap();
         connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap()
@@ -105,8 +105,8 @@ async fn until(stream: &mut engine::Stream, fits: impl Fn(&EventBody) -> bool) -
 
 #[tokio::test]
 async fn sessions_on_a_full_disk_are_repaired_when_there_is_space() {
-    let place = Place::new();
-    let World { store, sessions, leave } = world(&place);
+    let place = TestDatabase::new();
+    let Harness { store, sessions, leave } = harness(&place);
     let home = Home { directory: "/project".into(), project: "global".into(), path: String::new() };
     let id = sessions.create(home, SessionInput::default()).await.unwrap().id;
     let mut stream = sessions.subscribe(Scope::default(), Some(0)).await.unwrap();
@@ -120,7 +120,7 @@ async fn sessions_on_a_full_disk_are_repaired_when_there_is_space() {
     seen.extend(until(&mut stream, |body| matches!(body, EventBody::SessionError(_))).await);
     let refused = sessions.submit(&id, PromptInput::text("x".repeat(1_000_000))).await;
     assert!(
-        matches!(&refused, Err(Error::Store(error)) if error.failure == Failure::Full),
+        matches!(&refused, Err(Error::Store(error)) if error.failure == StoreFailure::Full),
         "{:?}",
         refused.err()
     );

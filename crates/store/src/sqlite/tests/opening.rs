@@ -9,8 +9,8 @@ use super::*;
 use crate::contract::{busy, commit, created, id, permitted_always, saved, text, user};
 
 /// A closed database with some data.
-async fn filled() -> Place {
-    let place = Place::new();
+async fn filled() -> TestDatabase {
+    let place = TestDatabase::new();
     let store = place.open();
     let mut events = vec![created("ses_a"), busy("ses_a")];
     events.extend(
@@ -34,7 +34,7 @@ async fn a_reopened_database_has_everything() {
 
 #[tokio::test]
 async fn closing_moves_everything_into_one_file_and_keeps_room_for_the_next_start() {
-    let tidy = |place: &Place| {
+    let tidy = |place: &TestDatabase| {
         let files = place.files();
         let (database, log) = (&files["baton.db"], &files["baton.db-wal"]);
         !database.is_empty() && log.is_empty() && place.directory.path().join("baton.db-shm").exists()
@@ -53,14 +53,14 @@ async fn closing_moves_everything_into_one_file_and_keeps_room_for_the_next_star
 
 #[tokio::test]
 async fn a_process_that_died_leaves_all_it_acknowledged() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     let store = place.open();
     for expected in 0..20 {
         let event = if expected == 0 { created("ses_a") } else { busy("ses_a") };
         store.append(commit("ses_a", expected, vec![event])).await.unwrap();
     }
     // The files at this moment are what a killed process would leave.
-    let dead = Place::new();
+    let dead = TestDatabase::new();
     for (name, bytes) in place.files() {
         fs::write(dead.directory.path().join(name), bytes).unwrap();
     }
@@ -72,7 +72,7 @@ async fn a_process_that_died_leaves_all_it_acknowledged() {
 
 #[tokio::test]
 async fn only_the_owner_may_look() {
-    let place = Place { directory: tempfile::tempdir().unwrap(), options: Options::default() };
+    let place = TestDatabase { directory: tempfile::tempdir().unwrap(), options: Options::default() };
     let path = place.directory.path().join("new/deep/baton.db");
     let store = Sqlite::open(&path, Options::default(), Arc::new(Seen::default())).unwrap();
     store.append(commit("ses_a", 0, vec![created("ses_a")])).await.unwrap();
@@ -86,7 +86,7 @@ async fn only_the_owner_may_look() {
 
 #[tokio::test]
 async fn a_second_opener_learns_who_was_first() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     let store = place.open();
     let refused = place.try_open().unwrap_err();
     assert!(matches!(refused, OpenError::Locked { pid: Some(pid), .. } if pid == std::process::id()));
@@ -100,7 +100,7 @@ async fn a_second_opener_learns_who_was_first() {
 
 #[tokio::test]
 async fn a_second_opener_is_refused_under_any_name() {
-    let (place, other) = (filled().await, Place::new());
+    let (place, other) = (filled().await, TestDatabase::new());
     fs::hard_link(place.path(), other.path()).unwrap();
     let store = place.open();
     let refused = other.try_open().unwrap_err();
@@ -115,20 +115,20 @@ async fn a_second_opener_is_refused_under_any_name() {
 
 #[tokio::test]
 async fn after_closing_everything_fails_clearly() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     let store = place.open();
     store.close().await.unwrap();
     store.close().await.unwrap();
     let write = store.append(commit("ses_a", 0, vec![created("ses_a")])).await.unwrap_err();
     let read = store.bounds().await.unwrap_err();
     for refused in [write, read] {
-        assert_eq!(refused.failure, Failure::Unavailable);
+        assert_eq!(refused.failure, StoreFailure::Unavailable);
         assert!(refused.message.contains("closed"), "{refused}");
     }
 }
 
 /// Checks that a refused database is byte for byte unchanged, with no new file beside it, and not locked.
-fn refused(place: &Place) -> OpenError {
+fn refused(place: &TestDatabase) -> OpenError {
     let before = place.files();
     let modified = fs::metadata(place.path()).unwrap().mtime_nsec();
     let refused = place.try_open().unwrap_err();
@@ -220,7 +220,7 @@ async fn damage_is_found_when_there_is_a_write_ahead_log() {
 
 #[test]
 fn files_that_are_not_ours_are_left_alone() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     fs::write(place.path(), "Dear diary,\n".repeat(50)).unwrap();
     assert!(matches!(refused(&place), OpenError::NotADatabase { .. }));
     fs::write(place.path(), "short").unwrap();
@@ -235,14 +235,14 @@ fn files_that_are_not_ours_are_left_alone() {
 
 #[tokio::test]
 async fn an_empty_file_is_a_new_database() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     fs::write(place.path(), "").unwrap();
     assert_eq!(place.open().bounds().await.unwrap(), (1, 0));
 }
 
 #[tokio::test]
 async fn a_path_may_have_any_name() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     let path = place.directory.path().join("what? 100% #1 ü").join("baton.db");
     for expected in 0..2 {
         let store = Sqlite::open(&path, Options::default(), Arc::new(Seen::default())).unwrap();
@@ -254,7 +254,7 @@ async fn a_path_may_have_any_name() {
 
 #[test]
 fn a_directory_that_cannot_be_made_is_named() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     fs::write(place.directory.path().join("file"), "").unwrap();
     let path = place.directory.path().join("file/baton.db");
     let refused = Sqlite::open(&path, Options::default(), Arc::new(Seen::default())).unwrap_err();

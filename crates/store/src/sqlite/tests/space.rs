@@ -15,7 +15,7 @@ const SHRUNK: u64 = 8 * 1024 * 1024;
 /// Time for the writer, on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-fn size(place: &Place, suffix: &str) -> u64 {
+fn size(place: &TestDatabase, suffix: &str) -> u64 {
     let mut name = place.path().into_os_string();
     name.push(suffix);
     fs::metadata(PathBuf::from(name)).map_or(0, |file| file.len())
@@ -35,7 +35,7 @@ async fn write_long_session(store: &Sqlite) -> u64 {
 
 #[tokio::test]
 async fn deleting_a_long_session_gives_its_space_back() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     let store = place.open();
     let head = write_long_session(&store).await;
     assert!(size(&place, "") + size(&place, "-wal") > 2 * SHRUNK);
@@ -52,7 +52,7 @@ async fn deleting_a_long_session_gives_its_space_back() {
 
 #[tokio::test]
 async fn a_small_database_that_could_not_give_space_back_is_converted() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     let store = place.open();
     store.append(commit("ses_a", 0, vec![created("ses_a")])).await.unwrap();
     store.close().await.unwrap();

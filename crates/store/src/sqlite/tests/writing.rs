@@ -18,14 +18,14 @@ impl Sqlite {
 }
 
 /// Size of the database in pages.
-fn pages(place: &Place) -> u32 {
+fn pages(place: &TestDatabase) -> u32 {
     let connection = Connection::open(place.path()).unwrap();
     connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap()
 }
 
 #[tokio::test]
 async fn commits_that_wait_are_written_together() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     let (gate, release) = Gate::closed();
     let store = place.open_with(gate);
     let first = spawn(&store, "ses_a", 0, vec![created("ses_a")]);
@@ -51,7 +51,7 @@ async fn commits_that_wait_are_written_together() {
 
 #[tokio::test]
 async fn a_refused_commit_does_not_hurt_its_neighbours() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     let (gate, release) = Gate::closed();
     let store = place.open_with(gate);
     let first = spawn(&store, "ses_a", 0, vec![created("ses_a")]);
@@ -69,7 +69,7 @@ async fn a_refused_commit_does_not_hurt_its_neighbours() {
     for job in group {
         heads.push(job.await.unwrap().map(|appended| appended.head).map_err(|refused| refused.failure));
     }
-    assert_eq!(heads, [Ok(2), Err(Failure::Conflict), Ok(3), Err(Failure::Conflict)]);
+    assert_eq!(heads, [Ok(2), Err(StoreFailure::Conflict), Ok(3), Err(StoreFailure::Conflict)]);
     let stats = store.stats.snapshot();
     assert_eq!((stats.transactions, stats.refused), (2, 2));
     assert_eq!(store.bounds().await.unwrap(), (1, 3), "a refusal costs no position");
@@ -77,7 +77,7 @@ async fn a_refused_commit_does_not_hurt_its_neighbours() {
 
 #[tokio::test]
 async fn reads_do_not_wait_for_the_writer() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     let (gate, release) = Gate::closed();
     let store = place.open_with(gate);
     let held = spawn(&store, "ses_a", 0, vec![created("ses_a")]);
@@ -92,7 +92,7 @@ async fn reads_do_not_wait_for_the_writer() {
 
 #[tokio::test]
 async fn a_commit_stands_when_its_writer_has_gone() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     let (gate, release) = Gate::closed();
     let store = place.open_with(gate);
     let first = spawn(&store, "ses_a", 0, vec![created("ses_a")]);
@@ -110,7 +110,7 @@ async fn a_commit_stands_when_its_writer_has_gone() {
 
 #[tokio::test]
 async fn closing_writes_what_was_asked_for() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     let (gate, release) = Gate::closed();
     let store = place.open_with(gate);
     let first = spawn(&store, "ses_a", 0, vec![created("ses_a")]);
@@ -135,14 +135,14 @@ async fn closing_writes_what_was_asked_for() {
 
 #[tokio::test]
 async fn a_full_disk_refuses_and_recovers() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     let store = place.open();
     store.append(commit("ses_a", 0, vec![created("ses_a")])).await.unwrap();
     store.limit_pages(pages(&place) + 40).await;
     for flush in [false, true] {
         let commit = Commit { flush, ..commit("ses_a", 1, vec![huge("ses_a")]) };
         let refused = store.append(commit).await.unwrap_err();
-        assert_eq!(refused.failure, Failure::Full, "{refused}");
+        assert_eq!(refused.failure, StoreFailure::Full, "{refused}");
         assert!(refused.message.contains("free some space"), "{refused}");
     }
     assert_eq!(store.bounds().await.unwrap(), (1, 1), "reads go on");
@@ -155,7 +155,7 @@ async fn a_full_disk_refuses_and_recovers() {
 
 #[tokio::test]
 async fn a_commit_that_does_not_fit_leaves_room_for_its_neighbours() {
-    let place = Place::new();
+    let place = TestDatabase::new();
     let (gate, release) = Gate::closed();
     let store = place.open_with(gate);
     let first = spawn(&store, "ses_a", 0, vec![created("ses_a")]);
@@ -177,7 +177,7 @@ async fn a_commit_that_does_not_fit_leaves_room_for_its_neighbours() {
     first.await.unwrap().unwrap();
     limit.await.unwrap();
     assert_eq!(before.await.unwrap().unwrap().position, 2);
-    assert_eq!(too_large.await.unwrap().unwrap_err().failure, Failure::Full);
+    assert_eq!(too_large.await.unwrap().unwrap_err().failure, StoreFailure::Full);
     assert_eq!(after.await.unwrap().unwrap().position, 3);
     assert!(store.session(&id("ses_c")).await.unwrap().is_none());
 }

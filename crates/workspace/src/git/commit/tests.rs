@@ -5,12 +5,12 @@ use tempfile::TempDir;
 use super::*;
 use crate::git::tests::git;
 
-struct Place {
+struct TestRepository {
     directory: TempDir,
     repository: Repository,
 }
 
-impl Place {
+impl TestRepository {
     async fn empty() -> Self {
         let directory = TempDir::new().unwrap();
         let top = directory.path().canonicalize().unwrap();
@@ -37,7 +37,7 @@ impl Place {
     async fn commit(&self, key: &str, names: &[&str]) -> Result<Committed, Error> {
         let files = names.iter().map(|name| self.repository.worktree.join(name)).collect();
         let message = format!("Change things\n\nTurn: {key}\n");
-        let wish = Wish { files: &files, message: &message, trailer: ("Turn", key), hidden: &[] };
+        let wish = NewCommit { files: &files, message: &message, trailer: ("Turn", key), hidden: &[] };
         self.repository.commit(wish).await
     }
 
@@ -60,7 +60,7 @@ fn is_made(committed: &Committed) -> bool {
 
 #[tokio::test]
 async fn only_the_named_files_are_committed_and_nothing_else_is_touched() {
-    let place = Place::new().await;
+    let place = TestRepository::new().await;
     place.write("staged.txt", "mine\n");
     git(&place.repository.worktree, "add staged.txt").await;
     place.write("b.txt", "mine too\n");
@@ -82,7 +82,7 @@ async fn only_the_named_files_are_committed_and_nothing_else_is_touched() {
 
 #[tokio::test]
 async fn deleted_files_are_committed_and_ignored_files_are_not() {
-    let place = Place::new().await;
+    let place = TestRepository::new().await;
     place.write(".gitignore", "*.log\n");
     place.write("x.log", "noise\n");
     std::fs::remove_file(place.repository.worktree.join("b.txt")).unwrap();
@@ -94,7 +94,7 @@ async fn deleted_files_are_committed_and_ignored_files_are_not() {
 
 #[tokio::test]
 async fn nothing_is_committed_when_nothing_changed() {
-    let place = Place::new().await;
+    let place = TestRepository::new().await;
     assert_eq!(place.commit("m1", &[]).await.unwrap(), Committed::Nothing);
     assert_eq!(place.commit("m1", &["a.txt", "never-there.txt"]).await.unwrap(), Committed::Nothing);
     assert_eq!(place.commits().await, 1);
@@ -102,7 +102,7 @@ async fn nothing_is_committed_when_nothing_changed() {
 
 #[tokio::test]
 async fn a_commit_is_made_once() {
-    let place = Place::new().await;
+    let place = TestRepository::new().await;
     place.write("a.txt", "two\n");
     assert!(is_made(&place.commit("m1", &["a.txt"]).await.unwrap()));
     git(&place.repository.worktree, "commit -q --allow-empty -m another").await;
@@ -114,7 +114,7 @@ async fn a_commit_is_made_once() {
 
 #[tokio::test]
 async fn a_file_that_the_user_staged_partly_is_left_out() {
-    let place = Place::new().await;
+    let place = TestRepository::new().await;
     place.write("a.txt", "staged by the user\n");
     git(&place.repository.worktree, "add a.txt").await;
     place.write("a.txt", "and then changed\n");
@@ -129,7 +129,7 @@ async fn a_file_that_the_user_staged_partly_is_left_out() {
 
 #[tokio::test]
 async fn the_first_commit_of_a_repository_works() {
-    let place = Place::empty().await;
+    let place = TestRepository::empty().await;
     place.write("a.txt", "one\n");
     place.write("mine.txt", "one\n");
     assert!(is_made(&place.commit("m1", &["a.txt"]).await.unwrap()));
@@ -138,7 +138,7 @@ async fn the_first_commit_of_a_repository_works() {
 
 #[tokio::test]
 async fn the_error_of_a_failing_hook_is_returned_and_nothing_changes() {
-    let place = Place::new().await;
+    let place = TestRepository::new().await;
     let hook = place.repository.common.join("hooks/pre-commit");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
     std::fs::write(&hook, "#!/bin/sh\necho 'no commits on Sundays' >&2\nexit 1\n").unwrap();
@@ -153,7 +153,7 @@ async fn the_error_of_a_failing_hook_is_returned_and_nothing_changes() {
 
 #[tokio::test]
 async fn commits_of_one_worktree_wait_for_each_other() {
-    let place = Place::new().await;
+    let place = TestRepository::new().await;
     place.write("a.txt", "two\n");
     place.write("b.txt", "two\n");
     let (one, other) = tokio::join!(place.commit("m1", &["a.txt"]), place.commit("m2", &["b.txt"]));

@@ -10,12 +10,12 @@ fn directory() -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-fn whole(path: &Path) -> Kept {
-    Kept { path: path.to_owned(), contents: true }
+fn whole(path: &Path) -> SavedPath {
+    SavedPath { path: path.to_owned(), contents: true }
 }
 
-fn keeper(kept: &[Kept], writable: &Path) -> Keeper {
-    Keeper::new(kept.to_vec(), &[writable.to_owned()]).unwrap()
+fn keeper(kept: &[SavedPath], writable: &Path) -> SavedPaths {
+    SavedPaths::new(kept.to_vec(), &[writable.to_owned()]).unwrap()
 }
 
 /// The restored paths, as `path outcome` relative to a directory.
@@ -98,7 +98,7 @@ fn nothing_is_touched_behind_a_directory_that_became_a_link() {
     let restored = keeper.restore();
     assert_eq!(restored.len(), 2);
     for it in restored {
-        assert!(matches!(it.outcome, Outcome::Failed(why) if why.contains("has become a link")));
+        assert!(matches!(it.outcome, RestoreOutcome::Failed(why) if why.contains("has become a link")));
     }
     assert!(outside.join(".opencode").is_dir(), "it does not belong to the project");
 }
@@ -147,7 +147,7 @@ fn dropping_a_keeper_restores_files() {
 #[test]
 fn the_saved_state_is_bounded() {
     let (_kept, top) = directory();
-    let refused = |kept: &Path| Keeper::new(vec![whole(kept)], &[]).unwrap_err().to_string();
+    let refused = |kept: &Path| SavedPaths::new(vec![whole(kept)], &[]).unwrap_err().to_string();
     fs::File::create(top.join("large")).unwrap().set_len(MAX_KEPT_BYTES + 1).unwrap();
     assert!(refused(&top.join("large")).contains("more than 2000 files or 8 MiB"));
     fs::create_dir(top.join("many")).unwrap();

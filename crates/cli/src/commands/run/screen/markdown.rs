@@ -11,7 +11,7 @@ mod style;
 use unicode_width::UnicodeWidthChar;
 
 use crate::terminal;
-use block::{Begin, Block};
+use block::{Block, LineStart};
 use style::Style;
 
 /// Longest text that is held back for the end of an emphasis or a code span, in bytes.
@@ -125,7 +125,7 @@ impl Markdown {
             })
         } else {
             block::of_line(line, is_whole).map(|begin| match begin {
-                Begin::Words { block, indent, mark, used } => {
+                LineStart::Words { block, indent, mark, used } => {
                     self.open(block, indent, &mark);
                     used
                 }
@@ -149,12 +149,12 @@ impl Markdown {
     }
 
     /// Renders a line that has no words to wrap.
-    fn whole_line(&mut self, line: &str, begin: Begin) {
+    fn whole_line(&mut self, line: &str, begin: LineStart) {
         match begin {
-            Begin::Blank => self.blank = self.begun,
-            Begin::Fence(fence) => self.fence = Some(fence),
-            Begin::Rule => self.verbatim(&"─".repeat(self.width.min(MAX_RULE)), 0, Style::DIM),
-            Begin::Verbatim | Begin::Words { .. } => self.verbatim(line, 0, Style::PLAIN),
+            LineStart::Blank => self.blank = self.begun,
+            LineStart::Fence(fence) => self.fence = Some(fence),
+            LineStart::Rule => self.verbatim(&"─".repeat(self.width.min(MAX_RULE)), 0, Style::DIM),
+            LineStart::Verbatim | LineStart::Words { .. } => self.verbatim(line, 0, Style::PLAIN),
         }
     }
 

@@ -10,29 +10,29 @@ use supervision::Snapshots;
 use tempfile::TempDir;
 
 use super::super::continuation;
-use super::super::stage::{Cast, Stage};
-use crate::external::harness::{Harness, Person, README};
+use super::super::scenario_harness::{FakePeer, ScenarioHarness};
+use crate::external::harness::{Harness, README, SimulatedUser};
 use crate::roster::known::Kind;
-use crate::roster::{External, Watched};
+use crate::roster::{External, SupervisedAgent};
 
 /// Runs a turn in which every request is allowed.
-async fn played(kind: Kind, scene: &str) -> (Stage, Session) {
-    let mut stage = Stage::new(kind, scene).await;
+async fn played(kind: Kind, scene: &str) -> (ScenarioHarness, Session) {
+    let mut stage = ScenarioHarness::new(kind, scene).await;
     let session = stage.harness.session().await;
     assert_eq!(
-        stage.harness.turn(&session, "please", Person::Agrees).await,
+        stage.harness.turn(&session, "please", SimulatedUser::Agrees).await,
         EndReason::Completed,
         "{kind:?}"
     );
     (stage, session)
 }
 
-fn has_seen(stage: &Stage, fits: impl Fn(&EventBody) -> bool) -> bool {
+fn has_seen(stage: &ScenarioHarness, fits: impl Fn(&EventBody) -> bool) -> bool {
     stage.harness.seen.iter().any(|event| fits(&event.body))
 }
 
 /// Sends a second prompt while the first is being answered.
-async fn second(stage: &mut Stage, session: &Session, delivery: Delivery) {
+async fn second(stage: &mut ScenarioHarness, session: &Session, delivery: Delivery) {
     stage.harness.submit(session, "first").await;
     stage.until_said("One").await;
     let prompt = PromptInput { delivery: Some(delivery), ..PromptInput::text("second") };
@@ -42,12 +42,12 @@ async fn second(stage: &mut Stage, session: &Session, delivery: Delivery) {
 /// Asserts that the second prompt waits for the end of the first turn.
 async fn waits(kind: Kind, delivery: Delivery) {
     let scene = "prompted; opens One; ready; closes; finish; prompted; says Two; finish; linger";
-    let mut stage = Stage::new(kind, scene).await;
+    let mut stage = ScenarioHarness::new(kind, scene).await;
     let session = stage.harness.session().await;
     second(&mut stage, &session, delivery).await;
     assert_eq!(stage.count_told("second"), 0, "{kind:?}");
     stage.go();
-    assert_eq!(stage.harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
+    assert_eq!(stage.harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
     assert_eq!(stage.count_told("second"), 1, "{kind:?}");
     assert_eq!(stage.end(&session).await, 1, "{kind:?}");
 }
@@ -61,28 +61,37 @@ pub(super) async fn steer(kind: Kind, able: bool) {
     if !able {
         return waits(kind, Delivery::Steer).await;
     }
-    let mut stage = Stage::new(kind, "prompted; opens One; joined; closes; says Two; finish; linger").await;
+    let mut stage =
+        ScenarioHarness::new(kind, "prompted; opens One; joined; closes; says Two; finish; linger").await;
     let session = stage.harness.session().await;
     second(&mut stage, &session, Delivery::Steer).await;
-    assert_eq!(stage.harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
+    assert_eq!(stage.harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
     assert_eq!(stage.end(&session).await, 1, "{kind:?}");
 }
 
 pub(super) async fn abort(kind: Kind, able: bool) {
     assert!(able, "a process that does not stop is ended");
-    let mut stage = Stage::new(kind, "prompted; opens One; stopped; linger").await;
+    let mut stage = ScenarioHarness::new(kind, "prompted; opens One; stopped; linger").await;
     let session = stage.harness.session().await;
     stage.harness.submit(&session, "please").await;
     stage.until_said("One").await;
     stage.harness.sessions.abort(&session.id).await.unwrap();
-    assert_eq!(stage.harness.until_idle(&session, Person::Agrees).await, EndReason::Aborted, "{kind:?}");
+    assert_eq!(
+        stage.harness.until_idle(&session, SimulatedUser::Agrees).await,
+        EndReason::Aborted,
+        "{kind:?}"
+    );
     assert_eq!(stage.end(&session).await, 1, "{kind:?}");
 }
 
 pub(super) async fn resume(kind: Kind, able: bool) {
     let (stage, session) = played(kind, "prompted; says One; finish; linger").await;
     let mut stage = stage.restart().await;
-    assert_eq!(stage.harness.turn(&session, "again", Person::Agrees).await, EndReason::Completed, "{kind:?}");
+    assert_eq!(
+        stage.harness.turn(&session, "again", SimulatedUser::Agrees).await,
+        EndReason::Completed,
+        "{kind:?}"
+    );
     let resumes = match kind {
         Kind::Claude => "--resume conversation",
         Kind::Codex => "\"thread/resume\"",
@@ -136,7 +145,8 @@ pub(super) async fn children(kind: Kind, able: bool) {
         assert!(!stage.harness.story(&session.id).contains("below"), "{kind:?}");
         return;
     }
-    let mut stage = Stage::new(kind, "prompted; bears; says Meanwhile; finish; ready; buries; linger").await;
+    let mut stage =
+        ScenarioHarness::new(kind, "prompted; bears; says Meanwhile; finish; ready; buries; linger").await;
     let session = stage.harness.session().await;
     stage.harness.submit(&session, "please").await;
     stage
@@ -145,7 +155,11 @@ pub(super) async fn children(kind: Kind, able: bool) {
         .await;
     let child = stage.harness.sessions.children(&session.id).await.unwrap().remove(0);
     stage.go();
-    assert_eq!(stage.harness.until_idle(&session, Person::Agrees).await, EndReason::Completed, "{kind:?}");
+    assert_eq!(
+        stage.harness.until_idle(&session, SimulatedUser::Agrees).await,
+        EndReason::Completed,
+        "{kind:?}"
+    );
     let idle = |session: &Session| {
         let is_idle =
             |body: &EventBody| matches!(body, EventBody::SessionIdle(it) if it.session_id == session.id);
@@ -164,7 +178,7 @@ pub(super) async fn retries(kind: Kind, able: bool) {
 }
 
 pub(super) async fn attachments(kind: Kind, able: bool) {
-    let mut stage = Stage::new(kind, "prompted; says Seen; finish; linger").await;
+    let mut stage = ScenarioHarness::new(kind, "prompted; says Seen; finish; linger").await;
     let session = stage.harness.session().await;
     let picture =
         json!({ "mime": "image/png", "url": "data:image/png;base64,QkFUT04=", "filename": "a.png" });
@@ -172,7 +186,7 @@ pub(super) async fn attachments(kind: Kind, able: bool) {
     let mut prompt = PromptInput::text("look");
     prompt.parts.push(PartInput { id: None, body });
     stage.harness.sessions.submit(&session.id, prompt).await.unwrap();
-    assert_eq!(stage.harness.until_idle(&session, Person::Agrees).await, EndReason::Completed);
+    assert_eq!(stage.harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
     assert_eq!(stage.count_told("QkFUT04=") == 1, able, "{kind:?}: {:?}", stage.told());
     assert_eq!(stage.end(&session).await, 1);
 }
@@ -182,15 +196,19 @@ pub(super) async fn snapshots(kind: Kind, able: bool) {
     let data = TempDir::new().unwrap();
     let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
     let scene = "prompted; writes; says Done; finish; linger";
-    let mut cast = Cast::new(kind, scene).await;
+    let mut cast = FakePeer::new(kind, scene).await;
     let external = cast.runner(kind, Arc::new(|_, _| {}));
     let runner: Arc<dyn External> =
-        Arc::new(Watched::new(Arc::clone(&external), snapshots.clone(), Budget::default()));
+        Arc::new(SupervisedAgent::new(Arc::clone(&external), snapshots.clone(), Budget::default()));
     let mut harness = Harness::undoing(runner, snapshots).await;
     harness.commit().await;
     cast.raise(scene, harness.project.path());
     let session = harness.session().await;
-    assert_eq!(harness.turn(&session, "change it", Person::Agrees).await, EndReason::Completed, "{kind:?}");
+    assert_eq!(
+        harness.turn(&session, "change it", SimulatedUser::Agrees).await,
+        EndReason::Completed,
+        "{kind:?}"
+    );
     assert_eq!(harness.read("README.md").unwrap(), "changed\n", "{kind:?}");
     let parts = harness.parts(&session).await;
     assert!(parts.iter().any(|part| matches!(part, PartBody::Patch(_))), "{kind:?}: {parts:?}");
@@ -205,9 +223,13 @@ pub(super) async fn budgets(kind: Kind, able: bool) {
     assert!(able, "Baton counts itself");
     let budget: Budget = serde_json::from_value(json!({ "steps": { "turn": 1 } })).unwrap();
     let scene = "prompted; wants; returns; says One; opens Two; stopped; linger";
-    let mut stage = Stage::bounded(kind, scene, &budget).await;
+    let mut stage = ScenarioHarness::bounded(kind, scene, &budget).await;
     let session = stage.harness.session().await;
-    assert_eq!(stage.harness.turn(&session, "please", Person::Agrees).await, EndReason::Budget, "{kind:?}");
+    assert_eq!(
+        stage.harness.turn(&session, "please", SimulatedUser::Agrees).await,
+        EndReason::Budget,
+        "{kind:?}"
+    );
     assert_eq!(stage.end(&session).await, 1);
 }
 

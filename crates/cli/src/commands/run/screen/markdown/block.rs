@@ -23,7 +23,7 @@ impl Block {
 
 /// The beginning of a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Begin {
+pub(super) enum LineStart {
     Blank,
     /// Opens a code block that this marker ends.
     Fence(String),
@@ -46,12 +46,12 @@ pub(super) enum Begin {
 const MAX_INDENT: usize = 16;
 
 /// Decides the kind of a line from its beginning; `None` if more of it is needed.
-pub(super) fn of_line(line: &str, is_whole: bool) -> Option<Begin> {
+pub(super) fn of_line(line: &str, is_whole: bool) -> Option<LineStart> {
     let text = line.trim_start_matches([' ', '\t']);
     let blanks = line.len() - text.len();
-    let Some(first) = text.chars().next() else { return is_whole.then_some(Begin::Blank) };
+    let Some(first) = text.chars().next() else { return is_whole.then_some(LineStart::Blank) };
     let words = |block, indent, mark: &str, used| {
-        Some(Begin::Words { block, indent, mark: mark.to_owned(), used: blanks + used })
+        Some(LineStart::Words { block, indent, mark: mark.to_owned(), used: blanks + used })
     };
     let paragraph = || words(Block::Paragraph, 0, "", 0);
     let run = text.chars().take_while(|letter| *letter == first).count();
@@ -60,17 +60,17 @@ pub(super) fn of_line(line: &str, is_whole: bool) -> Option<Begin> {
     let is_open = after.is_none() && !is_whole;
     match first {
         '`' | '~' if run >= 3 => is_whole.then(|| match text.get(run..) {
-            Some(rest) if rest.contains('`') => Begin::Verbatim,
-            _ => Begin::Fence(text.get(..run).unwrap_or_default().to_owned()),
+            Some(rest) if rest.contains('`') => LineStart::Verbatim,
+            _ => LineStart::Fence(text.get(..run).unwrap_or_default().to_owned()),
         }),
-        '|' => is_whole.then_some(Begin::Verbatim),
+        '|' => is_whole.then_some(LineStart::Verbatim),
         '`' | '~' | '#' | '-' | '+' | '*' | '_' | '>' if is_open => None,
         '#' if run <= 6 && after.is_none_or(|next| next == ' ') => {
             words(Block::Heading, 0, "", run + usize::from(after.is_some()))
         }
         '-' | '*' | '_' if run >= 3 && after.is_none_or(|next| next == ' ') => {
             let is_rule = text.chars().all(|letter| letter == first || letter == ' ');
-            if is_rule { is_whole.then_some(Begin::Rule) } else { paragraph() }
+            if is_rule { is_whole.then_some(LineStart::Rule) } else { paragraph() }
         }
         '-' | '*' | '+' if run == 1 && after.is_none_or(|next| next == ' ') => {
             words(Block::Item, blanks.min(MAX_INDENT), "• ", run + usize::from(after.is_some()))

@@ -18,7 +18,7 @@ use super::Place;
 
 /// The last status event of each session that is not idle, and the event of each open request.
 #[derive(Debug, Default)]
-pub(super) struct Going {
+pub(super) struct ActiveSessions {
     statuses: BTreeMap<SessionId, (Place, EventBody)>,
     requests: BTreeMap<String, (Place, EventBody)>,
     /// True while recovery runs and no client can be connected.
@@ -29,7 +29,7 @@ pub(super) struct Going {
     unheard: BTreeMap<SessionId, (Place, EventBody)>,
 }
 
-impl Going {
+impl ActiveSessions {
     pub(super) fn note(&mut self, place: &Place, event: &EventBody) {
         let entry = || (place.clone(), event.clone());
         match event {

@@ -7,7 +7,7 @@ use super::tool::Tool;
 
 /// The subject of a permission request. It selects the permission and the rules that apply.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Matter {
+pub(super) enum PermissionSubject {
     Command {
         line: String,
     },
@@ -30,7 +30,7 @@ pub(super) enum Matter {
     },
 }
 
-impl Matter {
+impl PermissionSubject {
     /// Classifies a tool call by its kind and input.
     pub(super) fn of(tool: &Tool) -> Self {
         let files = tool.files();
@@ -71,32 +71,32 @@ mod tests {
 
     use super::*;
 
-    fn matter(mut call: Value) -> Matter {
+    fn subject(mut call: Value) -> PermissionSubject {
         call["toolCallId"] = "1".into();
         let mut tool = Tool::new("1");
         tool.amend(serde_json::from_value(call).unwrap());
-        Matter::of(&tool)
+        PermissionSubject::of(&tool)
     }
 
     #[test]
     fn the_kind_of_a_call_selects_the_permission() {
-        let line = |line: &str| Matter::Command { line: line.to_owned() };
+        let line = |line: &str| PermissionSubject::Command { line: line.to_owned() };
         assert_eq!(
-            matter(json!({ "kind": "execute", "rawInput": { "command": "make" }, "title": "x" })),
+            subject(json!({ "kind": "execute", "rawInput": { "command": "make" }, "title": "x" })),
             line("make")
         );
-        assert_eq!(matter(json!({ "kind": "execute", "title": "make all" })), line("make all"));
-        let edit = matter(json!({
+        assert_eq!(subject(json!({ "kind": "execute", "title": "make all" })), line("make all"));
+        let edit = subject(json!({
             "kind": "edit", "locations": [{ "path": "/p/b" }],
             "content": [{ "type": "diff", "path": "/p/a", "oldText": "1\n", "newText": "2\n" }],
         }));
-        let Matter::Files { permission: "edit", files, diff } = edit else { panic!("{edit:?}") };
+        let PermissionSubject::Files { permission: "edit", files, diff } = edit else { panic!("{edit:?}") };
         assert_eq!(files, ["/p/a", "/p/b"]);
         assert!(diff.contains("-1\n+2\n"), "{diff}");
-        let read = matter(json!({ "kind": "read", "rawInput": { "file_path": "/p/a" } }));
-        assert!(matches!(read, Matter::Files { permission: "read", .. }), "{read:?}");
-        let fetch = matter(json!({ "kind": "fetch", "rawInput": { "url": "https://example.com" } }));
-        assert_eq!(fetch, Matter::Address { url: "https://example.com".to_owned() });
+        let read = subject(json!({ "kind": "read", "rawInput": { "file_path": "/p/a" } }));
+        assert!(matches!(read, PermissionSubject::Files { permission: "read", .. }), "{read:?}");
+        let fetch = subject(json!({ "kind": "fetch", "rawInput": { "url": "https://example.com" } }));
+        assert_eq!(fetch, PermissionSubject::Address { url: "https://example.com".to_owned() });
     }
 
     #[test]
@@ -105,12 +105,15 @@ mod tests {
             json!({ "kind": "switch_mode", "title": "Ready?" }),
             json!({ "kind": "edit", "title": "Ready?" }),
         ] {
-            assert!(matches!(matter(call.clone()), Matter::Other { .. }), "{call}");
+            assert!(matches!(subject(call.clone()), PermissionSubject::Other { .. }), "{call}");
         }
-        let named = matter(
+        let named = subject(
             json!({ "kind": "other", "name": "deploy", "title": "Deploy it", "rawInput": { "to": "moon" } }),
         );
         let input = Extra::from_iter([("to".to_owned(), "moon".into())]);
-        assert_eq!(named, Matter::Other { tool: "deploy".to_owned(), title: "Deploy it".to_owned(), input });
+        assert_eq!(
+            named,
+            PermissionSubject::Other { tool: "deploy".to_owned(), title: "Deploy it".to_owned(), input }
+        );
     }
 }

@@ -32,9 +32,9 @@ impl Context {
 
 /// Users without access who got a hint, and when.
 #[derive(Debug, Default)]
-pub(super) struct Strangers(Mutex<HashMap<(String, String), Millis>>);
+pub(super) struct UnknownUsers(Mutex<HashMap<(String, String), Millis>>);
 
-impl Strangers {
+impl UnknownUsers {
     /// Returns true if the user should get a hint: only in a direct chat, and only once per [`QUIET`].
     pub(super) fn is_to_be_told(&self, update: &Update, now: Millis) -> bool {
         if !update.is_direct {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_user_without_access_gets_one_hint_an_hour_and_none_in_groups() {
-        let strangers = Strangers::default();
+        let strangers = UnknownUsers::default();
         assert!(!strangers.is_to_be_told(&update(1, false), 0));
         assert!(strangers.is_to_be_told(&update(1, true), 0));
         assert!(!strangers.is_to_be_told(&update(1, true), QUIET - 1));
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_number_of_remembered_users_is_limited() {
-        let strangers = Strangers::default();
+        let strangers = UnknownUsers::default();
         let told = (0..STRANGERS + 10).filter(|person| strangers.is_to_be_told(&update(*person, true), 0));
         assert_eq!(told.count(), STRANGERS);
     }

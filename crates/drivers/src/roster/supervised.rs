@@ -21,13 +21,13 @@ use super::{About, External, handover};
 
 /// An external agent under supervision.
 #[derive(Clone)]
-pub struct Watched {
+pub struct SupervisedAgent {
     runner: Arc<dyn External>,
     snapshots: Option<Arc<Snapshots>>,
     budget: Budget,
 }
 
-impl Watched {
+impl SupervisedAgent {
     /// Without snapshots, file changes are not recorded.
     pub fn new(runner: Arc<dyn External>, snapshots: Option<Arc<Snapshots>>, budget: Budget) -> Self {
         Self { runner, snapshots, budget }
@@ -100,13 +100,13 @@ fn forget_note(session: &mut Session, name: &str) {
     }
 }
 
-impl fmt::Debug for Watched {
+impl fmt::Debug for SupervisedAgent {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_tuple("Watched").field(&self.about().id).finish()
+        out.debug_tuple("SupervisedAgent").field(&self.about().id).finish()
     }
 }
 
-impl External for Watched {
+impl External for SupervisedAgent {
     fn about(&self) -> &About {
         self.runner.about()
     }
@@ -124,7 +124,7 @@ impl External for Watched {
     }
 }
 
-impl Runner for Watched {
+impl Runner for SupervisedAgent {
     fn run(&self, mut turn: Turn) -> BoxFuture<'static, TurnEnd> {
         let watched = self.clone();
         async move {

@@ -5,7 +5,7 @@
 //! for a permission, `returns` is the end of the permitted call, and `writes` is both with a changed file between them;
 //! `wonders` asks a question; `retries` waits for its model; `bears` starts a subagent that works in the background and
 //! `buries` is its end; `forgets` begins a process that does not have the conversation; `finish` ends the turn and `stopped` ends it after an interruption; `ready` waits for
-//! [`Stage::go`]; `linger` stays.
+//! [`ScenarioHarness::go`]; `linger` stays.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -30,14 +30,14 @@ use crate::external::keeper::Wake;
 use crate::external::{Driver, Options};
 use crate::opencode::tests::{fake, scene::Player};
 use crate::roster::known::Kind;
-use crate::roster::{About, External, Program, Watched};
+use crate::roster::{About, External, Program, SupervisedAgent};
 
 /// The shell functions that implement the commands for an agent.
 fn dialect(kind: Kind) -> &'static str {
     match kind {
-        Kind::Claude => include_str!("stage/claude.sh"),
-        Kind::Codex => include_str!("stage/codex.sh"),
-        Kind::Acp => include_str!("stage/acp.sh"),
+        Kind::Claude => include_str!("scenario_harness/claude.sh"),
+        Kind::Codex => include_str!("scenario_harness/codex.sh"),
+        Kind::Acp => include_str!("scenario_harness/acp.sh"),
         Kind::OpenCode => "",
     }
 }
@@ -53,21 +53,21 @@ pub(super) async fn each<F: Future<Output = ()>>(play: impl Fn(Kind) -> F) {
 }
 
 /// The fake program or server.
-pub(super) enum Cast {
+pub(super) enum FakePeer {
     Program(Fake),
     Server { fake: Arc<fake::Fake>, go: Arc<Notify>, playing: Option<AbortOnDropHandle<()>> },
 }
 
 /// A harness with an agent that plays a scene.
-pub(super) struct Stage {
+pub(super) struct ScenarioHarness {
     pub(super) harness: Harness,
     kind: Kind,
     scene: String,
-    cast: Cast,
+    cast: FakePeer,
     runner: Arc<dyn External>,
 }
 
-impl Stage {
+impl ScenarioHarness {
     pub(super) async fn new(kind: Kind, scene: &str) -> Self {
         Self::bounded(kind, scene, &Budget::default()).await
     }
@@ -82,9 +82,9 @@ impl Stage {
         kind: Kind,
         scene: &str,
         budget: &Budget,
-        wrap: impl FnOnce(Watched) -> R,
+        wrap: impl FnOnce(SupervisedAgent) -> R,
     ) -> Self {
-        let mut cast = Cast::new(kind, scene).await;
+        let mut cast = FakePeer::new(kind, scene).await;
         let mut runner = None;
         let make = |wake| wrap(watched(&cast, kind, budget, wake, &mut runner));
         let harness = Harness::bounded(Limits::default(), make).await;
@@ -101,8 +101,8 @@ impl Stage {
     /// Simulates a restart after which the agent does not have the conversation.
     pub(super) async fn restart_without_memory(self, scene: &str) -> Self {
         match &self.cast {
-            Cast::Program(fake) => fake.becomes(&program(self.kind, &format!("forgets; {scene}"))),
-            Cast::Server { fake, .. } => fake.refuse("GET /session/ses_there ", 404),
+            FakePeer::Program(fake) => fake.becomes(&program(self.kind, &format!("forgets; {scene}"))),
+            FakePeer::Server { fake, .. } => fake.refuse("GET /session/ses_there ", 404),
         }
         self.restart_as(scene.to_owned()).await
     }
@@ -132,25 +132,25 @@ impl Stage {
     /// Makes a server refuse new sessions, or accept them again. A program fails as its scenario says.
     pub(super) fn refuses_sessions(&self, refuses: bool) {
         match &self.cast {
-            Cast::Server { fake, .. } if refuses => fake.refuse("POST /session ", 500),
-            Cast::Server { fake, .. } => fake.refuse_nothing(),
-            Cast::Program(_) => {}
+            FakePeer::Server { fake, .. } if refuses => fake.refuse("POST /session ", 500),
+            FakePeer::Server { fake, .. } => fake.refuse_nothing(),
+            FakePeer::Program(_) => {}
         }
     }
 
     /// Releases a scenario that waits at `ready`.
     pub(super) fn go(&self) {
         match &self.cast {
-            Cast::Program(_) => std::fs::write(self.harness.project.path().join(".go"), "").unwrap(),
-            Cast::Server { go, .. } => go.notify_one(),
+            FakePeer::Program(_) => std::fs::write(self.harness.project.path().join(".go"), "").unwrap(),
+            FakePeer::Server { go, .. } => go.notify_one(),
         }
     }
 
     /// All messages that the agent has received.
     pub(super) fn told(&self) -> Vec<String> {
         match &self.cast {
-            Cast::Program(fake) => fake.notes().lines().map(str::to_owned).collect(),
-            Cast::Server { fake, .. } => fake.calls(),
+            FakePeer::Program(fake) => fake.notes().lines().map(str::to_owned).collect(),
+            FakePeer::Server { fake, .. } => fake.calls(),
         }
     }
 
@@ -169,7 +169,7 @@ impl Stage {
     /// Asserts that no process is left.
     pub(super) async fn close(self) {
         self.runner.close().await;
-        if let Cast::Program(fake) = &self.cast {
+        if let FakePeer::Program(fake) = &self.cast {
             fake.assert_gone();
         }
     }
@@ -177,23 +177,23 @@ impl Stage {
 
 /// The script of a program that plays a scenario.
 fn program(kind: Kind, scene: &str) -> String {
-    format!("{}\n{}\n{scene}", include_str!("stage/words.sh"), dialect(kind))
+    format!("{}\n{}\n{scene}", include_str!("scenario_harness/words.sh"), dialect(kind))
 }
 
 /// The wrapped runner, and a handle on the inner one.
 fn watched(
-    cast: &Cast,
+    cast: &FakePeer,
     kind: Kind,
     budget: &Budget,
     wake: Wake,
     runner: &mut Option<Arc<dyn External>>,
-) -> Watched {
+) -> SupervisedAgent {
     let external = cast.runner(kind, wake);
     *runner = Some(Arc::clone(&external));
-    Watched::new(external, None, budget.clone())
+    SupervisedAgent::new(external, None, budget.clone())
 }
 
-impl Cast {
+impl FakePeer {
     pub(super) async fn new(kind: Kind, scene: &str) -> Self {
         if kind == Kind::OpenCode {
             let fake = Arc::new(fake::Fake::new().await);

@@ -31,7 +31,7 @@ impl Sessions {
             PromptInput { sender: input.sender, ..self.shape_command(&session, &input, prompt).await? };
         let prompt = self.prepare(id, prompt).await?;
         let origin = Origin::Command { name: input.command, arguments: input.arguments };
-        self.errand(id, Prompt { origin: Some(origin), ..prompt }).await
+        self.invoke(id, Prompt { origin: Some(origin), ..prompt }).await
     }
 
     async fn stop_going_on(&self, id: &SessionId) -> Result<MessageWithParts, Error> {
@@ -47,7 +47,7 @@ impl Sessions {
         let mut prompt = PromptInput { message_id, agent: Some(agent), model, ..PromptInput::text(RAN) };
         mark_synthetic(&mut prompt);
         let origin = Some(Origin::Shell { command });
-        self.errand(id, Prompt { origin, ..Prompt::from(prompt) }).await
+        self.invoke(id, Prompt { origin, ..Prompt::from(prompt) }).await
     }
 
     /// Opens a turn for an agent that started working by itself; `why` is shown to users. Resolves when it is
@@ -61,7 +61,7 @@ impl Sessions {
         self.ask(id, |reply| Command::Submit(Box::new(prompt), reply)).await?
     }
 
-    async fn errand(&self, id: &SessionId, prompt: Prompt) -> Result<MessageWithParts, Error> {
+    async fn invoke(&self, id: &SessionId, prompt: Prompt) -> Result<MessageWithParts, Error> {
         let submitted = self.ask(id, |reply| Command::Submit(Box::new(prompt), reply)).await??;
         self.finished(id, submitted).await
     }

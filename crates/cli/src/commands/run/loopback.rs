@@ -2,7 +2,7 @@
 
 use std::{future, io, net::Ipv4Addr};
 
-use server::{security::Policy, serve::serve, web::Page};
+use server::{security::AccessPolicy, serve::serve, web::Page};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -10,11 +10,11 @@ use crate::{commands::serve::edge, environment, terminal, wiring::Engine};
 
 /// A listener on a loopback port. Dropping it closes the port.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct LoopbackServer {
     _serving: AbortOnDropHandle<()>,
 }
 
-impl Door {
+impl LoopbackServer {
     /// Opens the listener if the directory has plugins. On failure it prints a note and plugins do not run.
     pub(super) async fn open(engine: &Engine, directory: &str) -> Option<Self> {
         if !engine.instances.want_server(directory).await {
@@ -32,7 +32,7 @@ impl Door {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = format!("http://{}", listener.local_addr()?);
         let (router, _) =
-            edge(engine, Policy::local().with_credentials(environment::credentials()), Page::Off);
+            edge(engine, AccessPolicy::local().with_credentials(environment::credentials()), Page::Off);
         engine.admit_plugins(&address);
         tracing::info!(address, "listening for plugins");
         let serving = tokio::spawn(serve(listener, router, future::pending()));

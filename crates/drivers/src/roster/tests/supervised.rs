@@ -16,8 +16,8 @@ use serde_json::json;
 use supervision::Snapshots;
 use tempfile::TempDir;
 
-use crate::external::harness::{Harness, Person, README};
-use crate::roster::{About, External, Watched};
+use crate::external::harness::{Harness, README, SimulatedUser};
+use crate::roster::{About, External, SupervisedAgent};
 
 /// The id of the agent.
 pub(super) const ID: &str = "stranger";
@@ -25,11 +25,11 @@ pub(super) const ID: &str = "stranger";
 /// An agent with a fixed behaviour.
 struct Fixed {
     about: About,
-    deed: Deed,
+    deed: Behaviour,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Deed {
+pub(super) enum Behaviour {
     /// Takes two steps: one that changes a file and one with text only.
     Edits,
     /// Changes a file and then waits for the abort.
@@ -45,19 +45,19 @@ impl Runner for Fixed {
         let deed = self.deed;
         async move {
             match deed {
-                Deed::Edits => {
+                Behaviour::Edits => {
                     edit(&turn).await;
                     finish(&turn).await;
                     turn.emit(AgentEvent::step_started()).await;
                     finish(&turn).await;
                     TurnEnd::Completed
                 }
-                Deed::Hangs => {
+                Behaviour::Hangs => {
                     edit(&turn).await;
                     turn.cancelled().await;
                     TurnEnd::Cancelled
                 }
-                Deed::Goes => {
+                Behaviour::Goes => {
                     while !turn.cancellation().is_cancelled() {
                         turn.emit(AgentEvent::step_started()).await;
                         finish(&turn).await;
@@ -65,7 +65,7 @@ impl Runner for Fixed {
                     }
                     TurnEnd::Cancelled
                 }
-                Deed::Remembers => {
+                Behaviour::Remembers => {
                     let name = turn.session.note(ID).map(str::to_owned);
                     let name = name.unwrap_or_else(|| format!("conversation of {}", turn.session.id));
                     turn.emit(AgentEvent::Noted { name: ID.into(), note: name.clone() }).await;
@@ -122,7 +122,7 @@ async fn finish(turn: &Turn) {
 }
 
 pub(super) fn watched(
-    deed: Deed,
+    deed: Behaviour,
     snapshots: Option<Arc<Snapshots>>,
     budget: serde_json::Value,
 ) -> Arc<dyn External> {
@@ -135,17 +135,18 @@ pub(super) fn watched(
         abilities: Abilities::LEAST,
     };
     let budget: Budget = serde_json::from_value(budget).unwrap();
-    Arc::new(Watched::new(Arc::new(Fixed { about, deed }), snapshots, budget))
+    Arc::new(SupervisedAgent::new(Arc::new(Fixed { about, deed }), snapshots, budget))
 }
 
 #[tokio::test]
 async fn file_changes_are_shown_and_can_be_reverted() {
     let data = TempDir::new().unwrap();
     let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
-    let mut harness = Harness::undoing(watched(Deed::Edits, snapshots.clone(), json!({})), snapshots).await;
+    let mut harness =
+        Harness::undoing(watched(Behaviour::Edits, snapshots.clone(), json!({})), snapshots).await;
     harness.commit().await;
     let session = harness.session().await;
-    assert_eq!(harness.turn(&session, "change it", Person::Agrees).await, EndReason::Completed);
+    assert_eq!(harness.turn(&session, "change it", SimulatedUser::Agrees).await, EndReason::Completed);
     let patches: Vec<_> = harness
         .parts(&session)
         .await
@@ -169,13 +170,14 @@ async fn file_changes_are_shown_and_can_be_reverted() {
 async fn an_aborted_step_reports_its_changes() {
     let data = TempDir::new().unwrap();
     let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
-    let mut harness = Harness::undoing(watched(Deed::Hangs, snapshots.clone(), json!({})), snapshots).await;
+    let mut harness =
+        Harness::undoing(watched(Behaviour::Hangs, snapshots.clone(), json!({})), snapshots).await;
     harness.commit().await;
     let session = harness.session().await;
     harness.submit(&session, "change it").await;
     harness.until(|body| matches!(body, EventBody::PartUpdated(it) if matches!(&it.part.body, PartBody::Tool(tool) if matches!(tool.state, protocol::ToolState::Completed(_))))).await;
     harness.sessions.abort(&session.id).await.unwrap();
-    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Aborted);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Aborted);
     let parts = harness.parts(&session).await;
     assert!(parts.iter().any(|part| matches!(part, PartBody::Patch(_))), "{parts:?}");
 }
@@ -187,9 +189,13 @@ async fn a_budget_stops_the_agent() {
         (json!({ "cost": { "turn": 1 } }), 2),
         (json!({ "tokens": { "session": 40 } }), 4),
     ] {
-        let mut harness = Harness::undoing(watched(Deed::Goes, None, budget.clone()), None).await;
+        let mut harness = Harness::undoing(watched(Behaviour::Goes, None, budget.clone()), None).await;
         let session = harness.session().await;
-        assert_eq!(harness.turn(&session, "go on", Person::Agrees).await, EndReason::Budget, "{budget}");
+        assert_eq!(
+            harness.turn(&session, "go on", SimulatedUser::Agrees).await,
+            EndReason::Budget,
+            "{budget}"
+        );
         let finished = harness
             .parts(&session)
             .await
@@ -203,12 +209,12 @@ async fn a_budget_stops_the_agent() {
 #[tokio::test(start_paused = true)]
 async fn time_is_a_budget_too() {
     let mut harness =
-        Harness::undoing(watched(Deed::Hangs, None, json!({ "minutes": { "turn": 30 } })), None).await;
+        Harness::undoing(watched(Behaviour::Hangs, None, json!({ "minutes": { "turn": 30 } })), None).await;
     let session = harness.session().await;
     let begun = tokio::time::Instant::now();
     harness.submit(&session, "take your time").await;
     tokio::time::advance(Duration::from_mins(29)).await;
-    assert_eq!(harness.until_idle(&session, Person::Agrees).await, EndReason::Budget);
+    assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Budget);
     assert!(begun.elapsed() >= Duration::from_mins(30));
 }
 
@@ -228,12 +234,12 @@ async fn said(harness: &Harness, session: &Session) -> (Vec<String>, Vec<String>
 
 #[tokio::test]
 async fn a_fork_has_a_conversation_of_its_own_and_says_so_once() {
-    let mut harness = Harness::undoing(watched(Deed::Remembers, None, json!({})), None).await;
+    let mut harness = Harness::undoing(watched(Behaviour::Remembers, None, json!({})), None).await;
     let session = harness.session().await;
-    harness.turn(&session, "one", Person::Agrees).await;
+    harness.turn(&session, "one", SimulatedUser::Agrees).await;
     let fork = harness.sessions.fork(&session.id, None).await.unwrap();
     for session in [&fork, &session, &fork] {
-        assert_eq!(harness.turn(session, "two", Person::Agrees).await, EndReason::Completed);
+        assert_eq!(harness.turn(session, "two", SimulatedUser::Agrees).await, EndReason::Completed);
     }
     let (own, copied) = (format!("conversation of {}", fork.id), format!("conversation of {}", session.id));
     let (words, warnings) = said(&harness, &fork).await;

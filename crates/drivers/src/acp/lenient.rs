@@ -344,7 +344,7 @@ mod tests {
         assert_eq!((usage.input_tokens, usage.output_tokens, usage.total_tokens), (3, 0, 3));
     }
 
-    /// Capabilities need no mending, because the schema's types tolerate invalid ones.
+    /// Capabilities need no repair, because the schema's types tolerate invalid ones.
     #[test]
     fn an_initialize_answer_requires_only_a_version() {
         let greeting: InitializeResponse = serde_json::from_value(

@@ -28,7 +28,7 @@ impl Default for Pace {
 
 /// The times of the last event and of the next status check.
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub(super) struct StatusChecks {
     pace: Pace,
     heard: Instant,
     asked: Instant,
@@ -37,7 +37,7 @@ pub(super) struct Pulse {
     told: bool,
 }
 
-impl Pulse {
+impl StatusChecks {
     pub(super) fn new(pace: Pace, now: Instant) -> Self {
         Self { pace, heard: now, asked: now, unsure: None, told: false }
     }
@@ -83,7 +83,7 @@ mod tests {
     fn the_status_is_checked_after_a_silence() {
         let begun = Instant::now();
         let at = |seconds: u64| begun + Duration::from_secs(seconds);
-        let mut pulse = Pulse::new(Pace::default(), begun);
+        let mut pulse = StatusChecks::new(Pace::default(), begun);
         assert_eq!(pulse.due(), at(30));
         pulse.heard(at(20));
         assert_eq!(pulse.due(), at(50), "an event postpones the check");
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn the_status_is_checked_soon_after_a_possible_end() {
         let begun = Instant::now();
-        let mut pulse = Pulse::new(Pace::default(), begun);
+        let mut pulse = StatusChecks::new(Pace::default(), begun);
         pulse.unsure(begun);
         pulse.heard(begun + Duration::from_secs(1));
         assert_eq!(
@@ -110,7 +110,7 @@ mod tests {
     fn the_user_is_told_once_about_each_silence() {
         let begun = Instant::now();
         let at = |minutes: u64| begun + Duration::from_mins(minutes);
-        let mut pulse = Pulse::new(Pace::default(), begun);
+        let mut pulse = StatusChecks::new(Pace::default(), begun);
         assert_eq!(pulse.silence(at(9)), None);
         assert_eq!(pulse.silence(at(10)), Some(Duration::from_mins(10)));
         assert_eq!(pulse.silence(at(11)), None);

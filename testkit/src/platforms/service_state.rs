@@ -5,7 +5,7 @@
 //!
 //! | call | what it does |
 //! |---|---|
-//! | `POST /control/say` | the user sends a message: [`Said`] |
+//! | `POST /control/say` | the user sends a message: [`UserMessage`] |
 //! | `POST /control/tap` | the user chooses a button: [`Tap`] |
 //! | `POST /control/stop` | the user stops the turn with the service's own means: `{chat, thread}` |
 //! | `POST /control/repeat` | the service delivers the last update once more |
@@ -34,10 +34,10 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The user's side of a fake, for tests.
 pub trait Platform: Send + Sync + 'static {
-    fn stage(&self) -> &Stage;
+    fn service_state(&self) -> &ServiceState;
 
     /// The user sends a message. Returns its id.
-    fn say(&self, said: Said) -> String;
+    fn say(&self, said: UserMessage) -> String;
 
     /// The user chooses a button.
     fn tap(&self, tap: Tap);
@@ -52,7 +52,7 @@ pub trait Platform: Send + Sync + 'static {
 /// A message of the user.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Said {
+pub struct UserMessage {
     pub chat: String,
     /// The topic or thread in the chat.
     pub thread: Option<String>,
@@ -125,7 +125,7 @@ pub struct ShownFile {
 /// A planned failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
-pub enum Fault {
+pub enum ServiceFault {
     /// Answers 429 with `Retry-After`. The call has no effect.
     Busy {
         /// Seconds to wait.
@@ -150,7 +150,7 @@ pub struct Planned {
     #[serde(default = "once")]
     pub times: usize,
     #[serde(flatten)]
-    pub fault: Fault,
+    pub fault: ServiceFault,
 }
 
 fn once() -> usize {
@@ -181,24 +181,24 @@ pub struct State {
 #[derive(Debug, Default)]
 struct Inner {
     state: State,
-    faults: BTreeMap<String, VecDeque<Fault>>,
+    faults: BTreeMap<String, VecDeque<ServiceFault>>,
 }
 
 /// The observable state, and the planned faults.
 #[derive(Debug)]
-pub struct Stage {
+pub struct ServiceState {
     inner: Mutex<Inner>,
     version: watch::Sender<u64>,
     releases: watch::Sender<u64>,
 }
 
-impl Default for Stage {
+impl Default for ServiceState {
     fn default() -> Self {
         Self { inner: Mutex::default(), version: watch::Sender::new(0), releases: watch::Sender::new(0) }
     }
 }
 
-impl Stage {
+impl ServiceState {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -247,10 +247,10 @@ impl Stage {
 
     /// Counts a call of a method and returns the fault planned for it. A held call returns `None` once it is
     /// released.
-    pub async fn call(&self, method: &str) -> Option<Fault> {
+    pub async fn call(&self, method: &str) -> Option<ServiceFault> {
         self.change(|state| *state.calls.entry(method.to_owned()).or_default() += 1);
         let fault = self.lock().faults.get_mut(method).and_then(VecDeque::pop_front)?;
-        if fault != Fault::Hold {
+        if fault != ServiceFault::Hold {
             return Some(fault);
         }
         let mut releases = self.releases.subscribe();
@@ -263,7 +263,7 @@ impl Stage {
     /// Releases all held calls, and drops planned holds.
     pub fn release(&self) {
         for faults in self.lock().faults.values_mut() {
-            faults.retain(|fault| *fault != Fault::Hold);
+            faults.retain(|fault| *fault != ServiceFault::Hold);
         }
         self.change(|state| state.held.clear());
         self.releases.send_modify(|count| *count += 1);
@@ -328,14 +328,14 @@ pub fn control<P: Platform>(platform: Arc<P>) -> Router {
         .route(
             "/control/fault",
             post(async |Shared(it): Fake<P>, Json(planned): Json<Planned>| {
-                done(|| it.stage().plan(&planned))
+                done(|| it.service_state().plan(&planned))
             }),
         )
-        .route("/control/release", post(async |Shared(it): Fake<P>| done(|| it.stage().release())))
+        .route("/control/release", post(async |Shared(it): Fake<P>| done(|| it.service_state().release())))
         .route(
             "/control/state",
             get(async |Shared(it): Fake<P>, Query(look): Query<Look>| {
-                Json(it.stage().after(look.after).await)
+                Json(it.service_state().after(look.after).await)
             }),
         )
         .with_state(platform)

@@ -111,7 +111,7 @@ impl Ledger {
     }
 
     /// All paired users: channel, id, name and rights.
-    pub async fn people(&self) -> Result<Vec<(String, Sender, Roles)>, Error> {
+    pub async fn users(&self) -> Result<Vec<(String, Sender, Roles)>, Error> {
         self.with(|tables| {
             let mut query = tables
                 .prepare("SELECT channel, person, name, prompt, approve FROM people ORDER BY 1, 3, 2")?;

@@ -13,11 +13,11 @@ use super::{
     server::{Prompt, Server},
 };
 use crate::{
-    Abilities, Accepted, Adapter, Attachment, Content, Inbox, Place, Post, Sender, Update,
+    Accepted, Adapter, Attachment, Content, Features, Inbox, Place, Post, Sender, Update,
     courier::Couriers,
     ledger::{Ledger, PendingUpdate},
     router::{Context, Router},
-    settings::{self, Person},
+    settings::{self, UserAccess},
 };
 
 /// Start time of every test.
@@ -39,18 +39,18 @@ pub(super) fn ada() -> Sender {
 #[derive(Clone)]
 pub(super) struct Setup {
     pub(super) settings: settings::Router,
-    pub(super) allow: Vec<Person>,
-    pub(super) abilities: fn(&mut Abilities),
+    pub(super) allow: Vec<UserAccess>,
+    pub(super) features: fn(&mut Features),
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        let ada = Person { id: ada().id, prompt: true, approve: true };
-        Self { settings: settings::Router::default(), allow: vec![ada], abilities: |_| {} }
+        let ada = UserAccess { id: ada().id, prompt: true, approve: true };
+        Self { settings: settings::Router::default(), allow: vec![ada], features: |_| {} }
     }
 }
 
-pub(super) struct World {
+pub(super) struct Harness {
     pub(super) server: Server,
     pub(super) chat: Arc<Chat>,
     pub(super) ledger: Arc<Ledger>,
@@ -64,14 +64,14 @@ pub(super) struct World {
     updates: u64,
 }
 
-impl World {
+impl Harness {
     pub(super) async fn new() -> Self {
         Self::with(Setup::default()).await
     }
 
     pub(super) async fn with(setup: Setup) -> Self {
         let server = Server::start().await;
-        let chat = Chat::new(setup.abilities);
+        let chat = Chat::new(setup.features);
         Self::start(server, chat, tempfile::tempdir().unwrap(), setup, Instant::now(), 0)
     }
 
@@ -145,12 +145,12 @@ impl World {
         drop((router, couriers, inbox));
         drop(ledger);
         happening(&server);
-        let world = Self::start(server, chat, directory, setup, began, updates);
-        for place in world.ledger.open_places().await.unwrap() {
-            world.couriers.wake(&place);
-            world.router.attend(place);
+        let harness = Self::start(server, chat, directory, setup, began, updates);
+        for place in harness.ledger.open_places().await.unwrap() {
+            harness.couriers.wake(&place);
+            harness.router.attend(place);
         }
-        world
+        harness
     }
 
     /// Advances the clock.
@@ -250,7 +250,7 @@ impl World {
         self.server.ask_question("que_told", &prompt.session, &question);
         self.heard("(heard?)").await;
         self.server.settle_question("que_told", &prompt.session);
-        self.poll(async |world| world.ledger.open_asks(&place()).await.unwrap().is_empty()).await;
+        self.poll(async |harness| harness.ledger.open_asks(&place()).await.unwrap().is_empty()).await;
         self.chat.forget("(heard?)");
     }
 
@@ -258,7 +258,8 @@ impl World {
     pub(super) async fn retried(&mut self) {
         let now = self.now();
         let is_due = |pending: &PendingUpdate| pending.attempts > 0 && pending.due > now;
-        self.poll(async |world| world.ledger.open_updates(&place()).await.unwrap().iter().any(is_due)).await;
+        self.poll(async |harness| harness.ledger.open_updates(&place()).await.unwrap().iter().any(is_due))
+            .await;
     }
 
     /// Gives the worker ample time for its failing attempts: the ledger serves its callers in order.
@@ -273,7 +274,8 @@ impl World {
     /// Waits until the update with this number, and all before it, are done.
     pub(super) async fn done(&self, number: u64) {
         let is_it = |pending: &PendingUpdate| pending.update.id == number.to_string();
-        self.poll(async |world| !world.ledger.open_updates(&place()).await.unwrap().iter().any(is_it)).await;
+        self.poll(async |harness| !harness.ledger.open_updates(&place()).await.unwrap().iter().any(is_it))
+            .await;
     }
 
     async fn poll(&self, is_so: impl AsyncFn(&Self) -> bool) {
@@ -288,13 +290,13 @@ impl World {
 
     /// Waits until all posts are stored as sent.
     pub(super) async fn said(&self) {
-        self.poll(async |world| world.ledger.next_post(&place()).await.unwrap().is_none()).await;
+        self.poll(async |harness| harness.ledger.next_post(&place()).await.unwrap().is_none()).await;
     }
 
     /// Waits until nothing is left to do.
     pub(super) async fn rest(&self) {
-        self.poll(async |world| {
-            world.router.workers() == 0 && world.ledger.next_post(&place()).await.unwrap().is_none()
+        self.poll(async |harness| {
+            harness.router.workers() == 0 && harness.ledger.next_post(&place()).await.unwrap().is_none()
         })
         .await;
     }

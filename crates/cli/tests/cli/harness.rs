@@ -20,7 +20,7 @@ use tokio::{
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Directories of a program under test.
-pub(crate) struct World {
+pub(crate) struct Harness {
     root: TempDir,
 }
 
@@ -32,15 +32,15 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-impl World {
+impl Harness {
     pub(crate) fn new() -> Self {
         let root = TempDir::with_prefix("baton-cli-").unwrap();
         for name in ["project", "home", "data"] {
             std::fs::create_dir(root.path().join(name)).unwrap();
         }
-        let world = Self { root };
-        std::fs::write(world.project().join("README.md"), "# A project\n\nEnd of file.\n").unwrap();
-        world
+        let harness = Self { root };
+        std::fs::write(harness.project().join("README.md"), "# A project\n\nEnd of file.\n").unwrap();
+        harness
     }
 
     pub(crate) fn project(&self) -> PathBuf {

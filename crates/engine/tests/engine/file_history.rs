@@ -16,7 +16,7 @@ type Files = BTreeMap<String, String>;
 
 /// The files of a worktree and their earlier states.
 #[derive(Default)]
-pub(crate) struct Attic {
+pub(crate) struct FileHistory {
     pub(crate) files: Mutex<Files>,
     trees: Mutex<Vec<Files>>,
     /// Number of remaining `restore` calls that fail.
@@ -25,7 +25,7 @@ pub(crate) struct Attic {
     half: AtomicBool,
 }
 
-impl Attic {
+impl FileHistory {
     /// Makes the next `times` calls of `restore` fail, the first of them half-way.
     pub(crate) fn fail(&self, times: usize) {
         self.failures.store(times, Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl Attic {
     }
 }
 
-impl Undo for Attic {
+impl Undo for FileHistory {
     fn save<'a>(&'a self, _: &'a Session) -> Undoing<'a, Option<String>> {
         future::ready(Ok(Some(self.keep()))).boxed()
     }

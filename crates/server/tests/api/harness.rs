@@ -21,7 +21,7 @@ use tower::ServiceExt;
 use workspace::files::Closed;
 use workspace::process::{self, Exit, Spec};
 
-use crate::{mcp::Pretended, script::Cast};
+use crate::{mcp::Pretended, script::ScriptedAgents};
 
 /// Longer than any step takes on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const CLOSED: &str = "closed";
 
 /// A server, its store and the directory in which it was started.
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) router: Router,
     pub(crate) sessions: Sessions,
     pub(crate) terminals: Terminals,
@@ -87,7 +87,7 @@ fn instances() -> Arc<dyn Instances> {
     Arc::new(Everywhere::from(instance))
 }
 
-impl World {
+impl Harness {
     /// A server with its store in memory.
     pub(crate) fn new() -> Self {
         let bus = Arc::new(Bus::default());
@@ -114,7 +114,7 @@ impl World {
         let sessions = Sessions::new(Parts {
             log: store.clone(),
             reads: store,
-            runners: Arc::new(Cast),
+            runners: Arc::new(ScriptedAgents),
             undo: Arc::new(NoUndo),
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
