@@ -13,6 +13,7 @@ pub mod breaker;
 pub mod calls;
 pub mod dice;
 pub mod platforms;
+pub mod postgres;
 pub mod process;
 pub mod published;
 pub mod watch;

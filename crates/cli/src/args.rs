@@ -63,6 +63,13 @@ pub(crate) enum Command {
         configuration take effect only in trusted directories. docs/trust.md lists them."
     )]
     Trust(Trust),
+    /// Copy the sessions of a data directory into an empty Postgres database
+    #[command(
+        after_help = "Stop the server first. The copy is compared with the file before it counts, and the file is \
+        kept: it is only marked, so that no server uses it again. Cursors of clients stay valid. docs/fleet.md has the \
+        details."
+    )]
+    Migrate(Migrate),
     #[command(about = "Print the OpenAPI document")]
     Openapi,
     /// Print a script that completes commands and options in a shell
@@ -107,6 +114,9 @@ pub(crate) struct Engine {
     /// Directory for the database and all other data [default: the XDG directories]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Keep sessions in this Postgres database instead of a file, as postgres://USER@HOST/DATABASE
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<Secret>,
     /// File with additional scenarios for the demo model
     #[arg(long, value_name = "FILE")]
     pub(crate) scenario_file: Option<PathBuf>,
@@ -226,6 +236,19 @@ pub(crate) struct Prune {
     pub(crate) dry_run: bool,
 }
 
+#[derive(Debug, Group)]
+pub(crate) struct Migrate {
+    /// Database file to copy [default: baton.db in the data directory]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Empty Postgres database to copy to, as postgres://USER@HOST/DATABASE [default: BATON_STORE]
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<Secret>,
+    /// Directory for the database and all other data [default: the XDG directories]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
 #[derive(Debug, Clone, Copy, Group)]
 pub(crate) struct Completions {
     #[arg(value_name = "SHELL")]
@@ -325,6 +348,22 @@ pub(crate) struct Agents {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A value that may contain a password, so it is never printed.
+#[derive(Clone)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Secret")
+    }
+}
+
+impl From<String> for Secret {
+    fn from(value: String) -> Self {
+        Self(value)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

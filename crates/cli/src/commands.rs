@@ -5,6 +5,7 @@ pub(crate) mod channels;
 pub(crate) mod check;
 pub(crate) mod completions;
 mod host;
+pub(crate) mod migrate;
 pub(crate) mod models;
 pub(crate) mod openapi;
 pub(crate) mod run;

@@ -15,7 +15,7 @@ use store::files::Environment;
 use workspace::process::{self, Inherited};
 
 use crate::exit::Failure;
-pub(crate) use project::hidden::{PASSWORDS, SECRETS};
+pub(crate) use project::hidden::{PASSWORDS, SECRETS, STORE};
 
 const USER: &str = "OPENCODE_SERVER_USERNAME";
 pub(crate) const DEFAULT_USER: &str = "opencode";
@@ -25,6 +25,7 @@ pub(crate) const VARIABLES: &str = "\
 Environment:
   BATON_PASSWORD, OPENCODE_SERVER_PASSWORD  the server's password
   OPENCODE_SERVER_USERNAME                  its user name (default: opencode)
+  BATON_STORE                               the Postgres database to use, as --store
   OPENCODE_CONFIG, OPENCODE_CONFIG_DIR      an additional configuration file or directory
   OPENCODE_CONFIG_CONTENT                   a configuration as JSON
   OPENCODE_PERMISSION                       permissions as JSON; they override all others

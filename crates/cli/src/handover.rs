@@ -40,8 +40,10 @@ const MARK: &str = "BATON_HANDOVER";
 /// The name under which `/proc` lists the memory file.
 const MEMORY: &str = "baton-environment";
 
-/// Variables that hold keys although their names do not suggest it.
-const OPAQUE: [&str; 2] = environment::SECRETS;
+/// Returns true if a variable holds keys although its name does not suggest it.
+fn is_opaque(name: &str) -> bool {
+    environment::SECRETS.contains(&name) || name == environment::STORE
+}
 
 /// Secrets by variable name.
 type Variables = BTreeMap<String, OsString>;
@@ -87,7 +89,7 @@ fn secrets(mut variables: Variables) -> Variables {
 fn holds_secret(name: &str) -> bool {
     // A personal access token, as some services call their keys.
     let is_access_token = name.ends_with("_PAT");
-    is_access_token || OPAQUE.contains(&name) || is_secret(name)
+    is_access_token || is_opaque(name) || is_secret(name)
 }
 
 /// Restarts the program without these variables. Returns only if that is impossible.
@@ -222,7 +224,7 @@ mod tests {
 
     #[test]
     fn passwords_tokens_and_whole_configurations_leave_the_environment() {
-        let own = environment::PASSWORDS.into_iter().chain(environment::SECRETS);
+        let own = environment::PASSWORDS.into_iter().chain(environment::SECRETS).chain([environment::STORE]);
         for name in
             own.chain(["GH_TOKEN", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "SLACK_BOT_TOKEN", "a_secret"])
         {

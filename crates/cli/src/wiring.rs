@@ -3,6 +3,7 @@
 pub(crate) mod browsers;
 mod channels;
 mod figures;
+mod record;
 mod users;
 
 use std::{
@@ -21,10 +22,7 @@ use engine::{
 use llm::demo::{self, Demo, Scenarios};
 use project::{Directories, Services, WORKTREES, Wakes, services};
 use server::Facts;
-use store::{
-    files::{Environment, Places},
-    sqlite::{self, OpenError, Sqlite},
-};
+use store::files::{Environment, Places};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -34,6 +32,7 @@ use crate::{
 };
 pub(crate) use channels::{ChannelStates, clock};
 pub(crate) use figures::StoreCounters;
+use record::Record;
 
 /// The file in the data directory that holds the address at which its server listens.
 const ADDRESS: &str = "server.url";
@@ -44,7 +43,7 @@ pub(crate) struct Engine {
     pub(crate) sessions: Sessions,
     pub(crate) facts: Facts,
     pub(crate) instances: Arc<Directories>,
-    store: Arc<Sqlite>,
+    store: Record,
     places: Places,
     wakes: Wakes,
     /// Taken by the first call of [`Engine::close`].
@@ -135,12 +134,12 @@ pub(crate) async fn engine(
     let watch = Arc::new(Watch::new(bus.clone()));
     // Without receivers, commits skip the webhook observer and go straight to the bus.
     let observer: Arc<dyn Observer> = if receivers.is_empty() { bus.clone() } else { watch.clone() };
-    let store = open(&places, observer)?;
-    directories.set_reads(store.clone());
-    let ports = Ports { reads: store.clone(), outbox: store.clone(), clock: clock.clone() };
+    let store = Record::open(options, &places, observer).await?;
+    directories.set_reads(store.reads());
+    let ports = Ports { reads: store.reads(), outbox: store.outbox(), clock: clock.clone() };
     let sessions = Sessions::new(Parts {
-        log: store.clone(),
-        reads: store.clone(),
+        log: store.log(),
+        reads: store.reads(),
         runners: directories.clone(),
         undo: snapshots,
         clock,
@@ -223,21 +222,6 @@ async fn recover(sessions: &Sessions) -> Result<(), Failure> {
         );
     }
     Ok(())
-}
-
-fn open(places: &Places, observer: Arc<dyn Observer>) -> Result<Arc<Sqlite>, Unavailable> {
-    let opened = Sqlite::open(&places.database(), sqlite::Options::default(), observer);
-    opened.map_err(|error| {
-        let hint = "--data-dir DIR keeps another set of sessions";
-        let failure = Failure::usage(chain(&error)).hint(hint);
-        match error {
-            OpenError::Locked { .. } => {
-                let address = address(places);
-                Unavailable::Owned { address, failure }
-            }
-            _ => Unavailable::Broken(failure),
-        }
-    })
 }
 
 /// The scripted demo provider, with the scenarios of `--scenario-file`.

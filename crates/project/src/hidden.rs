@@ -21,6 +21,9 @@ pub const PASSWORDS: [&str; 2] = ["BATON_PASSWORD", "OPENCODE_SERVER_PASSWORD"];
 /// Variables that hold a whole configuration or key file, which may contain keys.
 pub const SECRETS: [&str; 2] = ["OPENCODE_CONFIG_CONTENT", "OPENCODE_AUTH_CONTENT"];
 
+/// The variable with the address of the database, which may contain its password.
+pub const STORE: &str = "BATON_STORE";
+
 /// Shorter values are not taken for keys when the environment is searched for them.
 const SHORTEST_KEY: usize = 8;
 
@@ -34,7 +37,7 @@ pub(crate) fn from_commands(settings: &Settings, providers: &Providers) -> Vec<S
 /// Variables hidden from every external agent. An agent inherits the keys of its own providers besides, see
 /// [`from_agent`].
 fn from_agents(settings: &Settings) -> Vec<String> {
-    let passwords = PASSWORDS.into_iter().map(str::to_owned);
+    let passwords = PASSWORDS.into_iter().chain([STORE]).map(str::to_owned);
     let own = holding(written(&settings.loaded.config), &settings.environment);
     passwords.chain(own.filter(|name| !SHARED_KEYS.contains(&name.as_str()))).collect()
 }

@@ -74,7 +74,7 @@ pub enum Fault {
     Broken,
     /// OpenCode has this operation, Baton does not yet.
     NotBuilt,
-    /// The server is shutting down.
+    /// The server is shutting down, or its database cannot be reached.
     Closing,
     /// No space is left for the database.
     Full,
@@ -271,6 +271,16 @@ impl From<engine::Error> for Error {
                 "No space is left for the database: nothing new can be accepted until some is freed. \
                  Reading still works.",
             ),
+            engine::Error::Store(store) if store.failure == StoreFailure::Unavailable => {
+                let reference = reference();
+                tracing::error!(%reference, details = %store, "a call failed");
+                let message = format!(
+                    "The database cannot be used at the moment; try again later. The server's log has the details \
+                     under {reference}."
+                );
+                let service = Some("database".to_owned());
+                Self::tagged(Fault::Closing, TaggedError::ServiceUnavailable { message, service, extra })
+            }
             engine::Error::Undo(_) => {
                 tracing::error!(message, "files could not be restored");
                 Self::new(Fault::Broken, WireError::unknown(message, None))
@@ -356,6 +366,18 @@ mod tests {
         let reference = body["data"]["ref"].as_str().unwrap();
         assert_eq!(reference.len(), "err_12345678".len());
         assert!(body["data"]["message"].as_str().unwrap().contains(reference));
+    }
+
+    #[tokio::test]
+    async fn a_database_that_cannot_be_reached_is_a_503_without_details() {
+        let secret = "postgres://ada@db/baton refused the connection";
+        let (status, body) =
+            shown(engine::Error::Store(ports::Error::new(StoreFailure::Unavailable, secret))).await;
+        assert_eq!(
+            (status, &body["_tag"], &body["service"]),
+            (503, &json!("ServiceUnavailableError"), &json!("database"))
+        );
+        assert!(!body.to_string().contains("ada"), "{body}");
     }
 
     #[test]

@@ -12,7 +12,13 @@ mod random;
 mod replay;
 mod tables;
 
-use std::sync::{Arc, Mutex};
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use engine::{
     memory::Memory,
@@ -20,8 +26,12 @@ use engine::{
 };
 use protocol::SessionId;
 use tempfile::TempDir;
+use testkit::postgres::Cluster;
 
-use crate::sqlite::{Options, Sqlite};
+use crate::{
+    postgres::{self, Postgres},
+    sqlite::{Options, Sqlite},
+};
 pub(crate) use make::*;
 
 /// The directory of the tests' sessions.
@@ -35,6 +45,41 @@ pub(crate) struct Subject {
     pub(crate) seen: Arc<Seen>,
     /// Dropped after the store, whose files it contains.
     _directory: Option<TempDir>,
+}
+
+/// A backend's databases, for a suite that runs against one server.
+pub(crate) struct Databases {
+    cluster: Cluster,
+    made: AtomicUsize,
+}
+
+impl Databases {
+    /// Starts a server; `None` if it is not installed.
+    pub(crate) fn start() -> Option<Self> {
+        Some(Self { cluster: Cluster::start().unwrap()?, made: AtomicUsize::new(0) })
+    }
+
+    /// The directory of the server's socket.
+    pub(crate) fn socket(&self) -> &Path {
+        self.cluster.socket()
+    }
+
+    pub(crate) fn cluster(&mut self) -> &mut Cluster {
+        &mut self.cluster
+    }
+
+    /// The URL of a new database.
+    pub(crate) fn url(&self) -> String {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        self.cluster.database(&format!("test{number}")).unwrap()
+    }
+
+    /// A store in a new database.
+    pub(crate) async fn subject(&self) -> Subject {
+        let seen = Arc::new(Seen::default());
+        let store = Postgres::open(&self.url(), postgres::Options::default(), seen.clone()).await.unwrap();
+        Subject { log: store.clone(), reads: store.clone(), outbox: store, seen, _directory: None }
+    }
 }
 
 /// An observer that records all events.
@@ -117,8 +162,19 @@ pub(crate) fn commit(session: &str, expected: u64, events: Vec<Encoded>) -> Comm
     }
 }
 
-/// Declares the whole suite as tests of one backend.
+/// Declares the whole suite as tests of one backend, or as one test if the backend needs a server, because each test may
+/// be a process of its own.
 macro_rules! contract {
+    (one test of postgres: $($module:ident { $($property:ident,)* })*) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn postgres_keeps_the_contract() {
+            let Some(databases) = Databases::start() else { return };
+            $($({
+                println!("{}::{}", stringify!($module), stringify!($property));
+                $module::$property(&databases.subject().await).await;
+            })*)*
+        }
+    };
     ($backend:ident: $($module:ident { $($property:ident,)* })*) => {
         mod $backend {
             $(mod $module {
@@ -129,8 +185,12 @@ macro_rules! contract {
             })*
         }
     };
-    ($($backend:ident),*) => {$(
-        contract! { $backend:
+    ($($backend:ident)*, of one server: $($served:ident),*) => {
+        $(contract! { suite $backend: })*
+        $(contract! { suite one test of $served: })*
+    };
+    (suite $($backend:ident)*:) => {
+        contract! { $($backend)*:
             append {
                 events_get_positions_in_commit_order,
                 a_writer_that_is_behind_is_refused,
@@ -195,7 +255,7 @@ macro_rules! contract {
                 the_oldest_notices_above_the_limit_are_dropped,
             }
         }
-    )*};
+    };
 }
 
-contract!(memory, sqlite);
+contract!(memory sqlite, of one server: postgres);

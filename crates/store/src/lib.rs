@@ -1,7 +1,11 @@
-//! Persistent data: the engine's log and tables in SQLite, and the configuration and key files.
+//! Persistent data: the engine's log and tables in SQLite or Postgres, and the configuration and key files.
 
+mod change;
 pub mod files;
+pub mod migrate;
+pub mod postgres;
 pub mod sqlite;
+pub mod stats;
 
 #[cfg(test)]
 mod contract;

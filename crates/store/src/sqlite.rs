@@ -4,13 +4,12 @@
 //! |---|---|
 //! | `open`, `lock` | opens a file for one process, or refuses it untouched |
 //! | `schema` | the tables and their migrations |
-//! | `change`, `project` | the rows that an event changes |
+//! | `project` | the rows that an event changes |
 //! | `writer`, `retention`, `space` | group commit, keeping the log short, returning free space |
 //! | `note` | the users' notes about projects, which are not events |
 //! | `outbox` | notices for receivers |
 //! | `readers`, `query`, `messages`, `reads` | the queries, and the threads they run on |
 
-mod change;
 mod failure;
 mod lock;
 mod messages;
@@ -25,7 +24,6 @@ mod retention;
 mod schema;
 mod search;
 mod space;
-mod stats;
 mod writer;
 
 use std::{
@@ -40,15 +38,17 @@ use std::{
 
 use engine::ports::{Appended, Clock, Commit, Error, Log, Observer, StoreFailure, StoreFuture, SystemClock};
 use protocol::{ApprovalId, Part, project::ProjectNote};
+use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::{
+    change::{PartRow, Prepared},
+    stats::Stats,
+};
 pub use open::OpenError;
-pub use retention::{KEEP_AGE, KEEP_BYTES, KEEP_EVENTS, RetentionLimits};
-pub use stats::{LATENCY_BOUNDS, Latency, Snapshot, Stats};
-
-use change::{PartRow, Prepared};
 use readers::Readers;
 use retention::Retention;
+pub use retention::{KEEP_AGE, KEEP_BYTES, KEEP_EVENTS, RetentionLimits};
 use writer::{Job, Work, Writer};
 
 /// Maximum number of commits in the writer's queue; further callers wait for a permit.
@@ -184,6 +184,46 @@ impl Sqlite {
             StoreFailure::Unavailable,
             format!("{} was not closed within {CLOSING:?}; the next start recovers it", self.path.display()),
         )
+    }
+}
+
+/// The lock of a data directory whose record is in another store. Programs that look for a server in the directory find
+/// the one that holds it.
+#[derive(Debug)]
+pub struct Reservation(#[expect(dead_code, reason = "held until it is dropped")] lock::Lock);
+
+impl Reservation {
+    /// Takes the lock of the database at `path` without opening it.
+    pub fn take(path: &Path) -> Result<Self, OpenError> {
+        let io = |source| OpenError::Io { path: path.to_path_buf(), doing: "found", source };
+        open::reserve(&std::path::absolute(path).map_err(io)?).map(Self)
+    }
+}
+
+/// A file that no server uses, for copying its record.
+#[derive(Debug)]
+pub(crate) struct File {
+    connection: Connection,
+    /// Dropped after the connection (see [`lock::Lock`]).
+    _lock: lock::Lock,
+}
+
+impl File {
+    /// Opens, checks and migrates the file.
+    pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
+        let io = |source| OpenError::Io { path: path.to_path_buf(), doing: "found", source };
+        let (connection, lock) = open::open(&std::path::absolute(path).map_err(io)?)?;
+        Ok(Self { connection, _lock: lock })
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Keeps servers from opening the file again. The mark is in the file's header, outside of the write-ahead log.
+    pub(crate) fn mark_moved(&self) -> rusqlite::Result<()> {
+        self.connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
+        self.connection.pragma_update(None, "application_id", schema::MOVED)
     }
 }
 

@@ -25,7 +25,7 @@ const ROOMS: &[Room] = &[
     Room { name: "jsonrpc", uses: &[], tests_use: &[] },
     Room { name: "protocol", uses: &[], tests_use: &[] },
     Room { name: "engine", uses: &["protocol"], tests_use: &[] },
-    Room { name: "store", uses: &["engine", "protocol"], tests_use: &[] },
+    Room { name: "store", uses: &["engine", "net", "protocol"], tests_use: &[] },
     Room { name: "llm", uses: &["net"], tests_use: &[] },
     Room { name: "workspace", uses: &[], tests_use: &[] },
     Room { name: "web", uses: &[], tests_use: &[] },

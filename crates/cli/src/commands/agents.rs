@@ -144,7 +144,9 @@ struct Slow;
 /// Runs the program with `--version` and returns its version.
 async fn version(here: &Path, candidate: &Candidate) -> Result<Option<String>, Slow> {
     let Some(program) = candidate.command.first() else { return Ok(None) };
-    let mut spec = Spec::new(program, here, VERSION).args(["--version"]).hide(environment::PASSWORDS);
+    let mut spec = Spec::new(program, here, VERSION)
+        .args(["--version"])
+        .hide(environment::PASSWORDS.into_iter().chain([environment::STORE]));
     spec.environment =
         candidate.written.environment.0.iter().map(|(name, value)| (name.into(), value.into())).collect();
     spec.mute_errors = true;

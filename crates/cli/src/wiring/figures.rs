@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use server::metrics::{Store, StoreFigures};
-use store::sqlite::{Snapshot, Stats};
+use store::stats::{Snapshot, Stats};
 
 #[derive(Debug)]
 pub(crate) struct StoreCounters(pub(super) Arc<Stats>);

@@ -22,5 +22,6 @@ mod provider;
 mod run;
 mod serve;
 mod sessions;
+mod store;
 mod trust;
 mod webhooks;

@@ -1,4 +1,5 @@
-//! Kills the server with SIGKILL two hundred times, at seeded moments in the middle of many turns.
+//! Kills the server with SIGKILL, two hundred times or together with its database, at seeded moments in the middle of many
+//! turns.
 
 use std::{
     collections::BTreeMap,
@@ -11,12 +12,14 @@ use protocol::{EventBody, MessageId, SessionStatus};
 use testkit::{
     calls::Calls,
     dice::Dice,
+    postgres::Cluster,
     process::Home,
     watch::{Seen, Watch},
 };
 
 const SEED: u64 = 20_261_115;
 const KILLS: u64 = 200;
+const KILLS_WITH_DATABASE: u64 = 24;
 const SESSIONS: usize = 5;
 /// Longest time in milliseconds from listening to the kill.
 const LIFE: u64 = 120;
@@ -94,14 +97,33 @@ async fn send(calls: &Calls, ledger: &Shared, session: &str, scenario: &str, mes
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_kills_lose_nothing_and_answer_nothing_twice() {
     let home = Home::new(env!("CARGO_BIN_EXE_baton")).unwrap();
+    kill_and_judge(&home, KILLS, None).await;
+}
+
+/// Every fourth time, the database is killed in the middle of the turns as well, and the server lives through it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kills_of_the_server_and_of_its_postgres_lose_nothing_and_answer_nothing_twice() {
+    let Some(mut cluster) = Cluster::start().unwrap() else { return };
+    let mut home = Home::new(env!("CARGO_BIN_EXE_baton")).unwrap();
+    home.set_variable("BATON_STORE", cluster.database("baton").unwrap());
+    kill_and_judge(&home, KILLS_WITH_DATABASE, Some(&mut cluster)).await;
+    assert_eq!(std::fs::metadata(home.data().join("baton.db")).unwrap().len(), 0, "the file was not used");
+}
+
+async fn kill_and_judge(home: &Home, kills: u64, mut cluster: Option<&mut Cluster>) {
     let ledger = Shared::default();
     let mut dice = Dice::new(SEED);
-    for life in 0..KILLS {
+    for life in 0..kills {
         let server = home.start().await.unwrap();
         let calls = Calls::new(&server.url);
         let watcher = tokio::spawn(watch(server.url.clone(), ledger.clone()));
         let talker = tokio::spawn(talk(calls, ledger.clone(), life));
         tokio::time::sleep(Duration::from_millis(dice.roll(LIFE))).await;
+        if let Some(cluster) = cluster.as_mut().filter(|_| life % 4 == 3) {
+            cluster.kill().unwrap();
+            cluster.run().unwrap();
+            tokio::time::sleep(Duration::from_millis(dice.roll(LIFE))).await;
+        }
         server.kill().await.unwrap();
         talker.abort();
         let _ = talker.await;
@@ -130,13 +152,13 @@ async fn two_hundred_kills_lose_nothing_and_answer_nothing_twice() {
 
     let ledger = std::mem::take(&mut *ledger.lock().unwrap());
     eprintln!(
-        "{} prompts accepted, {} durable events, {KILLS} kills",
+        "{} prompts accepted, {} durable events, {kills} kills",
         ledger.accepted.len(),
         ledger.seen.len()
     );
-    assert!(ledger.accepted.len() as u64 > KILLS / 4, "too few prompts were accepted for a meaningful test");
+    assert!(ledger.accepted.len() as u64 > kills / 4, "too few prompts were accepted for a meaningful test");
     judge(&ledger);
-    same_as_one_replay(&home, &ledger).await;
+    same_as_one_replay(home, &ledger).await;
 }
 
 /// Asserts that every message and part is closed, although the process that opened it is dead.

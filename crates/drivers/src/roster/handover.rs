@@ -56,7 +56,7 @@ pub(super) async fn missed(turn: &Turn, agent: &str, last: &str) -> Missed {
     let Some(recent) = recent(turn, Some(&last)).await else { return Missed::Nothing };
     let since = recent.iter().skip_while(|message| *message.info.id() == last);
     let since: Vec<_> = since.take_while(|message| *message.info.id() != turn.prompt).collect();
-    missed(agent, &since)
+    told(agent, &since)
 }
 
 /// The newest messages, back to `last` or as far as they can be told.
@@ -70,7 +70,7 @@ async fn recent(turn: &Turn, last: Option<&MessageId>) -> Option<Vec<MessageWith
 }
 
 /// The turns among these messages that the agent took no part in.
-fn missed(agent: &str, messages: &[&MessageWithParts]) -> Missed {
+fn told(agent: &str, messages: &[&MessageWithParts]) -> Missed {
     let is_own = |message: &MessageWithParts| match &message.info {
         Message::User(user) => user.model.provider_id == agent && !is_command(message),
         Message::Assistant(_) => false,
@@ -252,7 +252,7 @@ mod tests {
             turn(3, "codex", &json!({ "type": "shell", "command": "make" })),
             turn(4, "codex", &Value::Null),
         ];
-        let text = |turns: &[[MessageWithParts; 2]]| match missed(
+        let text = |turns: &[[MessageWithParts; 2]]| match told(
             "codex",
             &turns.iter().flatten().collect::<Vec<_>>(),
         ) {
@@ -267,7 +267,7 @@ mod tests {
         }
         assert!(!text(&turns[2..]).1, "the user ran a command");
         let own: Vec<_> = turns[0].iter().collect();
-        assert_eq!(missed("codex", &own), Missed::Nothing);
-        assert_eq!(missed("codex", &own[1..]), Missed::Nothing, "the answer to the prompt that it took last");
+        assert_eq!(told("codex", &own), Missed::Nothing);
+        assert_eq!(told("codex", &own[1..]), Missed::Nothing, "the answer to the prompt that it took last");
     }
 }

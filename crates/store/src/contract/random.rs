@@ -1,7 +1,11 @@
 //! Checks that any sequence of commits gives the same answers from every store.
 
 use engine::ports::{Cursor, Direction, Listing, Page, Search, StoreFailure, Stretch};
-use proptest::{collection::vec, prelude::*};
+use proptest::{
+    collection::vec,
+    prelude::*,
+    test_runner::{TestCaseError, TestRunner},
+};
 use protocol::Part;
 use serde_json::json;
 
@@ -186,19 +190,32 @@ async fn answers(subject: &Subject) -> Vec<String> {
     answers
 }
 
+/// Performs the steps on a store and on the reference, and compares all answers.
+async fn compare(subject: Subject, steps: &[Step]) -> Result<(), TestCaseError> {
+    let reference = Subject::memory();
+    for step in steps {
+        prop_assert_eq!(take(&subject, step).await, take(&reference, step).await);
+    }
+    prop_assert_eq!(answers(&subject).await, answers(&reference).await);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
     fn sqlite_answers_like_memory(steps in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async {
-            let (reference, subject) = (Subject::memory(), Subject::sqlite());
-            for step in &steps {
-                prop_assert_eq!(take(&subject, step).await, take(&reference, step).await);
-            }
-            prop_assert_eq!(answers(&subject).await, answers(&reference).await);
-            Ok(())
-        })?;
+        runtime.block_on(compare(Subject::sqlite(), &steps))?;
     }
+}
+
+#[test]
+fn postgres_answers_like_memory() {
+    let Some(databases) = Databases::start() else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let mut runner = TestRunner::new(ProptestConfig { cases: 24, ..ProptestConfig::default() });
+    let ran = runner
+        .run(&steps(), |steps| runtime.block_on(async { compare(databases.subject().await, &steps).await }));
+    ran.unwrap();
 }

@@ -65,6 +65,8 @@ pub enum OpenError {
         /// Its schema version.
         found: u32,
     },
+    #[error("the sessions in {} were moved to Postgres; use --store or BATON_STORE, or choose another data directory", path.display())]
+    Moved { path: PathBuf },
     #[error("{} is a database of another program; choose another data directory; nothing was changed", path.display())]
     Foreign { path: PathBuf },
     #[error("{} is not a database; move it away, or choose another data directory; nothing was changed", path.display())]
@@ -101,18 +103,7 @@ enum Found {
 /// Opens or creates the database at an absolute path, locks it, and migrates its tables.
 pub(super) fn open(path: &Path) -> Result<(Connection, Lock), OpenError> {
     inspect(path)?;
-    if let Some(directory) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|source| OpenError::Io {
-            path: directory.to_path_buf(),
-            doing: "created",
-            source,
-        })?;
-    }
-    let lock = Lock::take(path).map_err(|refused| match refused {
-        Refused::Held(pid) => OpenError::Locked { path: path.to_path_buf(), pid },
-        Refused::HeldElsewhere => OpenError::Locked { path: path.to_path_buf(), pid: None },
-        Refused::Io(doing, source) => OpenError::Io { path: path.to_path_buf(), doing, source },
-    })?;
+    let lock = reserve(path)?;
     // Inspects it again: before the lock was taken, another server may have changed the file.
     let found = inspect(path)?;
     if matches!(found, Found::Settled) {
@@ -140,6 +131,22 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Lock), OpenError> {
     schema::migrate(&mut connection).map_err(sql(path))?;
     configure(&connection).map_err(sql(path))?;
     Ok((connection, lock))
+}
+
+/// Takes the lock of the database at an absolute path, and creates its directory.
+pub(super) fn reserve(path: &Path) -> Result<Lock, OpenError> {
+    if let Some(directory) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|source| OpenError::Io {
+            path: directory.to_path_buf(),
+            doing: "created",
+            source,
+        })?;
+    }
+    Lock::take(path).map_err(|refused| match refused {
+        Refused::Held(pid) => OpenError::Locked { path: path.to_path_buf(), pid },
+        Refused::HeldElsewhere => OpenError::Locked { path: path.to_path_buf(), pid: None },
+        Refused::Io(doing, source) => OpenError::Io { path: path.to_path_buf(), doing, source },
+    })
 }
 
 /// A read-only connection; the database is already open for writing.
@@ -192,7 +199,9 @@ fn inspect(path: &Path) -> Result<Found, OpenError> {
 }
 
 fn admit(path: &Path, application: u32, version: u32) -> Result<(), OpenError> {
-    if application != schema::APPLICATION {
+    if application == schema::MOVED {
+        Err(OpenError::Moved { path: path.to_path_buf() })
+    } else if application != schema::APPLICATION {
         Err(OpenError::Foreign { path: path.to_path_buf() })
     } else if version > schema::VERSION {
         Err(OpenError::Newer { path: path.to_path_buf(), found: version })

@@ -8,23 +8,7 @@ use protocol::{EventId, Millis, SessionId};
 use rusqlite::{Connection, OptionalExtension, Result, Row, ToSql, params, types::Type};
 
 use super::{Sqlite, writer::Work};
-
-/// A change of the outbox.
-pub(super) enum Change {
-    Put { upto: u64, notices: Vec<Notice> },
-    Postpone { receiver: String, id: EventId, attempts: u32, due: Millis },
-    Remove { receiver: String, id: EventId },
-    Retain(Vec<String>),
-}
-
-impl Change {
-    pub(super) fn bytes(&self) -> usize {
-        match self {
-            Self::Put { notices, .. } => notices.iter().map(|notice| notice.body.len()).sum(),
-            _ => 0,
-        }
-    }
-}
+use crate::change::NoticeChange as Change;
 
 /// Applies a change and returns the number of notices that were dropped. The caller has opened a transaction.
 pub(super) fn write(connection: &Connection, change: &Change) -> Result<usize> {

@@ -7,8 +7,8 @@ use engine::{
 use protocol::{ApprovalId, MessageId, Millis, SessionId, prompt::Delivery};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::change::{ApprovalRow, Change, PartRow, Prepared, SessionRow, encode};
 use super::search;
+use crate::change::{ApprovalRow, Change, PartRow, Prepared, SessionRow, encode};
 
 /// The end of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

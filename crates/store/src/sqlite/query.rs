@@ -11,7 +11,8 @@ use protocol::{
 use rusqlite::{Connection, OptionalExtension, Result, Row, ToSql, params, params_from_iter, types::Type};
 use serde::de::DeserializeOwned;
 
-use super::{change::PERMISSION, project};
+use super::project;
+use crate::change::PERMISSION;
 
 /// Reads JSON from a column.
 fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {

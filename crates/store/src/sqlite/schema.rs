@@ -9,6 +9,9 @@ use rusqlite::Connection;
 /// Identifies Baton's SQLite files: "Batn".
 pub(super) const APPLICATION: u32 = u32::from_be_bytes(*b"Batn");
 
+/// Identifies a file whose record was moved to another store: `BatM`.
+pub(super) const MOVED: u32 = u32::from_be_bytes(*b"BatM");
+
 /// The schema version that this program writes.
 #[expect(clippy::cast_possible_truncation, reason = "a handful")]
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;

@@ -21,13 +21,15 @@ use rusqlite::{Connection, config::DbConfig};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
-    change::{PartRow, Prepared},
     failure,
     lock::Lock,
     note, outbox,
     project::{self, End, Refusal},
     retention::Retention,
     space::Space,
+};
+use crate::{
+    change::{NoticeChange, PartRow, Prepared},
     stats::Stats,
 };
 
@@ -76,7 +78,7 @@ pub(super) enum Work {
         reply: oneshot::Sender<Result<bool, Error>>,
     },
     Outbox {
-        change: outbox::Change,
+        change: NoticeChange,
         reply: oneshot::Sender<Result<usize, Error>>,
     },
     /// Simulates a disk with this many pages.

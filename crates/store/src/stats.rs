@@ -1,4 +1,4 @@
-//! Counters of the writer, for metrics. Reading them never disturbs the writer.
+//! Counters of a store's writer, for metrics. Reading them never disturbs the writer.
 
 use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::ports::{Commit, Error, Logged, StoreFailure};
+use engine::ports::{Commit, Error, Logged, Notice, StoreFailure};
 use protocol::{
-    EndReason, Event, EventBody, Message, MessageId, Millis, Part, PartId, Session, SessionId,
+    EndReason, Event, EventBody, EventId, Message, MessageId, Millis, Part, PartId, Session, SessionId,
     queue::Waiting, request::Approval,
 };
 use serde::Serialize;
@@ -95,6 +95,7 @@ pub(super) struct SessionRow {
     pub(super) title: String,
     pub(super) created: Millis,
     pub(super) updated: Millis,
+    pub(super) archived: bool,
     pub(super) body: String,
 }
 
@@ -108,6 +109,24 @@ pub(super) struct PartRow {
     pub(super) body: String,
     /// The text that a search looks through.
     pub(super) searchable: Option<String>,
+}
+
+/// A change of the outbox.
+pub(super) enum NoticeChange {
+    Put { upto: u64, notices: Vec<Notice> },
+    Postpone { receiver: String, id: EventId, attempts: u32, due: Millis },
+    Remove { receiver: String, id: EventId },
+    Retain(Vec<String>),
+}
+
+impl NoticeChange {
+    /// Approximate number of bytes to write.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Put { notices, .. } => notices.iter().map(|notice| notice.body.len()).sum(),
+            _ => 0,
+        }
+    }
 }
 
 /// `kind` of a permission's row.
@@ -138,6 +157,11 @@ impl Prepared {
     /// Approximate number of bytes to write.
     pub(super) fn bytes(&self) -> usize {
         self.entries.iter().map(|entry| entry.json.len()).sum()
+    }
+
+    /// Returns true if all events are UTF-8.
+    pub(super) fn is_text(&self) -> bool {
+        self.entries.iter().all(|entry| std::str::from_utf8(&entry.json).is_ok())
     }
 
     /// Returns true if the commit creates its session.
@@ -252,6 +276,7 @@ impl SessionRow {
             title: session.title.to_lowercase(),
             created: session.time.created,
             updated: session.time.updated,
+            archived: session.time.archived.is_some(),
             body: encode(session)?,
         })
     }

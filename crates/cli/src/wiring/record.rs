@@ -1,0 +1,90 @@
+//! The store that keeps the sessions: a file in the data directory, or a Postgres database.
+
+use std::sync::Arc;
+
+use engine::ports::{Error, Log, Observer, Outbox, Reads};
+use store::{
+    files::Places,
+    postgres::{self, Postgres},
+    sqlite::{self, OpenError, Reservation, Sqlite},
+    stats::Stats,
+};
+
+use super::{Unavailable, address};
+use crate::{
+    args::Engine as Options,
+    environment,
+    exit::{Failure, chain},
+};
+
+/// An open store.
+#[derive(Debug)]
+pub(crate) enum Record {
+    File(Arc<Sqlite>),
+    /// The reservation keeps a second server out of the data directory.
+    Database(Arc<Postgres>, #[expect(dead_code, reason = "held until the store is dropped")] Reservation),
+}
+
+impl Record {
+    /// Opens the database of `--store` or `BATON_STORE`, or the file in the data directory.
+    pub(super) async fn open(
+        options: &Options,
+        places: &Places,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Self, Unavailable> {
+        let url = options.store.as_ref().map(|url| url.0.clone());
+        let Some(url) = url.or_else(|| environment::read(environment::STORE)) else {
+            let opened = Sqlite::open(&places.database(), sqlite::Options::default(), observer);
+            return opened.map(Self::File).map_err(|error| unavailable(places, &error));
+        };
+        let reservation =
+            Reservation::take(&places.database()).map_err(|error| unavailable(places, &error))?;
+        let opened = Postgres::open(&url, postgres::Options::default(), observer).await;
+        let opened = opened.map_err(|error| Failure::usage(chain(&error)))?;
+        tracing::info!(server = %opened.server(), "the sessions are in a Postgres database");
+        Ok(Self::Database(opened, reservation))
+    }
+
+    pub(super) fn log(&self) -> Arc<dyn Log> {
+        match self {
+            Self::File(store) => Arc::clone(store) as _,
+            Self::Database(store, _) => Arc::clone(store) as _,
+        }
+    }
+
+    pub(super) fn reads(&self) -> Arc<dyn Reads> {
+        match self {
+            Self::File(store) => Arc::clone(store) as _,
+            Self::Database(store, _) => Arc::clone(store) as _,
+        }
+    }
+
+    pub(super) fn outbox(&self) -> Arc<dyn Outbox> {
+        match self {
+            Self::File(store) => Arc::clone(store) as _,
+            Self::Database(store, _) => Arc::clone(store) as _,
+        }
+    }
+
+    pub(super) fn stats(&self) -> Arc<Stats> {
+        match self {
+            Self::File(store) => store.stats(),
+            Self::Database(store, _) => store.stats(),
+        }
+    }
+
+    pub(super) async fn close(&self) -> Result<(), Error> {
+        match self {
+            Self::File(store) => store.close().await,
+            Self::Database(store, _) => store.close().await,
+        }
+    }
+}
+
+fn unavailable(places: &Places, error: &OpenError) -> Unavailable {
+    let failure = Failure::usage(chain(error)).hint("--data-dir DIR keeps another set of sessions");
+    match error {
+        OpenError::Locked { .. } => Unavailable::Owned { address: address(places), failure },
+        _ => Unavailable::Broken(failure),
+    }
+}

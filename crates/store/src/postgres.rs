@@ -1,0 +1,220 @@
+//! The store for servers whose record is kept in Postgres: one task that writes, a few connections that read.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `connect`, `tls` | opens a database for one process, or refuses it |
+//! | `schema` | the tables and their migrations |
+//! | `batch`, `flight` | the net effect of a group of commits, and the statements that write it |
+//! | `writer`, `retention` | group commit, outages, keeping the log short |
+//! | `note`, `outbox` | the users' notes about projects; notices for receivers |
+//! | `readers`, `query`, `messages`, `reads` | the queries, and the connections they run on |
+//!
+//! All commits are ordered by one advisory lock, the log lock. A transaction writes its state and its events, takes the
+//! lock, gives its events the positions after the newest one, and commits. The lock is released after the commit is
+//! visible, so a reader that sees a position sees all positions below it.
+
+mod batch;
+mod connect;
+mod failure;
+mod flight;
+mod messages;
+mod note;
+mod outbox;
+mod query;
+mod readers;
+mod reads;
+mod retention;
+mod schema;
+pub(crate) mod text;
+mod tls;
+mod writer;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use engine::ports::{Appended, Clock, Commit, Error, Log, Observer, StoreFailure, StoreFuture, SystemClock};
+use protocol::{ApprovalId, Part, project::ProjectNote};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+    time::timeout,
+};
+
+pub(crate) use connect::Target;
+pub use connect::{OpenError, Server};
+pub use retention::{KEEP_AGE, KEEP_BYTES, KEEP_EVENTS};
+
+use crate::{
+    change::{PartRow, Prepared},
+    sqlite::Keep,
+    stats::Stats,
+};
+use failure::Fault;
+use readers::Readers;
+use retention::Retention;
+use writer::{Ports, Work, Writer};
+
+/// Maximum number of commits in the writer's queue.
+const WAITING: usize = 1_024;
+
+/// Time that a commit waits for a place in the queue.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// Default time that commits wait for a lost database.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Time for a database to be opened: to connect, to take the lock and to create the tables.
+const OPENING: Duration = Duration::from_secs(30);
+
+/// Time that closing waits for the writer.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// Options of a store.
+#[derive(Clone)]
+pub struct Options {
+    pub keep: Keep,
+    /// Determines the age of events.
+    pub clock: Arc<dyn Clock>,
+    /// Time that commits wait for a lost database. After that they fail at once until the database is back.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let keep = Keep { events: KEEP_EVENTS, bytes: KEEP_BYTES, age: KEEP_AGE };
+        Self { keep, clock: Arc::new(SystemClock), patience: PATIENCE }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Options").field("keep", &self.keep).finish_non_exhaustive()
+    }
+}
+
+/// An open database.
+#[derive(Debug)]
+pub struct Postgres {
+    server: Server,
+    /// `None` once the store is closed.
+    jobs: Mutex<Option<mpsc::Sender<Work>>>,
+    readers: Readers,
+    stats: Arc<Stats>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Postgres {
+    /// Opens the database at `url`; its tables are created if they do not exist. The observer receives every commit from
+    /// now on. Must be called in a Tokio runtime.
+    pub async fn open(
+        url: &str,
+        options: Options,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Arc<Self>, OpenError> {
+        let target = Target::parse(url)?;
+        let server = target.server.clone();
+        let late = || connect::refused(&server, Fault::Late);
+        let opened = timeout(OPENING, target.open()).await.map_err(|_| late())??;
+        let stats = Arc::new(Stats::default());
+        let retention = Retention::new(options.keep);
+        let (clock, patience) = (options.clock, options.patience);
+        let counters = Arc::clone(&stats);
+        let ports = Ports { observer, clock, stats: counters, retention, patience };
+        let writer = Writer::new(target.clone(), opened, ports).await;
+        let writer = writer.map_err(|fault| connect::refused(&server, fault))?;
+        let (jobs, waiting) = mpsc::channel(WAITING);
+        let writer = tokio::spawn(writer.run(waiting));
+        Ok(Arc::new(Self {
+            server,
+            jobs: Mutex::new(Some(jobs)),
+            readers: Readers::new(target),
+            stats,
+            writer: Mutex::new(Some(writer)),
+        }))
+    }
+
+    /// Counters for metrics.
+    pub fn stats(&self) -> Arc<Stats> {
+        Arc::clone(&self.stats)
+    }
+
+    /// The database, without its password.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Writes everything that is queued and closes all connections, which releases the lock. Later calls fail.
+    pub async fn close(&self) -> Result<(), Error> {
+        self.readers.close();
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(writer) = writer else { return Ok(()) };
+        timeout(CLOSING, writer).await.map(drop).map_err(|_| {
+            let message =
+                format!("{} was not closed within {CLOSING:?}; the next start recovers it", self.server);
+            Error::new(StoreFailure::Unavailable, message)
+        })
+    }
+
+    async fn ask<T>(&self, work: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Work) -> Result<T, Error> {
+        let closed = || failure::closed(&self.server);
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let jobs = jobs.ok_or_else(closed)?;
+        let place = timeout(WAIT, jobs.reserve()).await.map_err(|_| self.overloaded())?;
+        let (reply, answer) = oneshot::channel();
+        self.stats.queued();
+        place.map_err(|_| closed())?.send(work(reply));
+        answer.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    fn overloaded(&self) -> Error {
+        let message = format!("{} is too slow: {WAITING} commits wait; try again later", self.server);
+        Error::new(StoreFailure::Unavailable, message)
+    }
+}
+
+impl Log for Postgres {
+    fn append(&self, commit: Commit) -> StoreFuture<'_, Appended> {
+        Box::pin(async move {
+            let since = Instant::now();
+            let commit = Box::new(Prepared::new(commit)?);
+            if !commit.is_text() {
+                let message = format!("an event of session {} is not UTF-8", commit.session);
+                return Err(Error::new(StoreFailure::Corrupt, message));
+            }
+            self.ask(|reply| Work::Append { commit, since, reply }).await
+        })
+    }
+
+    fn checkpoint(&self, parts: Vec<Part>) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let open = parts.iter().filter(|part| part.is_open());
+            let parts =
+                open.map(|part| PartRow::new(&part.session_id, part)).collect::<Result<Vec<_>, _>>()?;
+            if parts.is_empty() {
+                return Ok(());
+            }
+            self.ask(|reply| Work::Checkpoint { parts, reply }).await
+        })
+    }
+
+    fn note(&self, project: &str, newer: ProjectNote) -> StoreFuture<'_, ProjectNote> {
+        let project = project.to_owned();
+        Box::pin(async move { self.ask(|reply| Work::Note { project, newer, reply }).await })
+    }
+
+    fn forget(&self, approval: &ApprovalId) -> StoreFuture<'_, bool> {
+        let approval = approval.clone();
+        Box::pin(async move { self.ask(|reply| Work::Forget { approval, reply }).await })
+    }
+}
+
+/// Describes an error of a statement, without the values of its parameters.
+pub(crate) fn describe(error: &tokio_postgres::Error) -> String {
+    error.as_db_error().map_or_else(|| net::chain(error), |error| error.message().to_owned())
+}
+
+#[cfg(test)]
+mod tests;

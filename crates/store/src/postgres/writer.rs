@@ -1,0 +1,533 @@
+//! The one task that writes.
+//!
+//! Commits that wait while a transaction runs are written together in the next one. After the transaction the observer
+//! receives the events, then the commits are acknowledged.
+//!
+//! A lost connection leaves the outcome of a group unknown. The writer connects again and takes the node's lock; then
+//! the old session has ended, and the newest position of the log shows whether the group was committed. Only this
+//! process can have written in between, because the lock and the token keep others out.
+
+use std::{sync::Arc, time::Duration};
+
+use engine::ports::{Appended, Clock, Error, Observer, StoreFailure};
+use protocol::{ApprovalId, project::ProjectNote};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep, timeout},
+};
+use tokio_postgres::{
+    Client,
+    types::{ToSql, Type},
+};
+
+use super::{
+    batch::Batch,
+    connect::{LOCK_LOG, NODE, Target, Token},
+    failure::{self, Fault},
+    flight, note, outbox, query,
+    query::Found,
+    retention::Retention,
+    text::storable,
+};
+use crate::{
+    change::{NoticeChange, PartRow, Prepared},
+    stats::Stats,
+};
+
+/// Maximum number of commits, and approximate maximum number of bytes, in one transaction, so that the first commit
+/// does not wait for all others.
+const GROUP_COMMITS: usize = 256;
+const GROUP_BYTES: usize = 4 * 1024 * 1024;
+
+/// Time for one transaction. The server's own timeouts are shorter.
+const TRANSACTION: Duration = Duration::from_secs(15);
+
+/// Pause between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// Number of times that a group is sent again after its connection was lost.
+const ATTEMPTS: usize = 3;
+
+/// Interval at which an idle writer looks for expired events.
+const IDLE: Duration = Duration::from_mins(10);
+
+/// Positions of one generation.
+const GENERATION: u64 = 1 << 40;
+
+/// A job for the writer.
+pub(super) enum Work {
+    Append {
+        commit: Box<Prepared>,
+        since: std::time::Instant,
+        reply: oneshot::Sender<Result<Appended, Error>>,
+    },
+    Checkpoint {
+        parts: Vec<PartRow>,
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
+    Note {
+        project: String,
+        newer: ProjectNote,
+        reply: oneshot::Sender<Result<ProjectNote, Error>>,
+    },
+    Forget {
+        approval: ApprovalId,
+        reply: oneshot::Sender<Result<bool, Error>>,
+    },
+    Outbox {
+        change: NoticeChange,
+        reply: oneshot::Sender<Result<usize, Error>>,
+    },
+}
+
+/// The surroundings of a writer.
+pub(super) struct Ports {
+    pub(super) observer: Arc<dyn Observer>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) stats: Arc<Stats>,
+    pub(super) retention: Retention,
+    /// Time that commits wait for a lost database.
+    pub(super) patience: Duration,
+}
+
+/// The state of the writer's task.
+pub(super) struct Writer {
+    target: Target,
+    ports: Ports,
+    /// `None` while the database cannot be reached.
+    client: Option<Client>,
+    token: Token,
+    /// Orphaned events of this connection.
+    orphans: u64,
+    /// The newest published position.
+    position: u64,
+    doubt: Doubt,
+    outage: Option<Outage>,
+    /// The reason why this process can never write again.
+    ended: Option<Error>,
+}
+
+/// Events whose commit was lost together with its connection.
+#[derive(Default)]
+struct Doubt {
+    events: u64,
+    /// Their commits, once the callers have received an error. They are published if they turn out to be stored.
+    commits: Vec<Prepared>,
+    /// True if the events turned out to be stored.
+    landed: bool,
+}
+
+struct Outage {
+    since: Instant,
+    tried: Instant,
+    error: Error,
+}
+
+impl Writer {
+    pub(super) async fn new(
+        target: Target,
+        (client, token): (Client, Token),
+        ports: Ports,
+    ) -> Result<Self, Fault> {
+        let position = query::bounds(&client).await?.1;
+        Ok(Self {
+            target,
+            ports,
+            client: Some(client),
+            token,
+            orphans: 0,
+            position,
+            doubt: Doubt::default(),
+            outage: None,
+            ended: None,
+        })
+    }
+
+    /// Works until all senders are gone. Dropping the connection then releases the lock.
+    pub(super) async fn run(mut self, mut jobs: mpsc::Receiver<Work>) {
+        loop {
+            let is_down = self.client.is_none() && self.ended.is_none();
+            let pause = if is_down { RETRY * 4 } else { IDLE };
+            match timeout(pause, jobs.recv()).await {
+                Ok(Some(first)) => {
+                    let mut group = self.gather(first, &mut jobs);
+                    while !group.is_empty() {
+                        self.step(&mut group).await;
+                    }
+                    self.tidy(false).await;
+                }
+                Ok(None) => return,
+                // Looks for the database without being asked, so that commits in doubt are published.
+                Err(_) if is_down => drop(self.ensure(false).await),
+                Err(_) => self.tidy(true).await,
+            }
+        }
+    }
+
+    fn gather(&self, first: Work, jobs: &mut mpsc::Receiver<Work>) -> Vec<Work> {
+        let mut bytes = first.bytes();
+        let mut group = vec![first];
+        while group.len() < GROUP_COMMITS && bytes < GROUP_BYTES {
+            let Ok(work) = jobs.try_recv() else { break };
+            bytes += work.bytes();
+            group.push(work);
+        }
+        for _ in &group {
+            self.ports.stats.taken();
+        }
+        group
+    }
+
+    /// Carries out the first jobs: as many as one transaction can take.
+    async fn step(&mut self, group: &mut Vec<Work>) {
+        let count = fold(group).1;
+        let rest = group.split_off(count.max(1).min(group.len()));
+        let jobs = std::mem::replace(group, rest);
+        if count == 0 {
+            return self.carry_out_special(jobs).await;
+        }
+        let Err((fault, jobs)) = self.carry_out(jobs).await else { return };
+        if jobs.len() == 1 {
+            let error = failure::failed(&self.target.server, "writing to", &fault);
+            return self.refuse(jobs, &error);
+        }
+        // The job at fault must not fail the others.
+        for job in jobs {
+            if let Err((fault, jobs)) = self.carry_out(vec![job]).await {
+                let error = failure::failed(&self.target.server, "writing to", &fault);
+                self.refuse(jobs, &error);
+            }
+        }
+    }
+
+    /// Writes commits and checkpoints in one transaction, and reports the result unless the database refused it.
+    async fn carry_out(&mut self, jobs: Vec<Work>) -> Result<(), (Fault, Vec<Work>)> {
+        for _ in 0..ATTEMPTS {
+            if let Err(error) = self.ensure(true).await {
+                self.refuse(jobs, &error);
+                return Ok(());
+            }
+            let Some(client) = &self.client else { continue };
+            let batch = fold(&jobs).0;
+            let events = batch.events.len() as u64;
+            let writing =
+                flight::write(client, self.token, &batch, &mut self.orphans, self.ports.clock.now());
+            let written = timeout(TRANSACTION, writing).await.unwrap_or(Err(Fault::Late));
+            match written {
+                Ok(before) => {
+                    self.ports.stats.transaction();
+                    self.report(jobs, before);
+                    return Ok(());
+                }
+                Err(fault) if fault.is_lost() => {
+                    tracing::warn!(server = %self.target.server, %fault, "lost the connection to the database");
+                    self.client = None;
+                    self.doubt.events = events;
+                    let connected = self.ensure(true).await;
+                    if std::mem::take(&mut self.doubt.landed) {
+                        let before = self.position;
+                        self.report(jobs, before);
+                        return Ok(());
+                    }
+                    if let Err(error) = connected {
+                        self.give_up(jobs, &error);
+                        return Ok(());
+                    }
+                }
+                Err(fault) => {
+                    self.note_end(&fault);
+                    return Err((fault, jobs));
+                }
+            }
+        }
+        Err((Fault::Late, jobs))
+    }
+
+    /// Answers the callers of a group in doubt, and keeps its commits in case they turn out to be stored.
+    fn give_up(&mut self, jobs: Vec<Work>, error: &Error) {
+        let mut commits = Vec::new();
+        for job in jobs {
+            if let Work::Append { commit, reply, .. } = job {
+                self.ports.stats.refused();
+                let _ = reply.send(Err(error.clone()));
+                commits.push(*commit);
+            } else {
+                job.refuse(error);
+            }
+        }
+        if self.doubt.events > 0 {
+            self.doubt.commits = commits;
+        }
+    }
+
+    fn refuse(&self, jobs: Vec<Work>, error: &Error) {
+        for job in jobs {
+            if matches!(job, Work::Append { .. }) {
+                self.ports.stats.refused();
+            }
+            job.refuse(error);
+        }
+    }
+
+    /// Notifies the observer and the callers, in the order of the log. A commit stands even if its caller is gone.
+    fn report(&mut self, jobs: Vec<Work>, before: u64) {
+        self.position = before;
+        for job in jobs {
+            match job {
+                Work::Append { commit, since, reply } => {
+                    let events = commit.entries.len();
+                    let head = commit.expected + events as u64;
+                    self.publish(*commit);
+                    self.ports.stats.committed(events, since.elapsed());
+                    let _ = reply.send(Ok(Appended { head, position: self.position }));
+                }
+                Work::Checkpoint { reply, .. } => {
+                    let _ = reply.send(Ok(()));
+                }
+                Work::Note { .. } | Work::Forget { .. } | Work::Outbox { .. } => {}
+            }
+        }
+    }
+
+    fn publish(&mut self, commit: Prepared) {
+        let first = self.position + 1;
+        self.position += commit.entries.len() as u64;
+        if !commit.entries.is_empty() {
+            self.ports.observer.committed(commit.into_logged(first));
+        }
+    }
+
+    /// Connects if necessary. With `patient`, waits for the database until the outage has lasted the limit.
+    async fn ensure(&mut self, patient: bool) -> Result<(), Error> {
+        loop {
+            if let Some(error) = &self.ended {
+                return Err(error.clone());
+            }
+            if self.client.as_ref().is_some_and(|client| !client.is_closed()) {
+                return Ok(());
+            }
+            self.client = None;
+            if let Some(outage) = &self.outage
+                && outage.since.elapsed() >= self.ports.patience
+                && outage.tried.elapsed() < RETRY
+            {
+                return Err(outage.error.clone());
+            }
+            let Err(fault) = self.connect().await else { continue };
+            let error = failure::failed(&self.target.server, "connecting to", &fault);
+            let now = Instant::now();
+            let since = self.outage.as_ref().map_or(now, |outage| outage.since);
+            if self.outage.is_none() {
+                tracing::error!(%error, "the database cannot be reached; retrying");
+            }
+            self.outage = Some(Outage { since, tried: now, error: error.clone() });
+            if !patient || since.elapsed() >= self.ports.patience {
+                return Err(error);
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    /// Connects again, and decides whether the events in doubt are stored.
+    async fn connect(&mut self) -> Result<(), Fault> {
+        let server = self.target.server.clone();
+        let opening = timeout(TRANSACTION, self.target.reopen(self.token));
+        let Some((client, token)) = opening.await.unwrap_or(Err(Fault::Late))? else {
+            let message = format!(
+                "another server has taken over {server}; restart this server after that one has stopped"
+            );
+            self.end(message);
+            return Ok(());
+        };
+        let newest = timeout(TRANSACTION, query::bounds(&client)).await.unwrap_or(Err(Fault::Late))?.1;
+        let doubt = std::mem::take(&mut self.doubt);
+        if newest == self.position + doubt.events && doubt.events > 0 {
+            if doubt.commits.is_empty() {
+                self.doubt.landed = true;
+            }
+            for commit in doubt.commits {
+                self.publish(commit);
+            }
+        } else if newest < self.position {
+            begin_generation(&client, newest).await?;
+            let known = self.position;
+            self.end(format!(
+                "{server} has lost acknowledged commits (its log ends at {newest}, this server has published {known}), \
+                 probably in a failover without synchronous replication; restart this server"
+            ));
+            return Ok(());
+        } else if newest > self.position {
+            self.end(format!("{server} was changed by another program; restart this server"));
+            return Ok(());
+        }
+        if self.outage.take().is_some() {
+            tracing::info!(%server, "the database can be reached again");
+        }
+        (self.client, self.token, self.orphans) = (Some(client), token, 0);
+        Ok(())
+    }
+
+    fn note_end(&mut self, fault: &Fault) {
+        if fault.is_final() {
+            self.client = None;
+            self.end(failure::failed(&self.target.server, "writing to", fault).message);
+        }
+    }
+
+    /// Stops writing for good.
+    fn end(&mut self, message: String) {
+        tracing::error!("{message}");
+        self.ended = Some(Error::new(StoreFailure::Unavailable, message));
+    }
+
+    /// Carries out a job that needs answers of the database before it can go on.
+    async fn carry_out_special(&mut self, jobs: Vec<Work>) {
+        for job in jobs {
+            if let Err(error) = self.ensure(true).await {
+                self.refuse(vec![job], &error);
+                continue;
+            }
+            let Some(client) = &self.client else { continue };
+            let token = self.token;
+            let fault = match job {
+                Work::Note { project, newer, reply } => answer(
+                    reply,
+                    guarded(client, token, note::amend(client, &project, newer)).await,
+                    &self.target,
+                ),
+                Work::Forget { approval, reply } => {
+                    answer(reply, guarded(client, token, forget(client, &approval)).await, &self.target)
+                }
+                Work::Outbox { change, reply } => {
+                    answer(reply, guarded(client, token, outbox::write(client, &change)).await, &self.target)
+                }
+                // Every group takes at least one of these.
+                Work::Append { .. } | Work::Checkpoint { .. } => None,
+            };
+            if let Some(fault) = fault {
+                if fault.is_lost() {
+                    self.client = None;
+                }
+                self.note_end(&fault);
+            }
+        }
+    }
+
+    /// Removes expired events, batch by batch. An idle writer removes all, a busy one a batch between two groups.
+    async fn tidy(&mut self, idle: bool) {
+        loop {
+            let Some(client) = &self.client else { return };
+            if !self.ports.retention.is_due(self.position, idle) {
+                return;
+            }
+            let trim = self.ports.retention.trim(client, self.position, self.ports.clock.now());
+            match guarded(client, self.token, trim).await {
+                Ok(trimmed) => self.ports.stats.trimmed(trimmed),
+                Err(fault) => {
+                    // Retried with a later commit; until then the log is a little too long.
+                    tracing::warn!(server = %self.target.server, %fault, "failed to remove old events; will retry");
+                    if fault.is_lost() {
+                        self.client = None;
+                    }
+                    return;
+                }
+            }
+            if !(idle && self.ports.retention.has_more()) {
+                return;
+            }
+        }
+    }
+}
+
+impl Work {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Append { commit, .. } => commit.bytes(),
+            Self::Checkpoint { parts, .. } => parts.iter().map(|part| part.body.len()).sum(),
+            // Rare and small, because users type them.
+            Self::Note { .. } | Self::Forget { .. } => 0,
+            Self::Outbox { change, .. } => change.bytes(),
+        }
+    }
+
+    fn refuse(self, error: &Error) {
+        let error = error.clone();
+        match self {
+            Self::Append { reply, .. } => drop(reply.send(Err(error))),
+            Self::Checkpoint { reply, .. } => drop(reply.send(Err(error))),
+            Self::Note { reply, .. } => drop(reply.send(Err(error))),
+            Self::Forget { reply, .. } => drop(reply.send(Err(error))),
+            Self::Outbox { reply, .. } => drop(reply.send(Err(error))),
+        }
+    }
+}
+
+/// The net effect of the first jobs, and the number of jobs that it contains: as many as one transaction can take.
+fn fold(jobs: &[Work]) -> (Batch<'_>, usize) {
+    let mut batch = Batch::default();
+    for (count, job) in jobs.iter().enumerate() {
+        match job {
+            Work::Append { commit, .. } if batch.admits(commit) => batch.add(commit),
+            Work::Checkpoint { parts, .. } => parts.iter().for_each(|part| batch.checkpoint(part)),
+            _ => return (batch, count),
+        }
+    }
+    (batch, jobs.len())
+}
+
+/// Runs a change in a transaction of its own that proves the writer's identity first.
+async fn guarded<T>(client: &Client, token: Token, change: impl Future<Output = Found<T>>) -> Found<T> {
+    let values: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&NODE, Type::TEXT),
+        (&token.incarnation, Type::INT8),
+        (&token.writer, Type::INT8),
+        (&token.backend, Type::INT4),
+    ];
+    let work = async {
+        client.batch_execute("BEGIN").await?;
+        client.query_typed("SELECT baton.fence($1, $2, $3, $4)", &values).await?;
+        let changed = change.await?;
+        client.batch_execute("COMMIT").await?;
+        Ok(changed)
+    };
+    let done = timeout(TRANSACTION, work).await.unwrap_or(Err(Fault::Late));
+    if let Err(fault) = &done
+        && !fault.is_lost()
+    {
+        timeout(TRANSACTION, client.batch_execute("ROLLBACK")).await.map_err(|_| Fault::Late)??;
+    }
+    done
+}
+
+/// Deletes an approval; returns true if it existed.
+async fn forget(client: &Client, approval: &ApprovalId) -> Found<bool> {
+    let sql = "DELETE FROM approval WHERE id = $1";
+    Ok(client.execute_typed(sql, &[(&storable(approval.as_str()), Type::TEXT)]).await? > 0)
+}
+
+/// Sends the result to the caller and returns the fault, if there is one.
+fn answer<T>(reply: oneshot::Sender<Result<T, Error>>, done: Found<T>, target: &Target) -> Option<Fault> {
+    match done {
+        Ok(done) => {
+            let _ = reply.send(Ok(done));
+            None
+        }
+        Err(fault) => {
+            let _ = reply.send(Err(failure::failed(&target.server, "writing to", &fault)));
+            Some(fault)
+        }
+    }
+}
+
+/// Begins a new generation, so that no position is used twice after the database has lost commits.
+async fn begin_generation(client: &Client, newest: u64) -> Found<()> {
+    client.batch_execute(&format!("BEGIN; {LOCK_LOG}")).await?;
+    let sql = "WITH ended AS (UPDATE generation SET ended_at = $1 WHERE ended_at IS NULL)
+        INSERT INTO generation (number, first)
+        SELECT max(number) + 1, (max(number) + 1) * $2 + 1 FROM generation";
+    let values: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&query::number(newest), Type::INT8), (&query::number(GENERATION), Type::INT8)];
+    client.execute_typed(sql, &values).await?;
+    client.batch_execute("COMMIT").await?;
+    Ok(())
+}
