@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// Time for the cluster to accept connections.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_mins(1);
 
 /// Makes a missing Postgres an error instead of a skipped test.
 const VARIABLE: &str = "BATON_POSTGRES";

@@ -114,7 +114,7 @@ pub(crate) struct Engine {
     /// Directory for the database and all other data [default: the XDG directories]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Keep sessions in this Postgres database instead of a file, as postgres://USER@HOST/DATABASE
+    /// Keep sessions in this Postgres database instead of a file, as `postgres://USER@HOST/DATABASE`
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<Secret>,
     /// File with additional scenarios for the demo model
@@ -241,7 +241,7 @@ pub(crate) struct Migrate {
     /// Database file to copy [default: baton.db in the data directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Empty Postgres database to copy to, as postgres://USER@HOST/DATABASE [default: BATON_STORE]
+    /// Empty Postgres database to copy to, as `postgres://USER@HOST/DATABASE` [default: `BATON_STORE`]
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<Secret>,
     /// Directory for the database and all other data [default: the XDG directories]

@@ -48,7 +48,7 @@ pub use retention::{KEEP_AGE, KEEP_BYTES, KEEP_EVENTS};
 
 use crate::{
     change::{PartRow, Prepared},
-    sqlite::Keep,
+    sqlite::RetentionLimits,
     stats::Stats,
 };
 use failure::Fault;
@@ -74,7 +74,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 /// Options of a store.
 #[derive(Clone)]
 pub struct Options {
-    pub keep: Keep,
+    pub keep: RetentionLimits,
     /// Determines the age of events.
     pub clock: Arc<dyn Clock>,
     /// Time that commits wait for a lost database. After that they fail at once until the database is back.
@@ -83,7 +83,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let keep = Keep { events: KEEP_EVENTS, bytes: KEEP_BYTES, age: KEEP_AGE };
+        let keep = RetentionLimits { events: KEEP_EVENTS, bytes: KEEP_BYTES, age: KEEP_AGE };
         Self { keep, clock: Arc::new(SystemClock), patience: PATIENCE }
     }
 }

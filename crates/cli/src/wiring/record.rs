@@ -39,7 +39,7 @@ impl Record {
         };
         let reservation =
             Reservation::take(&places.database()).map_err(|error| unavailable(places, &error))?;
-        let opened = Postgres::open(&url, postgres::Options::default(), observer).await;
+        let opened = Box::pin(Postgres::open(&url, postgres::Options::default(), observer)).await;
         let opened = opened.map_err(|error| Failure::usage(chain(&error)))?;
         tracing::info!(server = %opened.server(), "the sessions are in a Postgres database");
         Ok(Self::Database(opened, reservation))

@@ -12,7 +12,7 @@ use protocol::{
 };
 use tokio::time::Instant;
 
-use super::pulse::{Pace, StatusChecks};
+use super::status_checks::{Pace, StatusChecks};
 use super::translate::{Child, Consequence, Request, Translator};
 use crate::external::{Signal, Subagent};
 

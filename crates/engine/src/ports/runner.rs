@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::{self, BoxFuture, FutureExt};
 use protocol::{
     AgentEvent, EndReason, MessageError, Session, SessionId, TurnEnd,
-    agent_event::{Ask, StoreFuture},
+    agent_event::{Answer, Ask},
     message::ModelRef,
     prompt::{CommandInput, Delivery, PartInput, PromptInput},
     request::Rule,
@@ -36,7 +36,7 @@ pub trait Supervision: Send + Sync {
     fn filter(&self, event: AgentEvent) -> BoxFuture<'_, Vec<AgentEvent>>;
 
     /// Answers a request of the runner's turn by rules, or asks the user with [`Turn::ask_unless`].
-    fn answer<'a>(&'a self, turn: &'a Turn, ask: Ask) -> BoxFuture<'a, StoreFuture>;
+    fn answer<'a>(&'a self, turn: &'a Turn, ask: Ask) -> BoxFuture<'a, Answer>;
 }
 
 /// A prompt that is about to be stored.

@@ -9,7 +9,7 @@ use tokio_postgres::{
 };
 
 use super::query::{Found, column, number};
-use crate::sqlite::Keep;
+use crate::sqlite::RetentionLimits;
 
 /// Default maximum number of events.
 pub const KEEP_EVENTS: u64 = 5_000_000;
@@ -27,14 +27,14 @@ const EVERY: u64 = 1_000;
 /// Decides when to trim.
 #[derive(Debug)]
 pub(super) struct Retention {
-    keep: Keep,
+    keep: RetentionLimits,
     /// The log's end at the last check.
     looked: u64,
     more: bool,
 }
 
 impl Retention {
-    pub(super) fn new(keep: Keep) -> Self {
+    pub(super) fn new(keep: RetentionLimits) -> Self {
         // Checks at once what an earlier process left.
         Self { keep, looked: 0, more: true }
     }

@@ -45,7 +45,7 @@ const fn hangs(
 ) -> Row {
     let tune: Tune = |options| {
         let hasty = Duration::from_secs(2);
-        (options.patience.start, options.patience.answer, options.patience.silence) = (hasty, hasty, hasty);
+        (options.timeouts.start, options.timeouts.answer, options.timeouts.silence) = (hasty, hasty, hasty);
     };
     Row { tune, ..row(scene, programs, server) }
 }

@@ -11,7 +11,7 @@ use super::{super::connect::LOCK_LOG, *};
 use crate::contract::{created, created_with, deleted, updated};
 use engine::ports::{Listing, Log as _, Reads as _};
 
-const WRITERS: usize = 16;
+const WRITERS: i64 = 16;
 const COMMITS: i64 = 60;
 
 /// The design rests on one property of Postgres: a commit is visible to new snapshots before its locks are released.
@@ -32,12 +32,12 @@ async fn visible_positions_are_a_dense_prefix_under_concurrent_writers() {
     assert!(watching.await.unwrap() > 0, "the watcher has looked");
     let row =
         connect(&url).await.query_one("SELECT count(*), max(position) FROM baton.log", &[]).await.unwrap();
-    let kept = WRITERS as i64 * (COMMITS - COMMITS / 5) * 2;
+    let kept = WRITERS * (COMMITS - COMMITS / 5) * 2;
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (kept, kept));
 }
 
 /// Appends two events at a time as a node of its own; every fifth transaction is rolled back.
-async fn write(url: String, number: usize) {
+async fn write(url: String, number: i64) {
     let client = connect(&url).await;
     let node = format!("node{number}");
     client.execute("INSERT INTO baton.node VALUES ($1, 1, 1)", &[&node]).await.unwrap();
@@ -95,7 +95,7 @@ async fn the_log_is_trimmed_but_its_newest_row_stays() {
     let events = std::iter::once(created("ses_a")).chain(events).collect();
     store.append(crate::contract::commit("ses_a", 0, events)).await.unwrap();
     store.close().await.unwrap();
-    let keep = crate::sqlite::Keep { events: 3, ..Options::default().keep };
+    let keep = crate::sqlite::RetentionLimits { events: 3, ..Options::default().keep };
     let (store, _) = open(&url, Options { keep, ..Options::default() }).await;
     let last = store.append(crate::contract::commit("ses_a", 10, vec![deleted("ses_a")])).await.unwrap();
     // The writer trims after a commit and before the next job.

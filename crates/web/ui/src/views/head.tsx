@@ -65,7 +65,7 @@ function TitleEdit(props: { id: string; title: string; onDone: () => void }) {
     const title = box.value.trim()
     if (title !== "" && title !== props.title) {
       const began = world.tick
-      const saved = call<Info>("update", { in: { sessionID: props.id }, body: { title } })
+      const saved = call("update", { in: { sessionID: props.id }, body: { title } })
       await saved.then(
         ({ data }) => give({ kind: "sessions", began, sessions: [data] }),
         () => {},

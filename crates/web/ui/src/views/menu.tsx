@@ -71,7 +71,7 @@ export function SessionMenu(props: { id: string; info?: Session; onRename: () =>
         <button type="button" aria-pressed={continues()} onClick={() => void update({ continuation: !continues() })}>
           {words.continueByItself}
         </button>
-        <button type="button" onClick={() => void update({ time: { archived: isArchived() ? null : Date.now() } })}>
+        <button type="button" onClick={() => void update({ time: { archived: isArchived() ? undefined : Date.now() } })}>
           {isArchived() ? words.unarchive : words.archive}
         </button>
         <Show when={error()}>

@@ -57,7 +57,7 @@ interface Agent {
 const [text, setText] = stored("new", "")
 
 export function New() {
-  const [path] = createResource(() => call<{ directory: string }>("path").then((it) => it.data))
+  const [path] = createResource(() => call("path").then((it) => it.data))
   const [typed, setTyped] = createSignal<string | undefined>(route().query.dir)
   const [model, setModel] = createSignal("")
   const [agent, setAgent] = createSignal("")
@@ -71,7 +71,7 @@ export function New() {
   const place = async () => {
     if (!isApart()) return directory() || undefined
     if (made?.from !== directory()) {
-      const { data } = await call<{ directory: string }>("worktree", { query: { directory: directory() || undefined }, body: {} })
+      const { data } = await call("worktree", { query: { directory: directory() || undefined }, body: {} })
       made = { from: directory(), directory: data.directory }
     }
     return made.directory
@@ -83,7 +83,7 @@ export function New() {
     try {
       const began = world.tick
       const body = agent() ? { agent: agent() } : {}
-      const { data } = await call<Session>("create", { query: { directory: await place() }, body })
+      const { data } = await call("create", { query: { directory: await place() }, body })
       give({ kind: "sessions", began, sessions: [data] })
       send(data.id, { text: text(), files: [] }, "steer", chosen(model()))
       setText("")
@@ -141,7 +141,7 @@ export function New() {
 function AgentChoice(props: { directory: string; onChoose: (name: string) => void }) {
   const [agents] = createResource(
     () => props.directory,
-    (directory) => call<Agent[]>("agents", { query: { directory: directory || undefined } }).then((it) => it.data, () => []),
+    (directory) => call("agents", { query: { directory: directory || undefined } }).then((it) => it.data, () => []),
   )
   const found = () => (agents.latest ?? []).filter((agent) => agent.mode !== "subagent" && !agent.hidden)
   return (
@@ -157,7 +157,7 @@ function AgentChoice(props: { directory: string; onChoose: (name: string) => voi
 
 // The first run: the demo model needs no key, everything else does.
 function DemoHint() {
-  const [providers] = createResource(() => call<Providers>("providers").then((it) => it.data.providers, () => []))
+  const [providers] = createResource(() => call("providers").then((it) => it.data.providers, () => []))
   const isDemoOnly = () => providers.state === "ready" && providers().every((provider) => provider.id === "demo")
   return (
     <Show when={isDemoOnly()}>

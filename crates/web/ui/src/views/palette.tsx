@@ -63,11 +63,11 @@ export function Palette(props: { onClose: () => void }) {
   })
   const [texts] = createResource(
     () => (settled().length >= MIN_TEXT ? { query: settled(), limit: MAX_TEXTS } : undefined),
-    (query) => call<Found[]>("findMessage", { query }).then((it) => it.data, () => []),
+    (query) => call("findMessage", { query }).then((it) => it.data, () => []),
   )
   const [files] = createResource(
     () => (settled().length >= MIN_FILE && session() ? { query: settled(), limit: 20, directory: directory() } : undefined),
-    (query) => call<string[]>("findFile", { query }).then((it) => it.data, () => []),
+    (query) => call("findFile", { query }).then((it) => it.data, () => []),
   )
   const [commands] = createResource(
     () => (session() ? { directory: directory() } : undefined),

@@ -1,7 +1,7 @@
 // Prompts that wait for a turn, above the composer: edit, move, steer or withdraw them.
 
 import { For, Show, createEffect, createMemo, createSignal } from "solid-js"
-import { Failure, call } from "../api.ts"
+import { type Body, Failure, call } from "../api.ts"
 import { isBusy } from "../core/state.ts"
 import type { Waiting } from "../core/waiting.ts"
 import type { Part } from "../core/wire.ts"
@@ -44,7 +44,7 @@ export function Queue(props: { id: string }) {
   const [error, setError] = createSignal("")
   createEffect(() => ids().length === 0 && setError(""))
   // The server decides: a prompt that has started meanwhile is no longer in the queue.
-  const change = async (id: string, route: "requeue" | "withdraw", body?: unknown) => {
+  const change = async (id: string, route: "requeue" | "withdraw", body?: Body<"requeue">) => {
     setError("")
     try {
       const { data } = await call(route, { in: { sessionID: props.id, messageID: id }, body })
@@ -101,7 +101,7 @@ function Item(props: {
   entry: Entry
   isFirst: boolean
   isLast: boolean
-  onChange: (body: unknown) => Promise<unknown>
+  onChange: (body: Body<"requeue">) => Promise<unknown>
   onMove: (by: number) => void
   onWithdraw: () => void
 }) {
