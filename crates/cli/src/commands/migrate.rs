@@ -21,7 +21,7 @@ pub(crate) async fn migrate(options: Migrate) -> Result<Exit, Failure> {
     })?;
     let copied = store::migrate::migrate(&from, &url).await;
     let Copied { sessions, messages, events } = copied.map_err(|error| Failure::usage(chain(&error)))?;
-    terminal::line(&format!("copied {sessions} sessions with {messages} messages and {events} events"))
+    terminal::line(&format!("copied sessions: {sessions}, messages: {messages}, events: {events}"))
         .map_err(|error| Failure::error(error.to_string()))?;
     Ok(Exit::Completed)
 }

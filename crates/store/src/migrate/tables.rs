@@ -173,8 +173,8 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         name: "event",
-        from: "SELECT position, ifnull(session, '~moved'), iif(session IS NULL, position, seq), directory,
-                   project, at, body ->> '$.id', body
+        from: "SELECT position, ifnull(session, '~moved'),
+                   CASE WHEN session IS NULL THEN position ELSE seq END, directory, project, at, body ->> '$.id', body
                FROM log WHERE position > ?1 ORDER BY position LIMIT ?2",
         columns: &[
             ("session", Text),
@@ -188,8 +188,8 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         name: "log",
-        from: "SELECT position, position, ifnull(session, '~moved'), iif(session IS NULL, position, seq),
-                   total + octet_length(body)
+        from: "SELECT position, position, ifnull(session, '~moved'),
+                   CASE WHEN session IS NULL THEN position ELSE seq END, total + octet_length(body)
                FROM log WHERE position > ?1 ORDER BY position LIMIT ?2",
         columns: &[("position", Number), ("session", Text), ("seq", Number), ("total", Number)],
     },
