@@ -95,7 +95,7 @@ for (const [name, connect] of clients) {
     // Operations that are not available say so, and only those that the document marks as such.
     const surprising = outcomes.filter(({ call, outcome }) => isRefused(call) !== (outcome === "not built"))
     assert.deepEqual(surprising, [])
-    assert.deepEqual(misfits(answers), [])
+    assert.deepEqual(await misfits(answers), [])
   })
 }
 

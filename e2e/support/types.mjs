@@ -1,7 +1,9 @@
 // Whether answers fit the types that the SDK promises its users. The SDK checks nothing when it runs, so the compiler
 // is asked: it is given a program that passes each answer, as it came, to something that wants the type.
 
+import { once } from "node:events"
 import { fileURLToPath } from "node:url"
+import { Worker, isMainThread, parentPort, workerData } from "node:worker_threads"
 import ts from "typescript"
 
 const FILE = fileURLToPath(new URL("../answers.ts", import.meta.url))
@@ -12,8 +14,17 @@ import type * as v2 from "@opencode-ai/sdk/v2"
 declare function fits<T>(): <const V extends T>(value: V) => void
 `
 
-// One sentence for each answer that does not fit. An answer is `{ name, type, value }`.
-export function misfits(answers) {
+// One sentence for each answer that does not fit. An answer is `{ name, type, value }`. The compiler needs seconds, so it
+// runs in a thread of its own: in this one, connections that the server closes meanwhile would not be noticed.
+export async function misfits(answers) {
+  const worker = new Worker(new URL(import.meta.url), { workerData: answers })
+  const [found] = await once(worker, "message")
+  return found
+}
+
+if (!isMainThread) parentPort.postMessage(compile(workerData))
+
+function compile(answers) {
   const lines = answers.map(({ type, value }) => `fits<${type}>()(${JSON.stringify(value)})`)
   const text = HEAD + lines.join("\n")
   const options = {

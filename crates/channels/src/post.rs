@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Post {
     /// Markdown, as agents write it; the adapter converts it to its service's format. Fits into one message.
     pub text: String,
-    /// Buttons below the message, at most [`Features::buttons`](crate::Abilities::buttons).
+    /// Buttons below the message, at most [`Features::buttons`](crate::Features::buttons).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buttons: Vec<Button>,
     /// The service's id of the message that this post replies to.
