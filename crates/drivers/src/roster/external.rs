@@ -1,6 +1,6 @@
 //! The description of an external agent.
 //!
-//! An [`External`] is a runner. It is always wrapped in [`SupervisedAgent`](super::Watched), which records its file changes and
+//! An [`External`] is a runner. It is always wrapped in [`SupervisedAgent`](super::SupervisedAgent), which records its file changes and
 //! applies budgets and permission rules to it.
 
 use std::collections::BTreeMap;

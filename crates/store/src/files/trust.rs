@@ -1,7 +1,7 @@
 //! The directories that the user trusts.
 //!
 //! A project's configuration can name programs to run and addresses to send keys to, and a project may be
-//! third-party. So these parts count only in directories that the user has trusted ([`super::Guard`]). Trust in a
+//! third-party. So these parts count only in directories that the user has trusted ([`super::TrustPolicy`]). Trust in a
 //! directory includes everything below it.
 
 use std::{
