@@ -207,6 +207,20 @@ export const differences = [
     },
   },
   {
+    id: "late-snapshot",
+    on: "baton",
+    sometimes: true,
+    opencode: "a step begins once its snapshot is taken",
+    baton: "the `step-start` part may be sent again with its snapshot",
+    reason: "the model is called while the first snapshot of a turn is taken",
+    events(events) {
+      const isStart = (event, id) => part(event)?.type === "step-start" && (id === undefined || part(event).id === id)
+      const isFirst = (event, at) => events.findIndex((other) => isStart(other, part(event).id)) === at
+      const kept = events.filter((event, at) => !isStart(event) || isFirst(event, at))
+      return kept.map((event) => (isStart(event) ? events.findLast((last) => isStart(last, part(event).id)) : event))
+    },
+  },
+  {
     id: "asked-while-pending",
     on: "opencode",
     sometimes: true,

@@ -240,10 +240,9 @@ impl Changes {
     /// the next step returns no files.
     pub async fn finish(&self) -> (Option<String>, Option<PatchPart>) {
         let step = self.state().step.take();
-        let patch = match step {
-            Some(step) => self.patch(step).await,
-            None => None,
-        };
+        // A summary is no step of the loop: it begins without a snapshot and reports none.
+        let Some(step) = step else { return (None, None) };
+        let patch = self.patch(step).await;
         if let Some(patch) = &patch {
             self.note(patch).await;
         }
