@@ -97,11 +97,23 @@ impl Cluster {
         keeper.spawn().context("cannot start Postgres")
     }
 
-    /// Kills the server with SIGKILL, as a crash would. Its sessions end a moment later.
+    /// Kills the server and all its sessions with SIGKILL, as the loss of its machine would. Returns when they are gone.
     pub fn kill(&mut self) -> Result<()> {
         let file = fs::read_to_string(self.data().join("postmaster.pid"))?;
         let pid: i32 = file.lines().next().context("an empty postmaster.pid")?.trim().parse()?;
-        kill_process(Pid::from_raw(pid).context("no such process")?, Signal::KILL)?;
+        let server = Pid::from_raw(pid).context("no such process")?;
+        // A stopped server starts no further session.
+        kill_process(server, Signal::STOP)?;
+        let sessions = children(pid);
+        kill_process(server, Signal::KILL)?;
+        for session in sessions.iter().copied().filter_map(Pid::from_raw) {
+            let _ = kill_process(session, Signal::KILL);
+        }
+        let begun = Instant::now();
+        while sessions.iter().any(|pid| is_alive(*pid)) {
+            ensure!(begun.elapsed() < START, "the sessions of a killed Postgres did not end");
+            pause();
+        }
         self.stop();
         Ok(())
     }
@@ -159,6 +171,18 @@ impl Drop for Cluster {
 }
 
 #[expect(clippy::disallowed_methods, reason = "development only: Postgres does not tell when it is ready")]
+/// The child processes of a process.
+fn children(pid: i32) -> Vec<i32> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// Returns false if a process has ended, even if its parent has not noticed yet.
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
 fn pause() {
     std::thread::sleep(Duration::from_millis(20));
 }
