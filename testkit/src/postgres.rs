@@ -170,7 +170,6 @@ impl Drop for Cluster {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "development only: Postgres does not tell when it is ready")]
 /// The child processes of a process.
 fn children(pid: i32) -> Vec<i32> {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
@@ -183,6 +182,7 @@ fn is_alive(pid: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
+#[expect(clippy::disallowed_methods, reason = "development only: Postgres does not tell when it is ready")]
 fn pause() {
     std::thread::sleep(Duration::from_millis(20));
 }
