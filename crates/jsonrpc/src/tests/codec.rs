@@ -46,9 +46,9 @@ fn each_kind_is_told_by_its_fields() {
 #[test]
 fn a_line_that_is_no_message_says_why_and_not_what_it_says() {
     let cases: [(&[u8], &str); 7] = [
-        (b"sk-secret is not JSON", "a line is no JSON-RPC message: it is not JSON (column 1)"),
-        (b"{\"id\":1,\"res", "it stops in the middle (column 12)"),
-        (b"{\"id\":1.5,\"result\":0}", "a field is not what it should be"),
+        (b"sk-secret is not JSON", "a line is not a JSON-RPC message: it is not JSON (column 1)"),
+        (b"{\"id\":1,\"res", "it is incomplete (column 12)"),
+        (b"{\"id\":1.5,\"result\":0}", "a field has the wrong type"),
         (b"[\"2.0\", 1, \"m\"]", "it is not an object"),
         (b"{\"method\":\"\xff\"}", "it is not JSON"),
         (b"{}", "it has neither a method nor an answer"),
