@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sentence_says_what_does_not_count_and_which_command_changes_that() {
+    fn one_sentence_names_the_withheld_parts_and_the_command_that_trusts_them() {
         let directory = Path::new("/p/it's here");
         assert_eq!(warning(directory, &[]), None);
         let untrusted = [

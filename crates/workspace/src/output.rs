@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn short_outputs_are_left_alone() {
+    fn short_outputs_are_not_truncated() {
         for text in ["", "a\nb\nc", "0123456789", "a\nb\n"] {
             assert_eq!(shown(text, End::Head), None, "{text:?}");
         }

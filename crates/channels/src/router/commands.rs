@@ -83,7 +83,8 @@ impl Worker {
     pub(super) async fn begin_anew(&self) -> Reply {
         let session = self.context().client.create_session(&SessionInput::default()).await?;
         self.set_session(session.id).await?;
-        let rest = if self.run.is_some() { " The running turn continues, and its answer comes here." } else { "" };
+        let rest =
+            if self.run.is_some() { " The running turn continues, and its answer comes here." } else { "" };
         Ok(say(format!("🆕 A new session.{rest}")))
     }
 
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_summed_up_and_put_together() {
+    fn changes_of_files_are_counted_and_joined() {
         let file = |name: &str, patch: &str| FileDiff {
             file: Some(name.to_owned()),
             patch: Some(patch.to_owned()),

@@ -79,7 +79,7 @@ async fn stored_output_can_be_read_without_asking() {
 }
 
 #[tokio::test]
-async fn without_a_shelf_the_rest_is_lost_and_the_model_knows() {
+async fn without_an_output_store_the_rest_is_lost_and_the_model_is_informed() {
     let (_, tools) = run_calls(None, &[("bash", json!({ "command": "seq 1000" }))]).await;
     assert_eq!(kept(&tools[0]), None);
     assert!(output(&tools[0]).contains("The rest was not stored"), "{}", output(&tools[0]));

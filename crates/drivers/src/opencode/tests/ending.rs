@@ -76,7 +76,7 @@ async fn a_session_is_busy_until_the_last_subagent_has_ended() {
 }
 
 #[tokio::test]
-async fn what_a_subagent_has_done_is_taken_up_in_the_same_turn() {
+async fn the_result_of_a_subagent_continues_the_same_turn() {
     let (fake, mut harness, session) = begun(Pace { settle: Duration::from_millis(200), ..HASTY }).await;
     with_child(&mut harness, &fake, &session).await;
     play(&harness, &fake, "buries").await;
@@ -91,7 +91,7 @@ async fn what_a_subagent_has_done_is_taken_up_in_the_same_turn() {
 }
 
 #[tokio::test]
-async fn people_are_told_that_nothing_is_heard_and_the_turn_goes_on() {
+async fn a_silent_server_causes_a_notice_and_the_turn_continues() {
     let (fake, mut harness, session) = begun(HASTY).await;
     fake.play([start(), vec![opened("$A")]].concat()).await;
     harness.until(|body| matches!(body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Retry { .. }))).await;
@@ -120,7 +120,7 @@ async fn a_tool_may_take_its_time() {
 }
 
 #[tokio::test]
-async fn an_idle_that_nobody_heard_is_found_out() {
+async fn a_missed_idle_is_detected() {
     let (fake, mut harness, session) = begun(HASTY).await;
     fake.play([start(), answer("$A", "Hello")].concat()).await;
     fake.called("GET /session/status", 3).await;
