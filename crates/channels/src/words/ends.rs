@@ -47,7 +47,7 @@ fn note(outcome: &PromptResult, timeout: Duration) -> Option<String> {
     })
 }
 
-/// Says that todos are left, and why the agent does not go on.
+/// Says that todos are left, and why the agent does not continue.
 fn left(stopped: &ContinuationStopped) -> String {
     let todos = match stopped.open {
         None => "Some todos are still open.".to_owned(),

@@ -1,4 +1,4 @@
-//! Things that a runner adds to a turn: messages that continue it, summaries, changes, structured answers.
+//! Messages that a runner adds to a turn: continuations, summaries, changes, structured answers.
 
 use engine::{ports::ChildSpec, ports::Page, session::Turn};
 use protocol::{

@@ -125,7 +125,7 @@ fn every_line_is_a_message_or_an_error() {
         let mut dice = Dice::new(seed);
         let line = spoil(seeds[usize::try_from(seed).unwrap() % seeds.len()], &mut dice);
         match Message::<Value>::parse(&line) {
-            // What was understood can be said again, and then means the same.
+            // A parsed message survives a round trip.
             Ok(message) => {
                 let again =
                     Message::parse(message.clone().value(Dialect::Bare).to_string().as_bytes()).unwrap();

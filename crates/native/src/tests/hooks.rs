@@ -275,7 +275,7 @@ async fn arguments_that_no_longer_fit_are_reported_to_the_model() {
     let tools = harness.tools(&session).await;
     let [ToolState::Error(state)] = &tools[..] else { panic!("{tools:?}") };
     assert!(state.error.starts_with("The arguments do not fit the tool read"), "{}", state.error);
-    assert_eq!(hooks.calls().len(), 1, "what failed is not looked at afterwards");
+    assert_eq!(hooks.calls().len(), 1, "a failed call does not reach the hook");
 }
 
 #[tokio::test]

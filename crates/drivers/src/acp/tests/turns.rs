@@ -53,7 +53,7 @@ async fn a_permission_is_answered_by_the_name_of_the_option() {
 async fn a_permanent_approval_is_stored_by_baton() {
     let mut harness = harness("begin; may a 'make test one'; may b 'make test two'; finish; stay").await;
     let session = harness.first_turn(SimulatedUser::AlwaysAgrees).await;
-    // The agent is told nothing for good: it might mean more by it.
+    // The agent gets no permanent approval, because its own "always" might allow more.
     assert_eq!(
         (option(&harness.answered("a")), option(&harness.answered("b"))),
         (&json!("now"), &json!("now"))
@@ -234,7 +234,7 @@ async fn a_conversation_resumes_after_a_server_crash() {
     harness.until_idle(&session, SimulatedUser::Agrees).await;
     let load = &harness.heard()[4];
     assert_eq!((&load["method"], &load["params"]["sessionId"]), (&json!("session/load"), &json!("s1")));
-    // What it repeats of the conversation is not said again.
+    // Messages that the agent repeats while it loads the conversation are not shown again.
     let said = harness.said(&session).await;
     assert!(said.contains("back") && !said.contains("what was said before"), "{said}");
     assert_eq!(harness.ends(&session), [EndReason::Completed]);

@@ -29,7 +29,7 @@ async fn begun(pace: Pace) -> (Arc<Fake>, Harness, Session) {
     (fake, harness, session)
 }
 
-/// The statuses that were told, with what a retry says.
+/// The published statuses, with the messages of retries.
 fn statuses(harness: &Harness, session: &Session) -> Vec<String> {
     let told = harness.seen.iter().filter_map(|event| match &event.body {
         EventBody::SessionStatus(it) if it.session_id == session.id => Some(match &it.status {
@@ -80,7 +80,7 @@ async fn the_result_of_a_subagent_continues_the_same_turn() {
     let (fake, mut harness, session) = begun(Pace { settle: Duration::from_millis(200), ..HASTY }).await;
     with_child(&mut harness, &fake, &session).await;
     play(&harness, &fake, "buries").await;
-    // OpenCode tells itself what came of it.
+    // OpenCode continues with the result of the subagent.
     fake.set_busy(true);
     fake.play([vec![busy()], answer("$E", "Taken up"), idle()].concat()).await;
     assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
