@@ -220,7 +220,7 @@ describe("the web page while agents work", needsBrowser(), () => {
     await state(two.page, title, "idle")
     await one.page.locator(".filters button", { hasText: "All" }).click()
     await state(one.page, title, "idle")
-    // A mark by hand holds until the session is opened anew.
+    // A mark by hand holds until the session is opened again.
     await one.page.locator(".menu summary").click()
     await one.page.getByRole("button", { name: "Mark as unread" }).click()
     await state(one.page, title, "done")

@@ -43,7 +43,7 @@ const SCENES = [
   { name: "a file is written", prompt: "please [write]" },
   { name: "a file is read and changed", prompt: "please [edit]" },
   { name: "arguments that a tool does not know", prompt: "please [wrong]" },
-  { name: "a tool that nobody knows", prompt: "please [unknown]" },
+  { name: "a tool that does not exist", prompt: "please [unknown]" },
   { name: "an answer that is cut", prompt: "please [cut]" },
   { name: "an answer that is filtered", prompt: "please [filtered]" },
   { name: "a retry", prompt: "please [again]" },

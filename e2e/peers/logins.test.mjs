@@ -64,7 +64,7 @@ describe("a plugin with a login for a provider", () => {
   }
   const login = (server, step, body) => ask(server, `/provider/nebius/oauth/${step}`, body)
   // OpenCode uses a login after the directory was disposed, which its terminal interface does.
-  const anew = (server) => ask(server, "/instance/dispose", {})
+  const dispose = (server) => ask(server, "/instance/dispose", {})
   const shown = async (server) => {
     const { providers } = (await ask(server, "/config/providers")).body
     const nebius = providers.find(({ id }) => id === "nebius")
@@ -83,7 +83,7 @@ describe("a plugin with a login for a provider", () => {
   test("lists the same login methods", async () => {
     const { body } = await same((server) => ask(server, "/provider/auth"))
     assert.deepEqual(body.nebius.map(({ label }) => label), ["Bring a code back", "Wait at the door", "Show a key"])
-    assert.equal(await same(shown), undefined, "nobody is logged in")
+    assert.equal(await same(shown), undefined, "no login is stored")
   })
 
   test("refuses the same calls", async () => {
@@ -107,7 +107,7 @@ describe("a plugin with a login for a provider", () => {
       })
     }
     assert.deepEqual(await same((server) => login(server, "callback", { method: 0, code: "open-sesame" })), { status: 200, body: true })
-    await both(anew)
+    await both(dispose)
     const { source, models } = await same(shown)
     assert.deepEqual([source, models.map(({ id }) => id)], ["custom", ["door-1"]])
     const { words, call } = await same((server, model) => turn(server, model, "please [hello]"))
@@ -118,7 +118,7 @@ describe("a plugin with a login for a provider", () => {
   test("waits for a login and renews it in the middle of a turn", async () => {
     assert.equal((await same((server) => login(server, "authorize", { method: 1 }))).body.method, "auto")
     assert.equal((await same((server) => login(server, "callback", { method: 1 }))).body, true)
-    await both(anew)
+    await both(dispose)
     const { words, call } = await same((server, model) => turn(server, model, "please [read]"))
     assert.equal(words.at(-1), "It says something to read.")
     assert.equal(call[0], "Bearer renewed-0123456789")
@@ -127,7 +127,7 @@ describe("a plugin with a login for a provider", () => {
   test("turns a key into options of the provider", async () => {
     const key = { type: "api", key: "sk-door-0123456789", metadata: { team: "green" } }
     await same((server) => ask(server, "/auth/nebius", key, "PUT"))
-    await both(anew)
+    await both(dispose)
     const { call } = await same((server, model) => turn(server, model, "please [hello]"))
     assert.deepEqual(call, ["Bearer sk-door-0123456789", undefined, undefined, "green"])
   })

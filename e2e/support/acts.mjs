@@ -188,6 +188,6 @@ async function endAt(scene, model, word, end) {
   await baton.begin()
   await scene.resume()
   await tape.idle(id)
-  assert.deepEqual(await ok(sdk.status()), {}, "after a restart nobody is busy")
+  assert.deepEqual(await ok(sdk.status()), {}, "after a restart no session is busy")
   await prompt(scene, "simple")
 }

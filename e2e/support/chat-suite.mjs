@@ -84,7 +84,7 @@ export function suite(title, { service, startServer }) {
       model.release()
       await until(says(place, "Counted."), "the answer")
       assert.equal(await answers(place, "Counted."), 1)
-      assert.equal(await answers(place, "📥"), 0, "nobody else waits")
+      assert.equal(await answers(place, "📥"), 0, "no other message waits")
     })
 
     test("a question has buttons, and a button answers it", async () => {
@@ -137,7 +137,7 @@ export function suite(title, { service, startServer }) {
       const file = { name: "notes.txt", mime: "text/plain", base64: Buffer.from("a wild sentence").toString("base64") }
       await say(place, "please look [hello]", { file })
       await until(says(place, "Hello from"), "the answer")
-      assert.ok(JSON.stringify(model.calls).includes("a wild sentence"), "what the file says was told to the model")
+      assert.ok(JSON.stringify(model.calls).includes("a wild sentence"), "the model receives the content of the file")
     })
 
     test("two chats do not wait for each other", async () => {
