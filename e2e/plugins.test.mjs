@@ -16,7 +16,7 @@ import { within } from "./support/wait.mjs"
 
 const HELLO = "Hello from the demo model. All is well."
 
-// Scenarios that call what plugins add or change.
+// Scenarios that call the tools that plugins add or change.
 const SCENARIOS = {
   weigh: {
     about: "calls a plugin's tool",
@@ -294,7 +294,7 @@ describe("a plugin beside Baton's continuation", () => {
 })
 
 describe("a plugin without installed packages", () => {
-  // A world whose installer waits until it is told to go on.
+  // A world whose installer waits until the test releases it.
   const slow = async (plugin) => {
     const world = await World.create()
     await symlink(process.execPath, path.join(world.bin, "node"))

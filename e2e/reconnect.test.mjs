@@ -188,7 +188,7 @@ for (const [name, connect] of clients) {
     await events.tape.idle(id, 2)
     const statuses = story(events.tape.of(id).filter((event) => event.type === "session.status"))
     assert.deepEqual(
-      // A client that reconnects is told again that the session is busy.
+      // A client that reconnects receives busy again.
       statuses.filter((status, at) => status !== statuses[at - 1]),
       ["BUSY", "IDLE(interrupted)", "BUSY", "IDLE(completed)"],
       "what ran is ended, what waited is run, and the client hears of both",

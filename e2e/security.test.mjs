@@ -70,7 +70,7 @@ describe("a server without a password", () => {
   })
 
   test("another user of this machine is refused", async (t) => {
-    if (process.getuid?.() !== 0) return t.skip("only root can become somebody else")
+    if (process.getuid?.() !== 0) return t.skip("only root can become another user")
     const script = `fetch(${JSON.stringify(new URL("/session", baton.url))}).then((it) => console.log(it.status))`
     const nobody = { uid: 65534, gid: 65534, cwd: "/" }
     const { stdout } = await promisify(execFile)(process.execPath, ["--eval", script], nobody)

@@ -1,4 +1,4 @@
-// The gateway against an independent Slack server: the package `emulate`. It has people, channels and messages,
+// The gateway against an independent Slack server: the package `emulate`. It has users, channels and messages,
 // but neither Socket Mode nor buttons nor statuses. This version cannot send its events to an address either,
 // so the test passes each message to the gateway, signed as Slack signs.
 

@@ -164,7 +164,7 @@ describe("the web page while agents work", needsBrowser(), () => {
     await finish()
   })
 
-  test("Escape tells what a stop would end, and a second one stops", async () => {
+  test("Escape shows what a stop would end, and a second one stops", async () => {
     const id = await prompt(baton, "slow:10000@20", "hello", "Is stopped with keys")
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
     await page.getByRole("button", { name: "Queue" }).waitFor()
@@ -220,7 +220,7 @@ describe("the web page while agents work", needsBrowser(), () => {
     await state(two.page, title, "idle")
     await one.page.locator(".filters button", { hasText: "All" }).click()
     await state(one.page, title, "idle")
-    // A mark by hand holds until the session is opened anew.
+    // A mark by hand holds until the session is opened again.
     await one.page.locator(".menu summary").click()
     await one.page.getByRole("button", { name: "Mark as unread" }).click()
     await state(one.page, title, "done")
@@ -237,7 +237,7 @@ describe("the web page while agents work", needsBrowser(), () => {
     await two.finish()
   })
 
-  test("each event is told once in all tabs, and not for the session that is looked at", async () => {
+  test("each event causes one notification in all tabs, and none for the visible session", async () => {
     const context = await browser.newContext()
     await context.addInitScript(RECORD)
     await context.addInitScript(() => localStorage.setItem("baton notifications", JSON.stringify({ isOn: true, isOffered: true })))
@@ -249,7 +249,7 @@ describe("the web page while agents work", needsBrowser(), () => {
     await prompt(baton, "error_400", "hello", "Fails unseen")
     await state(tabs[0].page, "Fails unseen", "error")
     while ((await told()).length === 0) await tabs[0].page.waitForTimeout(20)
-    // A request in the session in front is on the screen; the last event shows that it was not told.
+    // A request of the visible session is on the screen; the last event shows that it caused no notification.
     const model = { providerID: "demo", modelID: "permission" }
     await json(baton, `/session/${other}/prompt_async`, { model, parts: [{ type: "text", text: "hello" }] })
     await tabs[0].page.locator(".request").waitFor()

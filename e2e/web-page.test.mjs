@@ -188,7 +188,7 @@ describe("the web page", needsBrowser(), () => {
     })
   }
 
-  test("a session that does not exist is said to be gone", async () => {
+  test("a session that does not exist is reported as missing", async () => {
     const { page, finish, expect } = await open(browser, baton, { fragment: "#/s/ses_none" })
     expect(/404|400/)
     await page.getByText("does not exist any more").waitFor()

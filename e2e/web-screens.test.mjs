@@ -1,4 +1,4 @@
-// The page's other screens in a browser: overview, what needs the user, palette, find, settings, languages.
+// The page's other screens in a browser: overview, *needs you*, palette, find, settings, languages.
 
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
@@ -20,7 +20,7 @@ describe("the screens of the page", needsBrowser(), () => {
 
   const tile = (page, title) => page.locator(".tile", { hasText: title })
 
-  test("the overview shows what sessions do without opening them", async () => {
+  test("the overview shows the activity of sessions without opening them", async () => {
     const { page, finish } = await open(browser, baton)
     await page.getByText("No session yet").first().waitFor()
     const busy = await prompt(baton, "slow:10000@20", "hello", "Works for long")
@@ -39,7 +39,7 @@ describe("the screens of the page", needsBrowser(), () => {
     await finish()
   })
 
-  test("what needs the user is one queue: the next request follows, then failed turns", async () => {
+  test("*needs you* is one queue: the next request follows, then failed turns", async () => {
     await prompt(baton, "permission", "hello", "Asks first")
     await prompt(baton, "permission", "hello", "Asks second")
     await prompt(baton, "subagent_permission", "hello", "Has a subagent that asks")
@@ -124,7 +124,7 @@ describe("the screens of the page", needsBrowser(), () => {
     await finish()
   })
 
-  test("totals tell tokens and the share of the context", async () => {
+  test("totals show tokens and the share of the context", async () => {
     const id = await prompt(baton, "simple", "hello", "Is counted")
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
     await page.locator(".end", { hasText: "Completed" }).waitFor()

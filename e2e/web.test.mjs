@@ -89,7 +89,7 @@ describe("the page", () => {
   })
 })
 
-test("--no-web serves no page, and / says what the server is", async () => {
+test("--no-web serves no page, and / names the server", async () => {
   const baton = await Baton.start({ args: ["--no-web"] })
   const { status, body } = await call(baton, { target: "/" })
   assert.equal(status, 200)

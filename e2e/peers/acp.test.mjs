@@ -1,5 +1,5 @@
-// An agent that speaks the Agent Client Protocol behind Baton: the real `opencode acp`, started and talked to by Baton, with
-// the scripted model behind it. One busy and one idle for each turn; files really changed; and no process left.
+// An agent of the Agent Client Protocol behind Baton: Baton runs the real `opencode acp`, which calls the scripted model.
+// Each turn has one busy and one idle, files are really changed, and no process is left.
 
 import assert from "node:assert/strict"
 import { describe, test } from "node:test"
@@ -7,7 +7,7 @@ import { Baton } from "../support/server.mjs"
 import { LIMITS, meet, scenes } from "./support/agent.mjs"
 import { Model } from "./support/model.mjs"
 import { createWorld, environment, opencode } from "./support/peers.mjs"
-import { assertWhole, said, tools } from "./support/person.mjs"
+import { assertWhole, said, tools } from "./support/user.mjs"
 
 describe("OpenCode over the Agent Client Protocol", () => {
   const acp = meet({
@@ -23,8 +23,8 @@ describe("OpenCode over the Agent Client Protocol", () => {
   })
   scenes(acp, { tools: ["read", "edit"], edited: /Something new/ })
 
-  // The protocol has no words for it.
-  test("a subagent is seen as the tool that it works for", async () => {
+  // The protocol cannot describe subagents.
+  test("a subagent appears as the tool call that started it", async () => {
     const ended = await acp.turn("please [hello_below]")
     assertWhole(ended)
     assert.deepEqual(tools(ended.parts), ["task:completed"])

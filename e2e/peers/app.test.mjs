@@ -1,5 +1,5 @@
-// What OpenCode's web app asks of a server, in its order, from the first look to the last worktree. Every answer is a
-// success, and what OpenCode's own document says.
+// The calls of OpenCode's web app, in its order, from the first page to the last worktree. Every call must succeed, with an
+// answer that fits OpenCode's own document.
 
 import assert from "node:assert/strict"
 import { existsSync } from "node:fs"
@@ -23,7 +23,7 @@ describe("the web app", () => {
     await model?.stop()
   })
 
-  // A call as the app makes it: the directory in the query of what reads, else in a header.
+  // A call as the app makes it: with the directory in the query if it reads, else in a header.
   async function call(method, path, { directory, query = {}, body, headers = {}, ...names } = {}) {
     const isRead = method === "GET"
     const target = path.replaceAll(/\{([^}]*)\}/g, (_, name) => encodeURIComponent(names[name]))
@@ -48,7 +48,7 @@ describe("the web app", () => {
   const happens = (type, fits, what) =>
     events.tape.until(({ directory, payload }) => payload.type === type && fits(payload.properties, directory), what)
 
-  test("it finds out what it talks to, and looks around", async () => {
+  test("it identifies the server and reads its lists", async () => {
     assert.equal((await get("/global/health")).healthy, true)
     events = await listen(baton, { target: "/global/event" })
     await all(["/path", "/global/config", "/project", "/provider", "/provider/auth"])
@@ -69,7 +69,7 @@ describe("the web app", () => {
     await happens("project.updated", ({ id }) => id === project.id, "the project's new name")
   })
 
-  test("it lists sessions, makes one, opens it and gets an answer", async () => {
+  test("it lists sessions, creates one, opens it and gets an answer", async () => {
     const here = { directory: baton.directory }
     assert.deepEqual(await get("/session", { ...here, query: { roots: true, limit: 55 } }), [])
     const { id: sessionID } = await post("/session", here)
@@ -108,7 +108,7 @@ describe("the web app", () => {
     assert.equal((await get("/session", { ...here, query: { roots: true, limit: 55 } })).length, 1)
   })
 
-  test("it shows files and what has changed in them", async () => {
+  test("it shows files and their changes", async () => {
     const here = { directory: baton.directory }
     const names = (await get("/file", { ...here, query: { path: "" } })).map(({ name }) => name)
     assert.ok(names.includes("README.md"), String(names))
@@ -138,7 +138,7 @@ describe("the web app", () => {
     await happens("pty.deleted", ({ id }) => id === ptyID, "the end of the terminal")
   })
 
-  test("it works in a worktree of its own", async () => {
+  test("it works in a new worktree", async () => {
     const here = { directory: baton.directory }
     const made = await post("/experimental/worktree", { ...here, body: { name: "side work" } })
     await happens("worktree.ready", (_, directory) => directory === made.directory, "the worktree")
@@ -159,7 +159,7 @@ describe("the web app", () => {
     assert.equal(existsSync(made.directory), false)
   })
 
-  test("it changes settings and keeps a key", async () => {
+  test("it changes settings and stores a key", async () => {
     const here = { directory: baton.directory }
     await call("PATCH", "/global/config", { body: { username: "ada" } })
     assert.equal((await get("/global/config")).username, "ada")

@@ -1,5 +1,5 @@
 // The real Claude Code behind Baton: the same events as from any other agent, one idle for each turn, and no process
-// that stays longer than it should.
+// that outlives its use.
 
 import assert from "node:assert/strict"
 import { describe, test } from "node:test"
@@ -7,12 +7,12 @@ import { Baton } from "../support/server.mjs"
 import { family, LIMITS, meet, scenes } from "./support/agent.mjs"
 import { Anthropic } from "./support/anthropic.mjs"
 import { createWorld } from "./support/peers.mjs"
-import { assertWhole, idles } from "./support/person.mjs"
+import { assertWhole, idles } from "./support/user.mjs"
 
-// Where `cargo xtask peers` has installed Claude Code.
+// The directory in which `cargo xtask peers` has installed Claude Code.
 const PROGRAM = process.env.CLAUDE_BIN
 
-// Nothing is fetched, reported or updated.
+// Disables downloads, telemetry and updates.
 const environment = (model) => ({
   ANTHROPIC_BASE_URL: model.url,
   ANTHROPIC_API_KEY: "not-a-key",
@@ -36,22 +36,22 @@ describe("Claude Code", () => {
     },
   })
   const { turn } = claude
-  // The scenario is told which file it is about.
+  // The prompt names the scenario and its file.
   const say = (name) => `please [[${name}]] ${claude.readme}`
   scenes(claude, { say, tools: ["read", "edit"], edited: /\nAdded\.\n$/, compacts: true })
   family(claude, { say, told: "Say it [[hello]]" })
 
-  test("it goes on within the turn while its list is not finished", async () => {
-    const finished = await turn(say("unfinished"), { acts: claude.person.replies("once") })
+  test("the turn continues while its todo list is not finished", async () => {
+    const finished = await turn(say("unfinished"), { acts: claude.user.replies("once") })
     assertWhole(finished)
     assert.equal(finished.events.filter(({ type }) => type === "continuation.started").length, 1)
-    const todos = await claude.person.call("GET", `/session/${finished.session.id}/todo`)
+    const todos = await claude.user.call("GET", `/session/${finished.session.id}/todo`)
     assert.deepEqual(todos.map(({ content, status }) => `${content} ${status}`), ["Work completed"])
   })
 
-  test("it goes on in the same process after it was stopped", async () => {
+  test("it continues in the same process after an abort", async () => {
     let before
-    const stop = claude.person.stops()["message.part.delta"]
+    const stop = claude.user.stops()["message.part.delta"]
     const look = (...args) => ((before ??= claude.running()), stop(...args))
     const held = await turn(say("hold"), { acts: { "message.part.delta": look } })
     claude.model.release()
@@ -60,9 +60,9 @@ describe("Claude Code", () => {
   })
 
   test("a subagent in the background keeps the session busy", async () => {
-    const ended = await turn(say("background"), { acts: claude.person.replies("once") })
+    const ended = await turn(say("background"), { acts: claude.user.replies("once") })
     assertWhole(ended)
-    const [child] = await claude.person.children(ended)
+    const [child] = await claude.user.children(ended)
     assertWhole(child)
     assert.deepEqual(idles(ended), [child.session.id, ended.session.id])
   })

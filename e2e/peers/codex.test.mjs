@@ -1,4 +1,4 @@
-// The real Codex behind Baton: what clients see of it is what they see of any agent, and each turn is idle once.
+// The real Codex behind Baton: clients see the same events as from any other agent, and each turn is idle once.
 
 import assert from "node:assert/strict"
 import { writeFile } from "node:fs/promises"
@@ -6,12 +6,12 @@ import { describe, test } from "node:test"
 import { Baton } from "../support/server.mjs"
 import { family, meet, scenes } from "./support/agent.mjs"
 import { createWorld, KEY } from "./support/codex.mjs"
-import { assertWhole, idles, said } from "./support/person.mjs"
+import { assertWhole, idles, said } from "./support/user.mjs"
 import { Responses } from "./support/responses.mjs"
 
 const PATCH = "*** Begin Patch\n*** Update File: README.md\n@@\n End of file.\n+A line at the end.\n*** End Patch\n"
 
-// Newer models call most of their tools from a program, and have other tools for other agents.
+// Newer models call most of their tools from a program, and have different tools for subagents.
 const MODELS = {
   "gpt-5.5": {
     use: (call, input) => ({ call, input }),
@@ -29,7 +29,7 @@ const together = (call, input = {}) => ({ call, space: "collaboration", input })
 
 const scenarios = ({ use, patch, spawn }) => {
   const run = (cmd) => use("exec_command", { cmd })
-  // Nobody waits for the other agent but Baton.
+  // Only Baton waits for the other agent.
   const delegate = (message) => [{ acts: [spawn(message)] }, { acts: [{ say: "It is done." }] }]
   return {
     hello: [{ acts: [{ say: "Hello from the scripted model." }] }],
@@ -46,7 +46,7 @@ const scenarios = ({ use, patch, spawn }) => {
     permission_below: delegate("Do it [permission]"),
     hold_below: delegate("Wait [hold]"),
     nested: delegate("Delegate it [hold_below]"),
-    // Codex begins the turn in which the goal is reached by itself.
+    // Codex itself starts the turn in which the goal is reached.
     goal: [{ acts: [use("create_goal", { objective: "Reach it [reach]" })] }, { acts: [{ say: "I have set it." }] }],
     reach: [{ acts: [use("update_goal", { status: "complete" })] }, { acts: [{ say: "It is reached." }] }],
     again: [
@@ -72,17 +72,17 @@ for (const [name, tools] of Object.entries(MODELS)) {
     const { turn } = codex
     scenes(codex, { tools: ["bash", "apply_patch"], edited: /End of file\.\nA line at the end\.\n$/, compacts: true })
 
-    test("what it says and what it spends", async () => {
+    test("text and token counts", async () => {
       await writeFile(codex.readme, codex.text)
       const edited = await turn("please [edit]")
       assert.equal(said(edited.parts), "I'll read it first.|Now I'll add the line.|Done.")
-      const { tokens } = await codex.person.call("GET", `/session/${edited.session.id}`)
+      const { tokens } = await codex.user.call("GET", `/session/${edited.session.id}`)
       assert.deepEqual([tokens.input, tokens.cache.read, tokens.output, tokens.reasoning], [3000, 600, 90, 12])
     })
 
-    test("it goes on in the same process after it was stopped", async () => {
+    test("it continues in the same process after an abort", async () => {
       let before
-      const stop = codex.person.stops()["message.part.delta"]
+      const stop = codex.user.stops()["message.part.delta"]
       const look = (...args) => ((before ??= codex.running()), stop(...args))
       const held = await turn("please [hold]", { acts: { "message.part.delta": look } })
       codex.model.release()
@@ -98,8 +98,8 @@ for (const [name, tools] of Object.entries(MODELS)) {
 
     family(codex, { told: name === "gpt-5.5" ? "Say it [hello]" : "Codex does not report the prompt of this agent." })
 
-    test("a session is busy until the agents that it has started have ended, each after those below it", async () => {
-      // The innermost one works on while the others have said their last word.
+    test("a session is busy until its subagents have ended, each after its own subagents", async () => {
+      // The innermost subagent still works when the others have sent their last text.
       const last = new Set()
       let held
       const watch = async ({ properties: { info } }, session) => {
@@ -108,26 +108,26 @@ for (const [name, tools] of Object.entries(MODELS)) {
         if (last.size < 2 || held) return
         held = codex.model.holding()
         await held
-        const states = await codex.person.call("GET", "/session/status")
+        const states = await codex.user.call("GET", "/session/status")
         assert.equal(states[session.id].type, "busy")
         codex.model.release()
       }
       const ended = await turn("please [nested]", { acts: { "message.updated": watch } })
       assertWhole(ended)
-      const [child] = await codex.person.children(ended)
+      const [child] = await codex.user.children(ended)
       assertWhole(child)
-      const [inner] = await codex.person.children(child)
+      const [inner] = await codex.user.children(child)
       assertWhole(inner)
       assert.equal(said(inner.parts), "I begin and wait")
       assert.deepEqual(idles(ended), [inner, child, ended].map(({ session }) => session.id))
     })
 
-    // Older models have to know the ids of other agents.
+    // Older models need the ids of other agents.
     if (name === "gpt-5.5") return
-    test("one that gets more to do goes on in its session", async () => {
+    test("a subagent that gets another message continues in its session", async () => {
       const ended = await turn("please [again]")
       assertWhole(ended)
-      const [child, ...others] = await codex.person.children(ended)
+      const [child, ...others] = await codex.user.children(ended)
       assert.deepEqual(others, [])
       assert.equal(said(child.parts), "Hello from the scripted model.|Hello from the scripted model.")
     })

@@ -1,5 +1,5 @@
 // The same scripted scenarios on OpenCode's own server and on Baton, with one model for both: the event streams and the
-// records afterwards are equal, except for what `support/differences.mjs` allows.
+// records afterwards are equal, except for the differences in `support/differences.mjs`.
 
 import assert from "node:assert/strict"
 import { readFile, writeFile } from "node:fs/promises"
@@ -30,7 +30,7 @@ const prompt = (text) => ({ call, session }) =>
 const summarise = ({ call, session }) =>
   call("POST", `/session/${session}/summarize`, { providerID: "scripted", modelID: MAIN })
 
-// Where OpenCode is idle twice, the scene is over at the second time.
+// If OpenCode is idle twice, the scene ends at the second idle.
 const TWICE = { opencode: 2, baton: 1 }
 
 const SCENES = [
@@ -43,7 +43,7 @@ const SCENES = [
   { name: "a file is written", prompt: "please [write]" },
   { name: "a file is read and changed", prompt: "please [edit]" },
   { name: "arguments that a tool does not know", prompt: "please [wrong]" },
-  { name: "a tool that nobody knows", prompt: "please [unknown]" },
+  { name: "a tool that does not exist", prompt: "please [unknown]" },
   { name: "an answer that is cut", prompt: "please [cut]" },
   { name: "an answer that is filtered", prompt: "please [filtered]" },
   { name: "a retry", prompt: "please [again]" },
@@ -80,7 +80,7 @@ describe("Baton beside OpenCode", () => {
   const seen = async (side, server, { ends, ...scene }) => {
     const record = await play(server, { ...scene, ends: ends?.[side] })
     const normal = new Normal(server.world.root)
-    // The record first: it is in order, so that equal things get equal names.
+    // The record first, because it is in order, so that equal values get equal names.
     const named = ({ messages, session, events, global }) => ({
       messages: normal.of(messages),
       session: normal.of(session),
@@ -107,13 +107,13 @@ describe("Baton beside OpenCode", () => {
     })
   }
 
-  test("every allowed difference is still one", () => {
+  test("every allowed difference still exists", () => {
     const stale = differences.filter(({ id, sometimes }) => !used.has(id) && !sometimes)
     assert.deepEqual(stale.map(({ id }) => id), [], "take these out of support/differences.mjs")
   })
 })
 
-test("the page about compatibility shows the list", async () => {
+test("docs/compatibility.md shows the list", async () => {
   const page = new URL("../../docs/compatibility.md", import.meta.url)
   const text = await readFile(page, "utf8")
   const [begin, end] = ["<!-- differences: begin -->\n", "<!-- differences: end -->"]

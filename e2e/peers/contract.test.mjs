@@ -1,5 +1,5 @@
-// The document that OpenCode's server hands out, as the judge of Baton's answers: every operation that Baton claims is
-// called, and what comes back has to be what the document says.
+// Baton's answers against OpenCode's own OpenAPI document: the test calls every operation that Baton supports, and each
+// answer must fit the document.
 
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
@@ -11,9 +11,9 @@ import { OpenCode } from "./support/peers.mjs"
 import { misfit } from "./support/schema.mjs"
 
 const METHODS = ["get", "post", "put", "patch", "delete"]
-// Whatever ends things comes after everything else.
+// Operations that end or delete something run last.
 const isLast = ({ operationId }) => /dispose|upgrade/.test(operationId)
-// These wait until somebody has something to say.
+// These operations wait until there is an event to return.
 const WAITING = new Set(["tui.control.next"])
 const CALL_MS = 20_000
 
@@ -29,7 +29,7 @@ describe("OpenCode's document", () => {
     await model?.stop()
   })
 
-  // A session with an answer in it, fresh for each call, because some of them delete.
+  // A new session with an answer for each call, because some calls delete it.
   async function prepare() {
     const sdk = new Map(clients).get("v1")(baton)
     const { id: sessionID } = await ok(sdk.create())
@@ -46,7 +46,7 @@ describe("OpenCode's document", () => {
     return baton.fetch(`${target}?${new URLSearchParams(query)}`, init)
   }
 
-  // What is wrong with an answer, if anything is. Counts what could be compared.
+  // Returns the fault of an answer, if there is one. Counts the answers that have a schema.
   async function judge(operation, counts) {
     const response = await call(operation)
     const kind = (response.headers.get("content-type") ?? "").split(";")[0]
@@ -59,13 +59,13 @@ describe("OpenCode's document", () => {
     if (!theirs) return response.ok ? `${response.status} is not in the document` : undefined
     const schema = theirs.content?.["application/json"]?.schema
     if (!schema || kind !== "application/json") return undefined
-    // What was refused is judged by the tests of errors: here it only was not about anything that exists.
+    // Other tests check refusals; here the call only named something that does not exist.
     if (!response.ok) return undefined
     counts.compared += 1
     return misfit(document, schema, JSON.parse(answer))
   }
 
-  test("every answer of Baton is what it says", async (t) => {
+  test("describes every answer of Baton", async (t) => {
     const all = Object.entries(document.paths).flatMap(([path, methods]) =>
       METHODS.filter((method) => methods[method]).map((method) => ({ method, path })),
     )
@@ -90,7 +90,7 @@ describe("OpenCode's document", () => {
     assert.ok(counts.compared >= 60, "hardly anything was compared")
   })
 
-  test("a wrong answer would be noticed", async () => {
+  test("a wrong answer fails the check", async () => {
     const { schema } = document.paths["/session"].get.responses[200].content["application/json"]
     const sessions = await (await baton.fetch("/session")).json()
     assert.equal(misfit(document, schema, sessions), undefined)

@@ -1,4 +1,4 @@
-// A server with many agents that is killed on a busy machine: the guard ends every process that it had started.
+// A server with many agents is killed on a busy machine: the guard ends every process that the server had started.
 
 import assert from "node:assert/strict"
 import { spawn } from "node:child_process"
@@ -6,7 +6,7 @@ import { availableParallelism } from "node:os"
 import { after, before, describe, test } from "node:test"
 import { Baton } from "../support/server.mjs"
 import { createWorld, KEY } from "./support/codex.mjs"
-import { assertWhole, gone, Person, present, processes } from "./support/person.mjs"
+import { assertWhole, gone, User, present, processes } from "./support/user.mjs"
 import { Responses } from "./support/responses.mjs"
 
 const IDLE = 40
@@ -26,12 +26,12 @@ const SCENARIOS = {
 }
 
 describe("a server with many agents", () => {
-  let model, baton, person
+  let model, baton, user
   const load = []
   before(async () => {
     model = await Responses.start(SCENARIOS)
     baton = await Baton.start({ world: await createWorld(model, "gpt-5.5"), env: KEY })
-    person = new Person(baton, { providerID: "codex", modelID: "default" })
+    user = new User(baton, { providerID: "codex", modelID: "default" })
   })
   after(async () => {
     for (const child of load) child.kill("SIGKILL")
@@ -41,19 +41,19 @@ describe("a server with many agents", () => {
 
   test("leaves none of their processes when it is killed on a busy machine, and starts again idle", async () => {
     // Codex cannot start several times at once before it has created its database.
-    const first = await person.turn("please [hello]")
+    const first = await user.turn("please [hello]")
     assertWhole(first)
     let begun = 1
     const start = async () => {
       while (begun < IDLE) {
         begun += 1
-        assertWhole(await person.turn("please [hello]"))
+        assertWhole(await user.turn("please [hello]"))
       }
     }
     await Promise.all(Array.from({ length: AT_ONCE }, start))
     assert.equal(processes(baton.world, AGENT).length, IDLE, "each session keeps its process")
 
-    for (let working = 0; working < WORKING; working += 1) await person.prompt(await person.create(), "please [stall]")
+    for (let working = 0; working < WORKING; working += 1) await user.prompt(await user.create(), "please [stall]")
     await present(baton.world, COMMAND, WORKING)
     assert.equal(processes(baton.world, AGENT).length, IDLE + WORKING)
 
@@ -66,7 +66,7 @@ describe("a server with many agents", () => {
     for (const child of load) child.kill("SIGKILL")
 
     await baton.begin()
-    assert.deepEqual(await person.call("GET", "/session/status"), {})
-    assertWhole(await person.turn("please [hello]", { session: first.session }))
+    assert.deepEqual(await user.call("GET", "/session/status"), {})
+    assertWhole(await user.turn("please [hello]", { session: first.session }))
   })
 })

@@ -1,5 +1,5 @@
-// A plugin that knows its way into a provider, unmodified, in OpenCode and in Baton: the same ways to log in, the same
-// models, and calls that arrive at the same model in the same way.
+// A plugin with a login for a provider, unmodified, in OpenCode and in Baton: both offer the same login methods and models,
+// and make the same calls to the model.
 
 import assert from "node:assert/strict"
 import { mkdir, readFile, writeFile } from "node:fs/promises"
@@ -11,7 +11,7 @@ import { OpenCode, createWorld, modules, startBaton } from "./support/peers.mjs"
 
 const MODEL = { providerID: "nebius", modelID: "door-1" }
 
-// A model that also notes who calls.
+// A model that also records the callers.
 class Door extends Model {
   headers = []
 
@@ -21,7 +21,7 @@ class Door extends Model {
   }
 }
 
-// A world whose project has the plugin, which the user trusts, and says where the model is.
+// A world whose project has the plugin and the address of the model, and is trusted.
 async function world(model) {
   const world = await createWorld(model, await pluginWorld(modules))
   await putPlugins(path.join(world.project, ".opencode/plugin"), "doorman.ts")
@@ -39,7 +39,7 @@ async function world(model) {
   return world
 }
 
-describe("a plugin that knows its way into a provider", () => {
+describe("a plugin with a login for a provider", () => {
   let models, servers
   before(async () => {
     models = [await Door.start(), await Door.start()]
@@ -63,8 +63,8 @@ describe("a plugin that knows its way into a provider", () => {
     return { status: response.status, body: await response.json() }
   }
   const login = (server, step, body) => ask(server, `/provider/nebius/oauth/${step}`, body)
-  // OpenCode uses a login when the directory is set up anew, as its terminal interface sees to.
-  const anew = (server) => ask(server, "/instance/dispose", {})
+  // OpenCode uses a login after the directory was disposed, which its terminal interface does.
+  const dispose = (server) => ask(server, "/instance/dispose", {})
   const shown = async (server) => {
     const { providers } = (await ask(server, "/config/providers")).body
     const nebius = providers.find(({ id }) => id === "nebius")
@@ -80,13 +80,13 @@ describe("a plugin that knows its way into a provider", () => {
     }
   }
 
-  test("lists the same ways to log in", async () => {
+  test("lists the same login methods", async () => {
     const { body } = await same((server) => ask(server, "/provider/auth"))
     assert.deepEqual(body.nebius.map(({ label }) => label), ["Bring a code back", "Wait at the door", "Show a key"])
-    assert.equal(await same(shown), undefined, "nobody is logged in")
+    assert.equal(await same(shown), undefined, "no login is stored")
   })
 
-  test("refuses the same", async () => {
+  test("refuses the same calls", async () => {
     const named = async (step, body) => same(async (server) => {
       const { status, body: { name } } = await login(server, step, body)
       return { status, name }
@@ -107,7 +107,7 @@ describe("a plugin that knows its way into a provider", () => {
       })
     }
     assert.deepEqual(await same((server) => login(server, "callback", { method: 0, code: "open-sesame" })), { status: 200, body: true })
-    await both(anew)
+    await both(dispose)
     const { source, models } = await same(shown)
     assert.deepEqual([source, models.map(({ id }) => id)], ["custom", ["door-1"]])
     const { words, call } = await same((server, model) => turn(server, model, "please [hello]"))
@@ -118,16 +118,16 @@ describe("a plugin that knows its way into a provider", () => {
   test("waits for a login and renews it in the middle of a turn", async () => {
     assert.equal((await same((server) => login(server, "authorize", { method: 1 }))).body.method, "auto")
     assert.equal((await same((server) => login(server, "callback", { method: 1 }))).body, true)
-    await both(anew)
+    await both(dispose)
     const { words, call } = await same((server, model) => turn(server, model, "please [read]"))
     assert.equal(words.at(-1), "It says something to read.")
     assert.equal(call[0], "Bearer renewed-0123456789")
   })
 
-  test("says what a key is good for", async () => {
+  test("turns a key into options of the provider", async () => {
     const key = { type: "api", key: "sk-door-0123456789", metadata: { team: "green" } }
     await same((server) => ask(server, "/auth/nebius", key, "PUT"))
-    await both(anew)
+    await both(dispose)
     const { call } = await same((server, model) => turn(server, model, "please [hello]"))
     assert.deepEqual(call, ["Bearer sk-door-0123456789", undefined, undefined, "green"])
   })

@@ -1,5 +1,5 @@
-// OpenCode as an agent behind Baton: the real `opencode serve`, started by Baton, with the scripted model behind it. One
-// busy and one idle for each turn, whatever OpenCode itself says; files really changed; and no process left.
+// OpenCode as an agent behind Baton: Baton starts the real `opencode serve`, which calls the scripted model. Each turn has one
+// busy and one idle, whatever OpenCode itself publishes, files are really changed, and no process is left.
 
 import assert from "node:assert/strict"
 import { readFile, writeFile } from "node:fs/promises"
@@ -8,7 +8,7 @@ import { Baton } from "../support/server.mjs"
 import { family, LIMITS, meet, scenes } from "./support/agent.mjs"
 import { Model } from "./support/model.mjs"
 import { createWorld, environment, opencode } from "./support/peers.mjs"
-import { assertWhole, kinds, said } from "./support/person.mjs"
+import { assertWhole, kinds, said } from "./support/user.mjs"
 
 describe("OpenCode as an agent", () => {
   const agent = meet({
@@ -23,11 +23,11 @@ describe("OpenCode as an agent", () => {
     },
   })
   const { turn } = agent
-  const call = (...args) => agent.person.call(...args)
+  const call = (...args) => agent.user.call(...args)
   scenes(agent, { tools: ["read", "edit"], edited: /Something new/ })
   family(agent, { told: "please [hello]" })
 
-  test("its abilities and its version are told", async () => {
+  test("its abilities and its version are listed", async () => {
     const { providers } = await call("GET", "/config/providers")
     const provider = providers.find(({ id }) => id === "opencode-agent")
     assert.deepEqual(Object.keys(provider.models), ["default"])
@@ -40,7 +40,7 @@ describe("OpenCode as an agent", () => {
     assert.equal(row.version, process.env.OPENCODE_VERSION)
   })
 
-  test("what it has changed can be taken back", async () => {
+  test("its changes can be reverted", async () => {
     await writeFile(agent.readme, agent.text)
     const edited = await turn("please [edit]")
     assert.deepEqual(edited.parts.filter(({ type }) => type === "patch").flatMap(({ files }) => files), [agent.readme])
@@ -62,7 +62,7 @@ describe("OpenCode as an agent", () => {
     assert.deepEqual(todos.map(({ content }) => content), ["Think", "Work"])
   })
 
-  test("a turn goes on while its todo list is not finished", async () => {
+  test("a turn continues while its todo list is not finished", async () => {
     const finished = await turn("please [unfinished]")
     assertWhole(finished)
     assert.equal(said(finished.parts), "Planned.|All done.")
@@ -71,14 +71,14 @@ describe("OpenCode as an agent", () => {
     assert.deepEqual(todos.map(({ status }) => status), ["completed"])
   })
 
-  test("a turn that gets nowhere is left alone, and says why", async () => {
+  test("a turn without progress is not continued, and reports the reason", async () => {
     const stuck = await turn("please [open]")
     assertWhole(stuck)
     const [stopped, ...more] = stuck.events.filter(({ type }) => type === "continuation.stopped")
     assert.deepEqual([stopped.properties.reason, more.length], ["stagnant", 0])
   })
 
-  test("a retry is told", async () => {
+  test("a retry is a status", async () => {
     const again = await turn("please [again]")
     assert.deepEqual(kinds(again.statuses), ["busy", "retry", "busy", "idle"])
     assert.equal(said(again.parts), "At last.")

@@ -1,5 +1,5 @@
-// The same plugins, unmodified, in OpenCode and in Baton, with the same model: people see the same. And a large plugin
-// that people really use, from the registry.
+// The same plugins, unmodified, in OpenCode and in Baton, with the same model: users see the same. Also a large and popular
+// plugin from the registry.
 
 import assert from "node:assert/strict"
 import { execFileSync } from "node:child_process"
@@ -22,7 +22,7 @@ const call = async (server, target, init) => {
 }
 const post = (body) => ({ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) })
 
-// One turn, from a prompt to its last words.
+// One turn, from a prompt to its last text.
 async function turn(server, text) {
   const { id } = await call(server, "/session", post({}))
   await call(server, `/session/${id}/message`, post({ parts: [{ type: "text", text }] }))
@@ -32,7 +32,7 @@ async function turn(server, text) {
 const words = (messages) => messages.flatMap(({ parts }) => parts).filter((part) => part.type === "text").map((part) => part.text)
 const git = (server, ...args) => execFileSync("git", args, { cwd: server.world.project, env: server.world.env(), encoding: "utf8" })
 
-// A world with plugins in the project, which the user trusts.
+// A world whose project has plugins and is trusted.
 async function world(model, ...plugins) {
   const world = await createWorld(model, await pluginWorld(modules))
   await putPlugins(path.join(world.project, ".opencode/plugin"), ...plugins)
@@ -65,13 +65,13 @@ describe("a plugin that was written for OpenCode", () => {
   })
   const both = (act) => Promise.all([ours, theirs].map(act))
 
-  test("adds what is left to do to the words that are stored", async () => {
+  test("adds the open todos to the stored text", async () => {
     const [mine, other] = await both(async (server) => words(await turn(server, "please [open]")))
     assert.match(mine.at(-1), /^Planned\.\n\n\[REMINDER\]\n- \[ \] Work/)
     assert.deepEqual(mine, other)
   })
 
-  test("commits what a turn has changed, once", async () => {
+  test("commits the changes of a turn, once", async () => {
     const commits = await both(async (server) => {
       const before = Number(git(server, "rev-list", "--count", "HEAD"))
       await turn(server, "please [write]")
@@ -85,7 +85,7 @@ describe("a plugin that was written for OpenCode", () => {
     assert.deepEqual(commits[0], commits[1])
   })
 
-  test("forbids a call by throwing, which the model is told, and the turn goes on", async () => {
+  test("forbids a call by throwing; the model reads the reason, and the turn continues", async () => {
     const since = model.calls.length
     const seen = await both(async (server) => {
       await writeFile(path.join(server.world.project, ".env"), "KEY=secret")
@@ -128,7 +128,7 @@ describe("oh-my-opencode", () => {
     assert.equal(info.finish, "stop")
   })
 
-  // What a turn of its main agent told the model, and what came of its tools.
+  // Runs a turn of its main agent. Returns the request to the model and the results of its tools.
   const watched = async (text) => {
     const since = model.calls.length
     const agents = await call(baton, "/agent")
@@ -140,7 +140,7 @@ describe("oh-my-opencode", () => {
     return { calls: model.calls.slice(since).filter(({ tools }) => tools?.length), tools }
   }
 
-  test("changes a prompt that has its word in it, and what a tool is said to be for", async () => {
+  test("changes a prompt that contains its keyword, and the description of a tool", async () => {
     const { calls } = await watched("ultrawork please [hello]")
     const said = JSON.stringify(calls[0].messages.filter(({ role }) => role === "user"))
     // `chat.message`
@@ -152,7 +152,7 @@ describe("oh-my-opencode", () => {
     assert.doesNotMatch(JSON.stringify(plain.calls[0].messages.filter(({ role }) => role === "user")), /<ultrawork-mode>/)
   })
 
-  test("looks for programs as in OpenCode: its terminal tool is there, because tmux is", async () => {
+  test("searches for programs as in OpenCode: it has its terminal tool, because tmux is installed", async () => {
     assert.ok((await call(baton, "/experimental/tool/ids")).includes("interactive_bash"))
   })
 
@@ -163,7 +163,7 @@ describe("oh-my-opencode", () => {
     const since = model.calls.length
     const parts = [{ type: "text", text: "please [open]" }]
     await call(baton, `/session/${id}/message`, post({ parts, model: MODEL, agent: name }))
-    // Its enforcer waits two seconds before it prompts, and writes down what came of it.
+    // Its enforcer waits two seconds before it prompts, and logs the result.
     const log = path.join(baton.world.root, "oh-my-opencode.log")
     const outcome = /todo-continuation-enforcer\] Injection (?!in flight)/
     const isDecided = async () => {
@@ -179,7 +179,7 @@ describe("oh-my-opencode", () => {
     await events.close()
   })
 
-  test("forbids writing over a file that was not read", async () => {
+  test("forbids overwriting a file that was not read", async () => {
     const before = await readFile(path.join(baton.directory, "README.md"), "utf8")
     const { tools, calls } = await watched("please [overwrite]")
     // `tool.execute.before`

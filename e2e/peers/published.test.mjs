@@ -1,4 +1,4 @@
-// Plugins from the registry whose effect is outside the session: what a model may not see, and what a service is told.
+// Plugins from the registry with effects outside of the session: one hides secrets from models, one reports to a service.
 
 import assert from "node:assert/strict"
 import { readFile, writeFile } from "node:fs/promises"
@@ -7,7 +7,7 @@ import { after, before, describe, test } from "node:test"
 import { within } from "../support/wait.mjs"
 import { MAIN, Model, SMALL } from "./support/model.mjs"
 import { startBaton } from "./support/peers.mjs"
-import { assertWhole, Person } from "./support/person.mjs"
+import { assertWhole, User } from "./support/user.mjs"
 import { publishedWorld, versionOf } from "./support/published.mjs"
 
 const MODEL = { providerID: "scripted", modelID: MAIN }
@@ -33,7 +33,7 @@ function meet(name, prepare) {
     const world = await publishedWorld(it.model, name)
     await prepare(world)
     it.baton = await startBaton(it.model, { world })
-    it.person = new Person(it.baton, MODEL)
+    it.user = new User(it.baton, MODEL)
   })
   after(async () => {
     await it.baton?.stop()
@@ -51,8 +51,8 @@ describe("opencode-vibeguard", () => {
     await writeFile(path.join(world.project, "README.md"), `The key is ${SECRET}.\n`)
   })
 
-  test("no model sees the secret: neither for an answer, nor for a title, nor for a summary", async () => {
-    const ended = await it.person.turn(`The key is ${SECRET}, please [read]`)
+  test("no model sees the secret, be it for an answer, a title or a summary", async () => {
+    const ended = await it.user.turn(`The key is ${SECRET}, please [read]`)
     assertWhole(ended)
     const [user, answer] = ended.messages
     assert.match(JSON.stringify(user), new RegExp(SECRET), "the user's words are stored as written")
@@ -65,7 +65,7 @@ describe("opencode-vibeguard", () => {
       return titles.length > 0 && titles
     }, "a call for a title")
     const since = it.model.calls.length
-    await it.person.errand(ended.session, "/summarize", MODEL)
+    await it.user.turnOf(ended.session, "/summarize", MODEL)
     const summary = it.model.calls.slice(since).find((call) => !named(call))
     const answers = it.model.calls.filter(({ tools }) => tools?.length)
     assert.equal(answers.length, 2)
@@ -75,7 +75,7 @@ describe("opencode-vibeguard", () => {
 })
 
 describe("opencode-wakatime", () => {
-  // In place of WakaTime's program: writes its arguments down, one per line.
+  // Replaces WakaTime's program: writes its arguments to a file, one per line.
   const STUB = '#!/bin/sh\nprintf \'%s\\n\' "$@" >>"$0.told"\necho end >>"$0.told"\n'
   let program
   const it = meet("opencode-wakatime", async (world) => {
@@ -84,7 +84,7 @@ describe("opencode-wakatime", () => {
   })
 
   test("reports a changed file, OpenCode's version and its own", async () => {
-    assertWhole(await it.person.turn("please [edit]"))
+    assertWhole(await it.user.turn("please [edit]"))
     const told = await eventually(async () => {
       const text = await readFile(`${program}.told`, "utf8").catch(() => "")
       return text.endsWith("end\n") && text.split("\n")

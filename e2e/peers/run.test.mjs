@@ -1,15 +1,15 @@
-// `opencode run --attach`: OpenCode's command line ends when the turn is over, not earlier and not later, and says the
-// same to Baton as to its own server.
+// `opencode run --attach`: OpenCode's command line exits exactly when the turn has ended, and prints the same with Baton as
+// with its own server.
 
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
 import { Model } from "./support/model.mjs"
 import { OpenCode, run, startBaton } from "./support/peers.mjs"
 
-// Colours, and what differs from run to run.
+// Removes colours and carriage returns.
 const plain = (text) => text.replaceAll(/\x1b\[[0-9;]*m/g, "").replaceAll(/\r/g, "")
 
-// Whether somebody has an event stream.
+// True if a client has an event stream.
 const isFollowed = async (baton) => /^baton_subscribers [1-9]/m.test(await (await baton.fetch("/metrics")).text())
 
 describe("opencode run --attach", () => {
@@ -45,11 +45,11 @@ describe("opencode run --attach", () => {
     })
   }
 
-  test("it waits for a turn that is still going on", async () => {
+  test("it waits for a turn that is still running", async () => {
     let ended = false
     const running = attach(baton, "please [hold]").finally(() => (ended = true))
     while (!model.isHolding && !ended) await new Promise((resolve) => setImmediate(resolve))
-    // It prompts before its event stream is open, and shows nothing of what was over by then.
+    // It prompts before its event stream is open, and does not show text from before that.
     while (!ended && !(await isFollowed(baton))) await new Promise((resolve) => setImmediate(resolve))
     const status = await (await baton.fetch("/session/status")).json()
     assert.deepEqual(Object.values(status), [{ type: "busy" }])
@@ -60,7 +60,7 @@ describe("opencode run --attach", () => {
     assert.equal(code, 0)
   })
 
-  test("it goes on with the session of before", async () => {
+  test("it continues the previous session", async () => {
     await attach(baton, "please [hello]")
     const { code, stdout } = await attach(baton, "--continue", "please [read]")
     assert.equal(code, 0)

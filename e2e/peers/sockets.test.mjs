@@ -1,4 +1,4 @@
-// Terminals through WebSockets: the same commands on OpenCode's own server and on Baton, and the same frames come back.
+// Terminals through WebSockets: the same commands on OpenCode's own server and on Baton return the same frames.
 
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
@@ -34,7 +34,7 @@ describe("a terminal through a WebSocket", () => {
     return socket
   }
 
-  // A terminal whose program has written what it had to say and waits.
+  // A terminal whose program has written its output and waits.
   const begin = async (server) => {
     const { id } = await json(server, "POST", "/pty", { command: "/bin/sh", args: ["-c", SCRIPT], title: "words" })
     const socket = await connect(server, id)
@@ -57,7 +57,7 @@ describe("a terminal through a WebSocket", () => {
     return ours
   }
 
-  test("first comes the past, then a frame that says where it ends, in UTF-16 units", async () => {
+  test("the stored text comes first, then a frame with its length in UTF-16 units", async () => {
     const seen = await onBoth(async (server) => {
       const id = await begin(server)
       const found = {}
@@ -71,7 +71,7 @@ describe("a terminal through a WebSocket", () => {
     assert.deepEqual(seen["cursor=2"], { text: "😀\r\n", control: '\0{"cursor":6}' })
   })
 
-  test("what is typed comes back, and the end of the program ends the connection", async () => {
+  test("typed text is echoed, and the connection ends with the program", async () => {
     const seen = await onBoth(async (server) => {
       const id = await begin(server)
       const socket = await connect(server, id, "cursor=-1")
@@ -88,7 +88,7 @@ describe("a terminal through a WebSocket", () => {
     assert.deepEqual(seen.close, { close: 1000 })
   })
 
-  test("a ticket opens the door once", async () => {
+  test("a ticket is valid once", async () => {
     await onBoth(async (server) => {
       const id = await begin(server)
       const { ticket } = await json(server, "POST", `/pty/${id}/connect-token`, {}, { "x-opencode-ticket": "1" })
@@ -102,12 +102,12 @@ describe("a terminal through a WebSocket", () => {
     })
   })
 
-  test("a shell reads the person's profile", () =>
+  test("a shell reads the user's profile", () =>
     onBoth(async (server) => {
       const { command, args, status, cwd } = await json(server, "POST", "/pty", { command: "/bin/bash" })
       return { command, args, status, isHere: cwd === server.directory }
     }))
 
-  test("a terminal that is not there", () =>
+  test("a terminal that does not exist", () =>
     onBoth(async (server) => (await open(server, "/pty/pty_000000000001AAAAAAAAAAAAAA/connect")).status))
 })

@@ -1,5 +1,5 @@
-// A model that stops while something is left to do: OpenCode is idle then, Baton tells it to go on and is idle when the
-// work is done. It is one turn for both, with one idle.
+// A model that stops with an open todo: OpenCode becomes idle; Baton asks the model to continue, and becomes idle when the
+// work is done. In both it is one turn with one idle.
 
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
@@ -24,7 +24,7 @@ describe("a model that stops with an open todo", () => {
   const count = ({ events }, wanted) => events.filter(({ type }) => type === wanted).length
   const statuses = ({ events }) => events.filter(({ type }) => type === "session.status").map(({ properties }) => properties.status.type)
 
-  test("is left alone by OpenCode, and finishes its work within the same turn in Baton", async () => {
+  test("is not continued by OpenCode, and finishes its work within the same turn in Baton", async () => {
     const [mine, other] = await Promise.all([ours, theirs].map((server) => play(server, { prompt: "please [unfinished]" })))
     assert.deepEqual([words(other), list(other)], [["Planned."], ["pending"]])
     assert.deepEqual([words(mine), list(mine)], [["Planned.", "All done."], ["completed"]])

@@ -1,4 +1,4 @@
-// OpenCode's terminal interface attached to Baton, watched through its screen.
+// OpenCode's terminal interface attached to Baton. The tests read its screen.
 
 import assert from "node:assert/strict"
 import { existsSync } from "node:fs"
@@ -8,10 +8,10 @@ import { Model } from "./support/model.mjs"
 import { environment, opencode, startBaton } from "./support/peers.mjs"
 import { Terminal } from "./support/terminal.mjs"
 
-// How often, and how long, Enter is tried on a slash command.
+// Attempts to press Enter on a slash command, and the time for each.
 const ATTEMPTS = 5
 const TAKEN_MS = 3_000
-// What the interface asks for at start, some of it after it has drawn its first screen.
+// The calls of the interface at start, some of them after it has drawn its first screen.
 const ASKED = [
   ...["/global/event", "/config/providers", "/provider", "/agent", "/config", "/path", "/project/current"],
   ...["/experimental/capabilities", "/experimental/console", "/session", "/command", "/lsp", "/mcp"],
@@ -24,7 +24,7 @@ const ASKED = [
 
 describe("the terminal interface", () => {
   let model, baton, terminals
-  // Every terminal has a name of its own: one that is being closed still holds its socket.
+  // Every terminal has its own name, because a terminal that is being closed still holds its socket.
   let opened = 0
   before(async () => {
     model = await Model.start()
@@ -58,12 +58,12 @@ describe("the terminal interface", () => {
     await terminal.press("Enter")
   }
 
-  // A slash command: typed, offered and chosen.
+  // Types a slash command and chooses it from the suggestions.
   const slash = async (terminal, name) => {
     const offer = new RegExp(`/${name}\\s+\\S`)
     await terminal.type(`/${name}`)
     await terminal.shows(offer)
-    // While the offers are still being narrowed down, Enter is not taken.
+    // While the interface still filters its suggestions, it ignores Enter.
     for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
       await terminal.press("Enter")
       const gone = await terminal.hides(offer, { ms: TAKEN_MS }).catch(() => undefined)
@@ -79,7 +79,7 @@ describe("the terminal interface", () => {
     assert.deepEqual(await json("/session/status"), {})
   }
 
-  test("starts without an error, and every call it makes is answered", async () => {
+  test("starts without an error, and Baton answers every call", async () => {
     const from = baton.stderr.length
     const terminal = await attach()
     const screen = await terminal.shows(["Ask anything", `${baton.directory}:main`])
@@ -177,7 +177,7 @@ describe("the terminal interface", () => {
     await terminal.shows("Build · Small Scripted")
   })
 
-  test("/undo takes back the last prompt and what it changed, /redo brings it back", async () => {
+  test("/undo reverts the last prompt and its changes, /redo restores them", async () => {
     const terminal = await attach()
     const file = path.join(baton.directory, "notes.txt")
     await say(terminal, "please [hello]")
@@ -191,7 +191,7 @@ describe("the terminal interface", () => {
     const undone = await terminal.shows([/1 message reverted/, "notes.txt"])
     assert.doesNotMatch(undone, /Written down/)
     assert.equal(existsSync(file), false)
-    // The prompt stands where it can be changed; it is taken out to type something else.
+    // The reverted prompt is in the input field; it is removed to type another one.
     await terminal.press("C-u")
     await slash(terminal, "redo")
     await terminal.shows("Written down.")
@@ -207,7 +207,7 @@ describe("the terminal interface", () => {
     await asleep(terminal)
   })
 
-  test("who attaches late sees what waits for an answer", async () => {
+  test("a client that attaches late sees pending requests", async () => {
     const first = await attach()
     await say(first, "please [question]")
     await first.shows("Which colour do you like?")
@@ -235,7 +235,7 @@ describe("the terminal interface", () => {
     await Promise.all([first, second].map((terminal) => terminal.shows("I begin and wait until now.")))
     await Promise.all([first, second].map(asleep))
   })
-  test("a terminal whose server crashed sees that the turn is over, and goes on", async () => {
+  test("after a crash of the server the terminal shows the end of the turn and continues", async () => {
     const terminal = await attach()
     await say(terminal, "please [hold]")
     await terminal.shows(["I begin and wait", "esc interrupt"])

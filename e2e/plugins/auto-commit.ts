@@ -1,4 +1,4 @@
-// Commits what a turn has changed, once, when the session becomes idle: an ordinary plugin of OpenCode's.
+// An ordinary OpenCode plugin that commits the changes of a turn, once, when the session becomes idle.
 
 import type { Plugin } from "@opencode-ai/plugin"
 

@@ -1,5 +1,5 @@
-// Knows how to get into Nebius without a key: three ways to log in, what a login is good for, and how calls are made with
-// it. Where the calls really go is written in `door.txt` of the directory.
+// A login for the provider Nebius without a key: three login methods, a loader that turns a login into options, and a `fetch`
+// for the calls. The file `door.txt` of the directory has the address that the calls really go to.
 
 import { readFileSync } from "node:fs"
 import path from "node:path"
@@ -7,7 +7,7 @@ import type { Plugin } from "@opencode-ai/plugin"
 
 const PROVIDER = "nebius"
 const HOUR_MS = 3_600_000
-// What the provider is said to be called at; nobody is there.
+// The address in the provider's options; no server answers there.
 const FRONT = "https://front.invalid/v1"
 
 const login = (access: string, expires = Date.now() + HOUR_MS) => ({ refresh: "refresh-0123456789", access, expires })
@@ -82,7 +82,7 @@ export const Doorman: Plugin = async ({ client, directory }) => {
               url: "https://door.invalid/wait",
               method: "auto",
               instructions: "Wait",
-              // It is too old before it is used.
+              // This login has expired before its first use.
               callback: async () => ({ type: "success", ...login("waited-0123456789", 1) }),
             }
           },

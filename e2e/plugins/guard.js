@@ -1,4 +1,4 @@
-// Plain JavaScript: forbids commands, and shows what the host of a plugin offers.
+// Plain JavaScript: forbids commands, and shows the abilities of the plugin host.
 
 import { writeFileSync } from "node:fs"
 import path from "node:path"

@@ -1,4 +1,4 @@
-// Commits what a turn has changed, with its prompt and its answer. The recipe of docs/plugins.md: it skips the messages
+// Commits the changes of a turn, with its prompt and its answer. It uses the code of docs/plugins.md, which skips the messages
 // with which a turn continues by itself.
 
 import type { Plugin } from "@opencode-ai/plugin"

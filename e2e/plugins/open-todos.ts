@@ -1,4 +1,4 @@
-// Adds a reminder to an answer that ends while there is something left to do: an ordinary plugin of OpenCode's.
+// An ordinary OpenCode plugin that adds a reminder to an answer that ends with open todos.
 
 import type { Plugin } from "@opencode-ai/plugin"
 

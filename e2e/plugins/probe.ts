@@ -1,4 +1,4 @@
-// Notes every hook that is called, changes something in each, and brings a tool along.
+// Records every hook call, changes something in each, and adds a tool.
 
 import { appendFileSync } from "node:fs"
 import path from "node:path"

@@ -1,4 +1,4 @@
-// Keeps tools away from files with secrets in them: an ordinary plugin of OpenCode's, which forbids by throwing.
+// An ordinary OpenCode plugin that keeps tools away from files with secrets: it forbids a call by throwing.
 
 import type { Plugin } from "@opencode-ai/plugin"
 

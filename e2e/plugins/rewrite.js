@@ -1,4 +1,4 @@
-// Says everything loudly: what was streamed is not what is stored.
+// Turns answers into upper case, so that the stored text differs from the streamed text.
 
 export const Rewrite = async () => ({
   "experimental.text.complete": async (_input, output) => {

@@ -1,4 +1,4 @@
-// Does in one hook what no plugin should. Which and what is written in the directory it works in.
+// Misbehaves in one hook. The file `trouble.json` of the directory names the hook and the misbehaviour.
 
 import { readFileSync } from "node:fs"
 import path from "node:path"
@@ -20,7 +20,7 @@ const troubles = {
   },
 }
 
-// A hook that is no function, but holds some, of which one makes trouble.
+// The hook `auth`, which is an object with functions; one of them misbehaves.
 const auth = (part, trouble) => {
   const callback = part === "callback" ? trouble : () => ({ type: "failed" })
   const begun = { url: "", instructions: "", method: "code", callback }

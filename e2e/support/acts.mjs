@@ -1,16 +1,16 @@
-// What is done in each recorded scenario. The names of acts that are not scenarios of the demo model are those of
-// OpenCode's recordings, and the calls are the same, so that the two can be compared.
+// The actions of clients in each recorded scenario. Acts that are not scenarios of the demo model have the names and the
+// calls of OpenCode's recordings, so that the two can be compared.
 
 import assert from "node:assert/strict"
 import { ask, ok, refused } from "./sdk.mjs"
 import { sessionOf, story } from "./tape.mjs"
 
-// The longest a scenario takes by itself: `error_500_forever` waits five times, a minute in all.
+// The timeout of a scenario. The longest one, `error_500_forever`, waits five times, a minute in all.
 const PATIENCE_MS = 150_000
-// A text that goes on until somebody stops it.
+// A text that continues until a client aborts it.
 const ENDLESS = "slow:10000@20"
 
-// Prompts, and answers whatever is asked until the session is idle.
+// Sends a prompt, and answers all requests until the session is idle.
 async function prompt(scene, model, text) {
   const { sdk, tape, id } = scene
   const turns = idles(scene)
@@ -23,7 +23,7 @@ async function answerUntilIdle({ sdk, tape, id }, count, reply = "once") {
   let idle = 0
   for await (const { type, properties } of tape.follow({ ms: PATIENCE_MS })) {
     if (type === "session.idle" && properties.sessionID === id && ++idle === count) return
-    // In a recording that was replayed something may be there twice, or be answered already.
+    // In a replayed recording a request may occur twice, or be answered already.
     if (!/\.asked$/.test(type) || seen.has(properties.id)) continue
     seen.add(properties.id)
     if (type === "permission.asked") await sdk.client.permission.reply({ requestID: properties.id, reply })
@@ -36,7 +36,7 @@ async function answerUntilIdle({ sdk, tape, id }, count, reply = "once") {
 
 const idles = ({ tape, id }) => tape.of(id).filter((event) => event.type === "session.idle").length
 
-// Waits until a turn has come to the given word of its story, then stops it.
+// Waits until a turn has reached the given word of its story, then aborts it.
 async function abortAt(scene, model, word) {
   const { sdk, tape, id } = scene
   await ok(sdk.promptAsync(id, ask(model)))
@@ -55,7 +55,7 @@ function reached({ sdk, tape, id }, word) {
   return tape.until(isThere, word)
 }
 
-// What a demo scenario needs besides a prompt. The others only need patience.
+// Demo scenarios that need more than a prompt.
 const helped = {
   stall: (scene) => abortAt(scene, "stall", "delta"),
   stall_once: (scene) => abortAt(scene, "stall_once", "assistant[-]"),
@@ -64,7 +64,7 @@ const helped = {
 
 export const play = (scenario) => helped[scenario] ?? ((scene) => prompt(scene, scenario))
 
-// An act that `ends` the server needs one of its own.
+// An act that `ends` the server needs its own server.
 export const acts = {
   abort: {
     about: "aborts a text; then aborts the idle session; then prompts again",
@@ -188,6 +188,6 @@ async function endAt(scene, model, word, end) {
   await baton.begin()
   await scene.resume()
   await tape.idle(id)
-  assert.deepEqual(await ok(sdk.status()), {}, "after a restart nobody is busy")
+  assert.deepEqual(await ok(sdk.status()), {}, "after a restart no session is busy")
   await prompt(scene, "simple")
 }

@@ -1,4 +1,4 @@
-// The web page in the system's Chromium. Each test ends with a look at everything that went wrong unseen.
+// The web page in the system's Chromium. Each test ends with a check of the errors that the browser recorded.
 
 import assert from "node:assert/strict"
 import { existsSync } from "node:fs"
@@ -6,7 +6,7 @@ import { chromium } from "playwright-core"
 import { Baton } from "./server.mjs"
 
 const PROGRAMS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
-// Longer than anything takes on a busy machine.
+// Longer than any step takes on a busy machine.
 const PATIENCE_MS = 30_000
 const FLAGS = [
   "--no-sandbox",
@@ -20,7 +20,7 @@ const FLAGS = [
 
 const program = process.env.BATON_CHROMIUM ?? PROGRAMS.find((path) => existsSync(path))
 
-// The options of a suite that needs a browser: skipped without one, loudly, and failing where one is required.
+// The options of a suite that needs a browser: skipped with a message without one, or failed if one is required.
 export function needsBrowser() {
   if (program) return {}
   assert.notEqual(process.env.BATON_BROWSER, "required", "Chromium is not installed")

@@ -1,4 +1,4 @@
-// What has to work on every chat service, with every server: the same tests for all of them.
+// The tests that run with every chat service and every server.
 
 import assert from "node:assert/strict"
 import { after, afterEach, before, describe, test } from "node:test"
@@ -10,7 +10,7 @@ import { within } from "./wait.mjs"
 const ADA = { from: "1001", name: "Ada" }
 const EVE = { from: "6666", name: "Eve" }
 
-// Numbers below `sides`; the same seed gives the same ones.
+// Random numbers below `sides`, from a seed.
 function dice(seed) {
   let state = seed >>> 0
   return (sides) => {
@@ -23,7 +23,7 @@ function dice(seed) {
 export function suite(title, { service, startServer }) {
   describe(title, () => {
     let model, server, gate, fake, gateway
-    // Every test has a chat of its own.
+    // Every test has its own chat.
     let chats = 0
     const chat = () => service.chat(++chats)
 
@@ -37,7 +37,7 @@ export function suite(title, { service, startServer }) {
     const button = (message, word) => message.buttons.find(({ label }) => label.includes(word))?.label
     const until = (look, what) => fake.until(`${what}\n${gateway.log.slice(-4_000)}`, look)
 
-    // The model has begun to speak.
+    // Waits until the model has sent its first text.
     const begun = () => within(PATIENCE_MS, model.holding(), "the model to begin", () => gateway.log.slice(-4_000))
 
     async function connect(router = {}, address = fake.url) {
@@ -84,10 +84,10 @@ export function suite(title, { service, startServer }) {
       model.release()
       await until(says(place, "Counted."), "the answer")
       assert.equal(await answers(place, "Counted."), 1)
-      assert.equal(await answers(place, "📥"), 0, "nobody else waits")
+      assert.equal(await answers(place, "📥"), 0, "no other message waits")
     })
 
-    test("a question is asked with buttons, and answered by one", async () => {
+    test("a question has buttons, and a button answers it", async () => {
       const place = chat()
       await say(place, "please [question]")
       const asked = await until(says(place, "Which colour"), "the question")
@@ -104,7 +104,7 @@ export function suite(title, { service, startServer }) {
       assert.ok(JSON.stringify(model.calls).includes("Green"), "the number stands for the answer")
     })
 
-    test("what a child session asks permission for reaches the person", async () => {
+    test("a permission request of a child session reaches the user", async () => {
       const place = chat()
       await say(place, "please [delegate]")
       const asked = await until(says(place, "touch asked.txt"), "the permission")
@@ -122,7 +122,7 @@ export function suite(title, { service, startServer }) {
       await until(says(place, "Hello from the scripted model."), "the next answer")
     })
 
-    test("a long answer comes in pieces, with its code whole", async () => {
+    test("a long answer is split, but not inside its code", async () => {
       const place = chat()
       await say(place, "please [long]")
       await until(says(place, "The end of it all."), "the last piece")
@@ -132,12 +132,12 @@ export function suite(title, { service, startServer }) {
       for (let line = 1; line <= 100; line += 1) assert.ok(text.includes(`let line_${line} =`), `line ${line}`)
     })
 
-    test("a file that a person sends reaches the model", async () => {
+    test("a file of the user reaches the model", async () => {
       const place = chat()
       const file = { name: "notes.txt", mime: "text/plain", base64: Buffer.from("a wild sentence").toString("base64") }
       await say(place, "please look [hello]", { file })
       await until(says(place, "Hello from"), "the answer")
-      assert.ok(JSON.stringify(model.calls).includes("a wild sentence"), "what the file says was told to the model")
+      assert.ok(JSON.stringify(model.calls).includes("a wild sentence"), "the model receives the content of the file")
     })
 
     test("two chats do not wait for each other", async () => {
@@ -163,7 +163,7 @@ export function suite(title, { service, startServer }) {
       assert.ok(first >= 0 && first < second, JSON.stringify(texts))
     })
 
-    test("the same update twice is one prompt", async () => {
+    test("an update that is delivered twice is one prompt", async () => {
       const place = chat()
       await say(place, "please [hello]")
       await fake.repeat()
@@ -174,7 +174,7 @@ export function suite(title, { service, startServer }) {
       assert.equal(await answers(place, "Hello from"), 1)
     })
 
-    test("whoever is not allowed is refused, and let in by a code", async () => {
+    test("a user without access is refused, and gets access with a code", async () => {
       const place = service.stranger ?? { ...chat(), ...EVE }
       const before = model.calls.length
       await say(place, "please [hello]")
@@ -225,7 +225,7 @@ export function suite(title, { service, startServer }) {
       assert.equal(await answers(place, "Hello from"), 1)
     })
 
-    test("an answer that may have arrived is not said twice", async () => {
+    test("an answer that may have arrived is not sent twice", async () => {
       await reconnect({ progress: { enabled: false } })
       const place = chat()
       await fake.plan({ method: service.send, kind: "cut" })
@@ -246,12 +246,12 @@ export function suite(title, { service, startServer }) {
     })
 
     // CHAT_SEED repeats a run.
-    test("connections break in every way: each message is answered once, or the user is told", async (t) => {
+    test("connections break in every way: each message is answered once, or the chat says that an answer may be missing", async (t) => {
       const seed = Number(process.env.CHAT_SEED ?? Math.floor(Math.random() * 1e9))
       t.diagnostic(`CHAT_SEED=${seed}`)
       const roll = dice(seed)
       await reconnect({ progress: { enabled: false } }, fake.broken)
-      // The cuts are for a gateway that receives messages, not for one that is still signing in.
+      // The faults begin when the gateway receives messages, not while it is still logging in.
       const before = chat()
       await say(before, "please [hello]")
       await until(says(before, "Hello from"), "an answer before the first cut")
@@ -288,7 +288,7 @@ export function suite(title, { service, startServer }) {
     })
 
     // Only Linux can change the limits of a process that runs.
-    test("a full disk: what cannot be stored is answered when there is space", { skip: process.platform !== "linux" }, async () => {
+    test("a full disk: a message that cannot be stored is answered when there is space", { skip: process.platform !== "linux" }, async () => {
       const place = chat()
       gateway.limit(1)
       const { acknowledged } = await fake.state()
@@ -302,7 +302,7 @@ export function suite(title, { service, startServer }) {
       assert.equal(await answers(place, "Hello from"), 1)
     })
 
-    test("a wrong token is told, and ends the gateway", async () => {
+    test("a wrong token is reported, and the gateway exits", async () => {
       await gateway.shutdown()
       const other = await Platform.start(service.name, await service.options?.())
       const channels = await service.settings(other, [ADA.from])

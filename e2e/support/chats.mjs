@@ -1,4 +1,4 @@
-// The gateway as people use it: a fake chat service, a server with a scripted model, and `baton channels` between them.
+// The gateway as users run it: a fake chat service, a server with a scripted model, and `baton channels` between them.
 
 import assert from "node:assert/strict"
 import { execFileSync, spawn } from "node:child_process"
@@ -21,7 +21,7 @@ function start(program, args, options) {
   return child
 }
 
-// The first line of what a program writes that fits.
+// The first line of a program's output that matches.
 function line(child, pattern, what, log) {
   const found = new Promise((resolve, reject) => {
     let text = ""
@@ -36,7 +36,7 @@ function line(child, pattern, what, log) {
   return within(START_MS, found, what, log)
 }
 
-// A way to a server that can be closed.
+// A proxy to a server that a test can close.
 export class Gate {
   static async open(target) {
     const gate = new Gate()
@@ -90,7 +90,7 @@ export class Gateway {
     await mkdir(config, { recursive: true })
     await writeFile(path.join(config, "baton.json"), JSON.stringify({ channels: this.channels }))
     const args = ["channels", "--data-dir", path.join(world.root, "channels"), "--attach", this.address]
-    // A write that goes too far is to fail, and not to end the process.
+    // A write beyond the size limit must fail instead of ending the process.
     const careful = ["-c", `trap '' XFSZ; exec "$0" "$@"`, binary]
     this.child = start("sh", [...careful, ...args, "--log-level", "debug"], {
       cwd: world.project,
@@ -101,7 +101,7 @@ export class Gateway {
     await line(this.child, /^baton channels: .*$/m, "the gateway", () => this.log)
   }
 
-  // Resolves when this is in the log of this life.
+  // Resolves when the log since the last start contains these words.
   async logged(words) {
     const found = new Promise((resolve) => {
       const look = () => this.log.slice(this.begun).includes(words) && resolve()
@@ -111,7 +111,7 @@ export class Gateway {
     await within(PATIENCE_MS, found, `"${words}" in the log`, () => this.log.slice(-4_000))
   }
 
-  // What a person does beside it.
+  // Runs a subcommand of `baton channels`.
   async run(...args) {
     const data = path.join(this.world.root, "channels")
     const { stdout, stderr, code } = await this.world.run(["channels", ...args, "--data-dir", data])
@@ -119,7 +119,7 @@ export class Gateway {
     return stdout.trim()
   }
 
-  // No file can be written beyond so many bytes, as if the disk were full.
+  // Limits the size of files that the gateway can write, as if the disk were full.
   limit(bytes) {
     execFileSync("prlimit", ["--pid", String(this.child.pid), `--fsize=${bytes}:`])
   }
@@ -136,7 +136,7 @@ export class Gateway {
   }
 }
 
-// A port that nobody uses now.
+// A port that no program uses now.
 export async function freePort() {
   const probe = net.createServer().listen(0, "127.0.0.1")
   await once(probe, "listening")

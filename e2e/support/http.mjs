@@ -1,13 +1,13 @@
-// Calls as no browser and no client would let anybody make them.
+// Calls that browsers and ordinary clients do not allow.
 
 import http from "node:http"
 
-// A call with exactly these headers; `fetch` does not let anybody choose `Host`.
+// A call with exactly these headers; `fetch` does not allow a `Host`.
 export function call(baton, { method = "GET", target = "/session", headers = {}, body } = {}) {
   return new Promise((resolve, reject) => {
     const request = http.request(new URL(target, baton.url), { method, headers, agent: false }, (response) => {
       const answer = { status: response.statusCode, headers: response.headers, body: "" }
-      // An event stream would go on: its head is enough.
+      // An event stream does not end, so only its head is read.
       if (response.headers["content-type"]?.startsWith("text/event-stream")) {
         response.destroy()
         resolve(answer)

@@ -1,12 +1,12 @@
-// All methods of both clients of OpenCode's SDK, found by looking at the clients themselves, and plausible arguments for
-// each. What a method calls stands in its own source; what the call takes stands in OpenCode's contract.
+// All methods of both clients of OpenCode's SDK, found by inspecting the clients, with plausible arguments. The path of a
+// method comes from its source, the parameters of the path from OpenCode's OpenAPI document.
 
 import { readFileSync } from "node:fs"
 import { readFile } from "node:fs/promises"
 
 const CONTRACT = new URL("../../crates/server/tests/fixtures/opencode-contract.json", import.meta.url)
 
-// A path without the names of its parameters: the two clients call them differently.
+// A path without the names of its parameters, because the two clients use different names.
 const shape = (path) => path.replaceAll(/\{[^}]*\}/g, "{}")
 
 // The contract by method and shape of the path.
@@ -38,7 +38,7 @@ function* functions(object) {
   }
 }
 
-// The first client has its parts as fields, the second as getters.
+// The first client has its namespaces as fields, the second as getters.
 function* namespaces(object) {
   const getters = Object.getOwnPropertyDescriptors(Object.getPrototypeOf(object))
   const names = [...Object.keys(object), ...Object.keys(getters).filter((key) => getters[key].get)]
@@ -48,7 +48,7 @@ function* namespaces(object) {
   }
 }
 
-// What the second client's methods take: the name of each argument, and where it goes.
+// The arguments of the second client's methods: their names and places.
 function takes(source) {
   const objects = source.matchAll(/\{([^{}]*\bkey: "[^"]+"[^{}]*)\}/g)
   return [...objects].map(([, text]) => {
@@ -57,7 +57,7 @@ function takes(source) {
   })
 }
 
-// Queries that a call makes no sense without.
+// Queries that a call requires.
 const QUERIES = {
   "/find": { pattern: "project" },
   "/find/file": { query: "README" },
@@ -70,7 +70,7 @@ const QUERIES = {
   "/api/fs/find": { query: "README" },
 }
 
-// Bodies whose fields mean something else than their names say elsewhere.
+// Bodies whose fields have another meaning than elsewhere.
 const BODIES = {
   "put /auth/{}": { type: "api", key: "not-a-key" },
   "patch /config": {},
@@ -86,7 +86,7 @@ const BODIES = {
   "post /api/pty": { command: "true" },
 }
 
-// The value of a parameter or field, by its name. `known` are the things that exist: a session and what is in it.
+// The value of a parameter or field, by its name. `known` has the ids of an existing session and its contents.
 function value(name, known, path = "") {
   const values = {
     ...known,
@@ -118,10 +118,10 @@ function value(name, known, path = "") {
   return values[name] ?? "something"
 }
 
-// Where the arguments of a call go: `{ path, query, body }`.
+// The arguments of a call by place: `{ path, query, body }`.
 export function parameters({ method, path }, operation, known) {
   const names = [...path.matchAll(/\{([^}]*)\}/g)].map(([, name]) => name)
-  // The first client calls every session just `id`, and so on.
+  // The first client names every session just `id`, and so on.
   const official = [...operation.path.matchAll(/\{([^}]*)\}/g)].map(([, name]) => name)
   const required = operation.body?.required ?? []
   const special = BODIES[`${method} ${shape(path)}`]

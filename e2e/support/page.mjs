@@ -46,7 +46,7 @@ opened is closed, and sends nothing about the turn after it. OpenCode's numbers 
 1.18.33 (\`crates/protocol/tests/fixtures/opencode\`); an empty cell means that there is no recording. Numbers that
 differ are bold.
 
-The first part of the table lists the scenarios of the built-in demo model. Try one with
+The first part of the table lists the scenarios of the built-in demo model, and what the model does in each. Try one with
 \`baton run --model demo/retry_429 "hello"\`. The second part, from \`abort\` on, lists actions of clients during a turn.
 
 The end-to-end tests generate this page. They run every row, check its recording with \`baton check\`, and fail if this

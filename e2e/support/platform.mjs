@@ -1,4 +1,4 @@
-// Starts a fake chat service (`testkit/src/bin/platforms.rs`) and plays the people who use it.
+// Starts a fake chat service (`testkit/src/bin/platforms.rs`) and acts as its users.
 
 import assert from "node:assert/strict"
 import { spawn } from "node:child_process"
@@ -8,7 +8,7 @@ import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { within } from "./wait.mjs"
 
-// `cargo xtask e2e` says where it has just built it.
+// `cargo xtask e2e` sets the path of the program that it has built.
 const binary = path.resolve(
   process.env.PLATFORMS_BIN ?? fileURLToPath(new URL("../../target/debug/platforms", import.meta.url)),
 )
@@ -19,7 +19,7 @@ const LOOK_MS = 60_000
 export class Platform {
   static async start(name, options = {}) {
     assert.ok(existsSync(binary), `${binary} is missing: build it with \`cargo build -p testkit\``)
-    // It ends when this end of its input does.
+    // It exits when its input is closed.
     const child = spawn(binary, [name, JSON.stringify(options)], { stdio: ["pipe", "pipe", "inherit"] })
     child.stdout.setEncoding("utf8")
     const [line] = await within(START_MS, once(child.stdout, "data"), `the fake of ${name} to start`)
@@ -54,21 +54,21 @@ export class Platform {
     return answer.json()
   }
 
-  // What a person does.
+  // Actions of a user.
   say = (said) => this.control("say", said)
   tap = (tap) => this.control("tap", tap)
-  // What goes wrong, and what the service does by itself.
+  // Faults, and actions of the service itself.
   plan = (fault) => this.control("fault", fault)
   release = () => this.control("release")
   repeat = () => this.control("repeat")
 
-  // Everything there is to see; as soon as it is newer than a version, if one is given.
+  // The state of the service; with `after`, as soon as it is newer than that version.
   async state(after) {
     const target = after === undefined ? "/control/state" : `/control/state?after=${after}`
     return (await fetch(new URL(target, this.url))).json()
   }
 
-  // What there is to see, as soon as `look` finds something in it.
+  // The first result of `look` over the states of the service.
   async until(what, look) {
     let state
     const looking = async () => {

@@ -1,4 +1,4 @@
-// Worlds with plugins in them. What plugins import is taken from here, so that no test waits for a registry.
+// Worlds with plugins. The packages that plugins import come from this repository, so that no test waits for a registry.
 
 import { cp, mkdir, readFile, symlink, writeFile } from "node:fs/promises"
 import path from "node:path"
@@ -7,10 +7,10 @@ import { World } from "./server.mjs"
 
 const PLUGINS = fileURLToPath(new URL("../plugins", import.meta.url))
 export const MODULES = fileURLToPath(new URL("../node_modules", import.meta.url))
-// The folder in which Baton looks for what its host needs.
+// The directory in which Baton expects the packages of its plugin host.
 export const RUNTIME = "cache/plugins/runtime-1.18.33-1.2.1"
 
-// A world whose cache has what the host needs, from `modules`.
+// A world whose cache has the packages of the plugin host, from `modules`.
 export async function pluginWorld(modules = MODULES) {
   const world = await World.create()
   const runtime = path.join(world.data, RUNTIME)
@@ -19,7 +19,7 @@ export async function pluginWorld(modules = MODULES) {
   return world
 }
 
-// Puts plugins of ours into a folder.
+// Copies plugins of this repository into a directory.
 export async function putPlugins(folder, ...names) {
   await mkdir(folder, { recursive: true })
   for (const name of names) await cp(path.join(PLUGINS, name), path.join(folder, name), { recursive: true })
@@ -34,7 +34,7 @@ export async function configureUser(world, config, own = {}) {
   return folder
 }
 
-// What the plugin `probe` has noted in a directory.
+// The records of the plugin `probe` in a directory.
 export async function notes(directory) {
   const text = await readFile(path.join(directory, "notes.jsonl"), "utf8").catch(() => "")
   return text.split("\n").filter(Boolean).map((line) => JSON.parse(line))

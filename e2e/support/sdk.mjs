@@ -1,5 +1,5 @@
 // The two clients of OpenCode's SDK behind one set of names, so that a test can be run with both. Every entry is
-// one call of the SDK, with the arguments in the form that client wants.
+// one call of the SDK, with the arguments in the form of that client.
 
 import assert from "node:assert/strict"
 import { createOpencodeClient as createV1 } from "@opencode-ai/sdk"
@@ -25,7 +25,7 @@ export function v1(baton, options) {
     message: (id, messageID) => session.message({ path: { id, messageID } }),
     prompt: (id, body, options) => session.prompt({ path: { id }, body, ...options }),
     promptAsync: (id, body) => session.promptAsync({ path: { id }, body }),
-    // This client knows the older form only.
+    // This client has only the older form.
     permission: ({ id, sessionID }, response) =>
       client.postSessionIdPermissionsPermissionId({ path: { id: sessionID, permissionID: id }, body: { response } }),
     subscribe: (options) => client.event.subscribe(options),
@@ -84,14 +84,14 @@ export const clients = [
   ["v2", v2],
 ]
 
-// The data of a call that should have worked.
+// The data of a call that must succeed.
 export async function ok(call) {
   const { data, error, response } = await call
   assert.equal(error, undefined, `${response?.status} ${JSON.stringify(error)}`)
   return data
 }
 
-// The error of a call that should have been refused with this status.
+// The error of a call that must be refused with this status.
 export async function refused(call, status) {
   const { data, error, response } = await call
   assert.equal(response?.status, status, `${JSON.stringify(error ?? data)}`)
@@ -103,7 +103,7 @@ export function ask(modelID, text = "hello", more = {}) {
   return { model: { providerID: "demo", modelID }, parts: [{ type: "text", text }], ...more }
 }
 
-// The words of a message.
+// The text of a message.
 export function textOf({ parts }) {
   return parts
     .filter((part) => part.type === "text")

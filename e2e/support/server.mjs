@@ -1,4 +1,4 @@
-// Starts and stops the real program, each time in a world of its own: a project, a home, a database.
+// Starts and stops the real program, each time in its own world: a project, a home directory, a database.
 
 import assert from "node:assert/strict"
 import { spawn } from "node:child_process"
@@ -10,18 +10,18 @@ import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { within } from "./wait.mjs"
 
-// The program under test. `cargo xtask e2e` says which one it has just built.
+// The program under test. `cargo xtask e2e` sets the path of the one that it has built.
 export const binary = path.resolve(
   process.env.BATON_BIN ?? fileURLToPath(new URL("../../target/debug/baton", import.meta.url)),
 )
 
-// What the project of every test contains. The scenario `read_edit` looks for the last line.
+// The files of every test's project. The scenario `read_edit` needs the last line.
 const README = "# A project\n\nSomething to read.\n\nEnd of file.\n"
 
 const LISTENING = /^(?:baton|opencode server) listening on (http:\/\/\S+)$/m
 const START_MS = 10_000
 const STOP_MS = 8_000
-// Ends servers of a test that was itself ended. A server that was stopped properly is not among them.
+// Ends the servers that a test left running because it was ended itself.
 const running = new Set()
 process.on("exit", () => running.forEach((child) => child.kill("SIGKILL")))
 
@@ -51,7 +51,7 @@ export class World {
     this.bin = path.join(root, "bin")
   }
 
-  // Nothing of the person who runs the tests gets in: no keys, no configuration, no database.
+  // Keeps out the environment of the user who runs the tests: keys, configuration, database.
   env(more = {}) {
     return {
       PATH: `${this.bin}${path.delimiter}${process.env.PATH}`,
@@ -76,14 +76,14 @@ export class World {
     return { code, signal, ...output }
   }
 
-  // Trusts the project, as its user would; or does what else `baton trust` is asked for.
+  // Runs `baton trust`; without arguments it trusts the project.
   async trust(...args) {
     const { code, stdout, stderr } = await this.run(["trust", "--data-dir", this.data, ...args])
     assert.equal(code, 0, stderr)
     return stdout.trim()
   }
 
-  // Writes the part of the user's own configuration that OpenCode does not know.
+  // Writes the user's own `baton.json`.
   async configure(own) {
     const folder = path.join(this.home, "config/opencode")
     await mkdir(folder, { recursive: true })
@@ -97,7 +97,7 @@ export class World {
 
 // A running server.
 export class Baton {
-  // `files` is how many files the process may have open.
+  // `files` is the number of files that the process may open.
   static async start({ world, port = 0, args = [], env = {}, files } = {}) {
     const baton = new Baton(world ?? (await World.create()), { args, env, files })
     await baton.begin(port)
@@ -108,7 +108,7 @@ export class Baton {
     this.world = world
     this.options = options
     this.directory = world.project
-    // What all lives of this server have written, for messages of failed tests.
+    // The output of all processes of this server, for the messages of failed tests.
     this.stderr = ""
   }
 
@@ -145,14 +145,14 @@ export class Baton {
     this.port = Number(new URL(this.url).port)
   }
 
-  // Asks the server to stop, and holds it to doing so properly. It may be started again with `begin`.
+  // Stops the server and checks that it exits cleanly. `begin` starts it again.
   async shutdown() {
     this.child.kill("SIGTERM")
     const { code, signal } = await within(STOP_MS, this.exit, "the server to stop", () => this.stderr)
     assert.deepEqual({ code, signal }, { code: 0, signal: null }, `SIGTERM should end it cleanly:\n${this.stderr}`)
   }
 
-  // The power cut.
+  // Kills the server.
   async kill() {
     this.child.kill("SIGKILL")
     await this.exit

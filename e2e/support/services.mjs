@@ -1,4 +1,4 @@
-// The chat services that the suite knows: how each is configured, and how its markup reads.
+// The chat services of the suite: the configuration and the markup of each.
 
 import { freePort } from "./chats.mjs"
 
@@ -8,11 +8,11 @@ const unescaped = (text) =>
 const TELEGRAM = "123456:not-a-token"
 export const telegram = {
   name: "telegram",
-  // The method that says something.
+  // The method that sends a message.
   send: "sendMessage",
   // A call that the gateway makes while it waits for messages, or for its first answer.
   receive: "getUpdates",
-  // What was said can be taken away again.
+  // The service can delete messages.
   takesBack: true,
   secrets: [TELEGRAM],
   tokens: ["token"],
@@ -36,7 +36,7 @@ export const slack = {
   plain: unescaped,
 }
 
-// A person of WhatsApp is their number, and so is the chat with them.
+// On WhatsApp, a number identifies both a user and the chat with that user.
 const number = (number) => String(491_700_000_000 + number)
 const WHATSAPP = { token: "EAA-not-a-token", appSecret: "not-an-app-secret", verifyToken: "not-a-verify-token" }
 const port = await freePort()
@@ -47,7 +47,7 @@ export const whatsapp = {
   secrets: Object.values(WHATSAPP),
   tokens: ["token"],
   options: () => ({ ...WHATSAPP, phoneNumberID: "1001" }),
-  // Somebody types the address into a form.
+  // The operator enters the address into a form.
   connected: (fake) => fake.control("webhook", { url: `http://127.0.0.1:${port}/whatsapp` }),
   chat: (count) => ({ chat: number(count), from: number(count) }),
   stranger: { chat: number(999), from: number(999), name: "Eve" },

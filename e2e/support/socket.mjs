@@ -1,4 +1,4 @@
-// A WebSocket that shows every frame as it came, and whose `Host` and `Origin` can be anything.
+// A WebSocket that records every frame, with any `Host` and `Origin`.
 
 import { randomBytes } from "node:crypto"
 import http from "node:http"
@@ -7,7 +7,7 @@ import { signal, within } from "./wait.mjs"
 const GUARD_MS = 20_000
 const [TEXT, BINARY, CLOSE, PING, PONG] = [1, 2, 8, 9, 10]
 
-// Opens one; resolves with `{ status }` if the server would rather not.
+// Opens a WebSocket; resolves with `{ status }` if the server refuses it.
 export function open(server, target, headers = {}) {
   const upgrade = {
     connection: "Upgrade",
@@ -30,7 +30,7 @@ export function open(server, target, headers = {}) {
 }
 
 export class Socket {
-  // `{ text }`, `{ bytes }` or `{ close: code }`, in the order they came.
+  // `{ text }`, `{ bytes }` or `{ close: code }`, in order of arrival.
   frames = []
   #socket
   #rest
@@ -53,7 +53,7 @@ export class Socket {
     return this.frames.map(({ text }) => text ?? "").join("")
   }
 
-  // Waits until it is so.
+  // Waits until the predicate holds.
   async until(predicate, what) {
     const wait = async () => {
       while (!predicate(this)) await this.#more.promise
@@ -65,7 +65,7 @@ export class Socket {
     this.#write(TEXT, Buffer.from(text))
   }
 
-  // Leaves without a word.
+  // Closes the connection without a close frame.
   leave() {
     this.#socket.destroy()
   }
@@ -87,14 +87,14 @@ export class Socket {
     }
   }
 
-  // Clients have to mask what they send; a mask of zeros changes nothing.
+  // Clients must mask their frames; a mask of zeros changes nothing.
   #write(kind, data) {
     const length = data.length < 126 ? [0x80 | data.length] : [0x80 | 126, data.length >> 8, data.length & 0xff]
     this.#socket.write(Buffer.concat([Buffer.from([0x80 | kind, ...length, 0, 0, 0, 0]), data]))
   }
 }
 
-// The first frame of some bytes, if it is all there. Servers send whole messages, so none is put together.
+// The first frame of some bytes, if it is complete. The server does not fragment messages, so neither does this parser.
 function parse(bytes) {
   if (bytes.length < 2) return undefined
   const short = bytes[1] & 0x7f

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict"
 import { Tape } from "./tape.mjs"
 
-// Opens a stream without any SDK. Resolves once the server has said that it is connected.
+// Opens a stream without any SDK. Resolves when `server.connected` has arrived.
 export async function listen(baton, { target = "/event", headers = {}, tape = new Tape() } = {}) {
   const controller = new AbortController()
   const response = await baton.fetch(target, { headers, signal: controller.signal })
@@ -17,7 +17,7 @@ export async function listen(baton, { target = "/event", headers = {}, tape = ne
   return {
     tape,
     response,
-    // Resolves when the stream is over: with an error if it broke, with nothing if it ended.
+    // Resolves when the stream has ended: with an error if it broke, else with undefined.
     ended,
     close: () => (controller.abort(), ended),
   }
@@ -39,13 +39,13 @@ async function pump(response, tape) {
   }
 }
 
-// Records what an SDK's `subscribe()` yields. The SDK does not show the ids of frames, but tells `onSseEvent`.
+// Records the events of an SDK's `subscribe()`. The ids of frames come from `onSseEvent`, because the events lack them.
 export async function record(subscribe, options = {}) {
   const tape = new Tape()
   const controller = new AbortController()
   const { stream } = await subscribe({
     signal: controller.signal,
-    // A test that wants the SDK to reconnect says so.
+    // The SDK reconnects only if a test requests it.
     sseMaxRetryAttempts: 1,
     ...options,
   })

@@ -1,4 +1,4 @@
-// What came through an event stream, in order, and a way to wait for what is still to come.
+// A record of an event stream, in order, with functions that wait for further events.
 
 import { within } from "./wait.mjs"
 
@@ -42,7 +42,7 @@ export class Tape {
     return within(ms, found, what ?? String(predicate), () => `seen: ${story(this.events.slice(-60)).join(" · ")}`)
   }
 
-  // Every event, as it comes, until whoever asked has seen enough.
+  // Every event as it arrives, until the caller stops.
   async *follow({ ms = GUARD_MS } = {}) {
     for (let next = 0; ; next += 1) yield await this.until(() => true, "another event", { from: next, ms })
   }

@@ -1,4 +1,4 @@
-// OpenCode's own streams, as they were recorded.
+// Recordings of OpenCode's own streams.
 
 import { existsSync } from "node:fs"
 import { readFile } from "node:fs/promises"
@@ -11,7 +11,7 @@ export const traceFile = (name) => fileURLToPath(new URL(`${name}.jsonl`, FOLDER
 
 export const hasTrace = (name) => existsSync(traceFile(name))
 
-// What came through each `GET /event` of a recording.
+// The events of each `GET /event` of a recording.
 export async function readStreams(name) {
   const text = await readFile(traceFile(name), "utf8")
   const streams = new Map()
@@ -23,5 +23,5 @@ export async function readStreams(name) {
   return [...streams.values()]
 }
 
-// What came through the only one.
+// The events of a recording with a single stream.
 export const readTrace = async (name) => (await readStreams(name))[0]

@@ -1,5 +1,5 @@
-// Whether answers fit the types that the SDK promises its users. The SDK checks nothing when it runs, so the compiler
-// is asked: it is given a program that passes each answer, as it came, to something that wants the type.
+// Checks answers against the types of the SDK. The SDK checks nothing at run time, so the TypeScript compiler does: it
+// compiles a program that assigns each answer to its type.
 
 import { once } from "node:events"
 import { fileURLToPath } from "node:url"
@@ -8,14 +8,14 @@ import ts from "typescript"
 
 const FILE = fileURLToPath(new URL("../answers.ts", import.meta.url))
 
-// More fields than a type names are fine, as they are for any client; missing and wrong ones are not.
+// Additional fields are allowed, as for any client; missing and wrong fields are not.
 const HEAD = `import type * as v1 from "@opencode-ai/sdk"
 import type * as v2 from "@opencode-ai/sdk/v2"
 declare function fits<T>(): <const V extends T>(value: V) => void
 `
 
-// One sentence for each answer that does not fit. An answer is `{ name, type, value }`. The compiler needs seconds, so it
-// runs in a thread of its own: in this one, connections that the server closes meanwhile would not be noticed.
+// Returns one sentence for each answer that does not match. An answer is `{ name, type, value }`. The compiler takes seconds,
+// so it runs in another thread: this thread must notice connections that the server closes meanwhile.
 export async function misfits(answers) {
   const worker = new Worker(new URL(import.meta.url), { workerData: answers })
   const [found] = await once(worker, "message")
@@ -49,7 +49,7 @@ function compile(answers) {
   for (const { messageText, start } of ts.getPreEmitDiagnostics(program, source)) {
     const answer = answers[source.getLineAndCharacterOfPosition(start ?? 0).line - first]
     const message = ts.flattenDiagnosticMessageText(messageText, "\n")
-    // The first of many is usually the reason for the others.
+    // The first error usually causes the others.
     if (!found.has(answer)) found.set(answer, `${answer?.name} does not fit ${answer?.type}: ${message}`)
   }
   return [...found.values()]

@@ -1,6 +1,6 @@
-// Waiting for the thing itself. The times here are guards against waiting for ever, never a way to wait.
+// Waits for events themselves. The timeouts only prevent endless waits.
 
-// What `promise` resolves with, or an error that says what did not happen.
+// The result of `promise`, or an error after a timeout that names the missing event.
 export async function within(ms, promise, what, context = () => "") {
   let timer
   const guard = new Promise((_, reject) => {
@@ -16,7 +16,7 @@ export async function within(ms, promise, what, context = () => "") {
   }
 }
 
-// A promise and the way to fulfil it.
+// A promise and the function that fulfils it.
 export function signal() {
   let resolve
   const promise = new Promise((fulfil) => (resolve = fulfil))

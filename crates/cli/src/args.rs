@@ -65,8 +65,8 @@ pub(crate) enum Command {
     Trust(Trust),
     /// Copy the sessions of a data directory into an empty Postgres database
     #[command(
-        after_help = "Stop the server first. The copy is compared with the file before it counts, and the file is \
-        kept: it is only marked, so that no server uses it again. Cursors of clients stay valid. docs/fleet.md has the \
+        after_help = "Stop the server first. Baton compares the copy with the file before it commits the copy. It keeps \
+        the file, and marks it so that no server uses it again. Cursors of clients stay valid. docs/fleet.md has the \
         details."
     )]
     Migrate(Migrate),

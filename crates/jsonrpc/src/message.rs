@@ -87,7 +87,7 @@ pub enum Message<P = Value> {
 
 /// A line that is not a message. The text does not quote the line, because it may contain a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a line is no JSON-RPC message: {0}")]
+#[error("a line is not a JSON-RPC message: {0}")]
 pub struct Malformed(pub String);
 
 /// A message as it is encoded: the fields of all kinds.
@@ -179,8 +179,8 @@ const NO_OBJECT: &str = "it is not an object";
 /// Describes a parse error without quoting the text.
 fn describe(error: &serde_json::Error) -> String {
     let what = match error.classify() {
-        serde_json::error::Category::Data => "a field is not what it should be",
-        serde_json::error::Category::Eof => "it stops in the middle",
+        serde_json::error::Category::Data => "a field has the wrong type",
+        serde_json::error::Category::Eof => "it is incomplete",
         serde_json::error::Category::Syntax | serde_json::error::Category::Io => "it is not JSON",
     };
     match error.column() {

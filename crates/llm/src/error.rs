@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_limits_are_told_apart_from_other_trouble() {
+    fn rate_limits_are_distinguished_from_other_failures() {
         let in_stream = |code: &str| Error::InStream { code: Some(code.into()), message: "no".into() };
         assert!(http(429, "").is_rate_limit() && in_stream("rate_limit_error").is_rate_limit());
         for other in [http(500, ""), http(529, ""), in_stream("overloaded_error"), Error::Dropped] {

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_may_do_what_they_are_for() {
+    fn agents_have_the_permissions_of_their_purpose() {
         assert_eq!(says("build", &[], "edit", "a.rs"), Action::Allow);
         assert_eq!(says("build", &[], "bash", "make"), Action::Ask);
         assert_eq!(says("plan", &[], "edit", "a.rs"), Action::Deny);

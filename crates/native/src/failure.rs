@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_keeps_everything_the_provider_said() {
+    fn a_refusal_keeps_the_whole_answer_of_the_provider() {
         let error = Error::Http {
             status: 400,
             message: "no".to_owned(),

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_was_summarised_before_its_answer_is_heard_before_what_continues_it() {
+    fn a_prompt_that_was_summarised_before_its_answer_precedes_its_continuation() {
         let written = || {
             let mut continued = prompt("k");
             if let Message::User(user) = &mut continued.info {
@@ -357,13 +357,13 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_was_never_answered_is_heard_with_the_next_one() {
+    fn a_prompt_that_was_never_answered_is_sent_with_the_next_one() {
         let written = vec![prompt("p1"), prompt("p2"), answer("a1", "p1"), prompt("p4"), answer("a4", "p4")];
         assert_eq!(ordered(written, &["msg_p4"]), ["msg_p1", "msg_a1", "msg_p2", "msg_p4", "msg_a4"]);
     }
 
     #[test]
-    fn a_summary_stands_for_what_is_older_than_its_tail() {
+    fn a_summary_replaces_the_messages_before_its_tail() {
         let written = |tail| {
             vec![
                 prompt("p1"),
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_that_was_not_completed_stands_for_nothing() {
+    fn an_incomplete_summary_replaces_nothing() {
         let written = vec![
             prompt("p1"),
             answer("a1", "p1"),

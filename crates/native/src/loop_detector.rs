@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_moves_on_is_left_alone() {
+    fn work_with_progress_is_not_a_loop() {
         assert!(rounds("abcdeabcdfabcdg").iter().all(|times| *times < 3));
         assert_eq!(rounds("1t2t3t4t5t").iter().max(), Some(&1));
     }

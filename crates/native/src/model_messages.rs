@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_steps_are_left_out_and_stopped_ones_only_if_they_said_nothing() {
+    fn failed_steps_are_left_out_and_aborted_ones_only_if_they_are_empty() {
         let aborted = json!({ "name": "MessageAbortedError", "data": { "message": "Aborted" } });
         let failed = json!({ "name": "UnknownError", "data": { "message": "x" } });
         let words = json!([{ "type": "text", "text": "half a sen", "time": { "start": 1 } }]);

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_told_from_media_by_its_type() {
+    fn text_is_distinguished_from_media_by_its_type() {
         for mime in ["text/plain", "TEXT/CSV; charset=utf-8", "application/json", "image/svg+xml", DIRECTORY]
         {
             assert!(is_shown_as_text(mime), "{mime}");

@@ -233,7 +233,7 @@ fn finish_error(reason: Finish, without_calls: bool) -> Option<MessageError> {
             Some(MessageError::ContentFilter { message, extra: Rest::NONE })
         }
         Finish::Error if without_calls => {
-            Some(MessageError::unknown("the provider result the answer with an unspecified error"))
+            Some(MessageError::unknown("the provider ended the answer with an unspecified error"))
         }
         _ => None,
     }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_fits_or_says_where_it_does_not() {
+    fn an_answer_matches_or_the_error_names_the_place() {
         let answers = [
             json!({ "name": "x", "count": 2.0, "kind": "b", "notes": [{ "text": "", "more": 1 }] }),
             json!({ "name": "x", "notes": null }),

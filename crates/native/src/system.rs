@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_prompt_has_everything_in_its_place() {
+    fn a_system_prompt_has_its_sections_in_order() {
         let session = session("/nowhere/project/crates", "crates");
         let model = ModelRef::new("demo", "simple");
         let instruction = |source: &str, text: &str| Instruction { source: source.into(), text: text.into() };

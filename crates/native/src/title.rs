@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_one_line_without_thoughts() {
+    fn a_title_is_one_line_without_reasoning() {
         let long = "x".repeat(101);
         let cut = format!("{}...", "x".repeat(97));
         for (answer, title) in [

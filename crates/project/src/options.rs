@@ -34,7 +34,7 @@ pub(crate) fn native(
         hidden,
         tools: ToolOptions {
             output: resolved.output,
-            shelf: Some(services.shelf.clone()),
+            output_directory: Some(services.output_directory.clone()),
             skills: skills(settings),
             closed: services.closed.clone(),
             private_addresses: resolved.private_addresses,

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_missing_of_what_was_configured() {
+    fn every_configured_value_is_revealed() {
         let written = json!({
             "npm": "@ai-sdk/openai-compatible",
             "options": {

@@ -53,7 +53,7 @@ pub struct Services {
     pub(crate) demo: Demo,
     /// One connection pool for all providers.
     pub(crate) client: Client,
-    pub(crate) shelf: OutputDirectory,
+    pub(crate) output_directory: OutputDirectory,
     /// Shared because several directories may be in one worktree.
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) wakes: Wakes,
@@ -81,7 +81,7 @@ impl Services {
             environment,
             demo,
             client: Client::default(),
-            shelf: shelf(&places, clock.as_ref()),
+            output_directory: output_directory(&places, clock.as_ref()),
             snapshots: Arc::new(Snapshots::new(places.data.join(SNAPSHOTS)).without(closed.clone())),
             wakes: Wakes::default(),
             idle: IdlePool::default(),
@@ -129,14 +129,14 @@ impl fmt::Debug for Options {
 }
 
 /// Opens the store of tool outputs and removes outputs older than [`RETENTION`] in the background.
-fn shelf(places: &Places, clock: &dyn Clock) -> OutputDirectory {
-    let shelf = OutputDirectory::new(places.data.join(OUTPUTS));
-    let old = shelf.clone();
+fn output_directory(places: &Places, clock: &dyn Clock) -> OutputDirectory {
+    let output_directory = OutputDirectory::new(places.data.join(OUTPUTS));
+    let old = output_directory.clone();
     let now = Duration::from_millis(u64::try_from(clock.now()).unwrap_or(0));
     tokio::task::spawn_blocking(move || {
         if let Err(error) = old.sweep(UNIX_EPOCH + now, RETENTION) {
             tracing::warn!(%error, "cannot remove old tool outputs");
         }
     });
-    shelf
+    output_directory
 }

@@ -95,13 +95,13 @@ pub fn warning(directory: &Path, withheld: &[Withheld]) -> Option<String> {
     if !untrusted.is_empty() {
         let (parts, command) = (named(&untrusted), command(directory));
         sentences.push(format!(
-            "this directory is not trusted, so parts of its configuration do not count: {parts}. If you trust it, run \
+            "this directory is not trusted, so parts of its configuration have no effect: {parts}. If you trust it, run \
              `{command}`"
         ));
     }
     if let Some(first) = foreign.first() {
         sentences.push(format!(
-            "parts of the configuration do not count, because another user owns their file or every user may write to \
+            "parts of the configuration have no effect, because another user owns their file or every user may write to \
              it ({}): {}",
             first.file,
             named(&foreign)
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sentence_says_what_does_not_count_and_which_command_changes_that() {
+    fn one_sentence_names_the_withheld_parts_and_the_command_that_trusts_them() {
         let directory = Path::new("/p/it's here");
         assert_eq!(warning(directory, &[]), None);
         let untrusted = [
@@ -148,7 +148,7 @@ mod tests {
         ];
         assert_eq!(
             warning(directory, &untrusted).unwrap(),
-            "this directory is not trusted, so parts of its configuration do not count: mcp.db (an MCP server), \
+            "this directory is not trusted, so parts of its configuration have no effect: mcp.db (an MCP server), \
              provider.a (decides where a key is sent). If you trust it, run `baton trust '/p/it'\\''s here'`"
         );
         let foreign = [part("mcp.db", WithheldKind::Mcp, WithheldReason::Owner)];

@@ -68,7 +68,7 @@ impl Part {
         }
     }
 
-    /// Returns the text that a search over all sessions looks through: what a user or a model has said, complete.
+    /// Returns the text that the search over all sessions covers: a complete text of a user or a model.
     pub fn searchable(&self) -> Option<&str> {
         match &self.body {
             PartBody::Text(part) if part.synthetic != Some(true) && part.ignored != Some(true) => {

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_in_a_subdirectory_knows_its_worktree() {
+    fn a_session_in_a_subdirectory_has_its_worktree() {
         let worktree = |directory: &str, path: &str| session("t", directory, path).worktree().to_owned();
         assert_eq!(worktree("/project/crates/one", "crates/one"), "/project");
         assert_eq!(worktree("/project", ""), "/project");

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_has_to_be_allowed() {
+    fn every_part_of_a_line_must_be_allowed() {
         assert_eq!(judge(&[], "ls; echo hi"), Verdict::Confined);
         assert_eq!(judge(&[], "ls; rm x"), Verdict::Ask);
         let denied = judge(&[("rm *", Action::Deny)], "make; rm x");

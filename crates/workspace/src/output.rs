@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn short_outputs_are_left_alone() {
+    fn short_outputs_are_not_truncated() {
         for text in ["", "a\nb\nc", "0123456789", "a\nb\n"] {
             assert_eq!(shown(text, End::Head), None, "{text:?}");
         }
@@ -200,25 +200,25 @@ mod tests {
     #[test]
     fn outputs_are_kept_apart_and_private() {
         let directory = TempDir::new().unwrap();
-        let shelf = OutputDirectory::new(directory.path().join("deep/er"));
-        let one = shelf.keep("ses_1/../call:1", "one").unwrap();
-        let two = shelf.keep("ses_1/../call:1", "two").unwrap();
+        let output_directory = OutputDirectory::new(directory.path().join("deep/er"));
+        let one = output_directory.keep("ses_1/../call:1", "one").unwrap();
+        let two = output_directory.keep("ses_1/../call:1", "two").unwrap();
         assert_eq!(one.file_name().unwrap(), "tool_ses_1____call_1");
         assert_eq!(two.file_name().unwrap(), "tool_ses_1____call_1_1");
         assert_eq!(fs::read_to_string(&one).unwrap(), "one");
         assert_eq!(fs::metadata(&one).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::metadata(shelf.directory()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(output_directory.directory()).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[test]
     fn only_old_outputs_are_removed() {
         let directory = TempDir::new().unwrap();
-        let shelf = OutputDirectory::new(directory.path());
-        let kept = shelf.keep("a", "x").unwrap();
+        let output_directory = OutputDirectory::new(directory.path());
+        let kept = output_directory.keep("a", "x").unwrap();
         fs::write(directory.path().join("precious"), "x").unwrap();
         let now = fs::metadata(&kept).unwrap().modified().unwrap();
-        assert_eq!(shelf.sweep(now + RETENTION, RETENTION).unwrap(), 0);
-        assert_eq!(shelf.sweep(now + RETENTION + Duration::from_mins(1), RETENTION).unwrap(), 1);
+        assert_eq!(output_directory.sweep(now + RETENTION, RETENTION).unwrap(), 0);
+        assert_eq!(output_directory.sweep(now + RETENTION + Duration::from_mins(1), RETENTION).unwrap(), 1);
         assert!(!kept.exists() && directory.path().join("precious").exists());
         assert_eq!(OutputDirectory::new("/no/such/directory").sweep(now, RETENTION).unwrap(), 0);
     }

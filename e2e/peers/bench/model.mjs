@@ -1,18 +1,18 @@
-// A model that streams words at a pace that the prompt names, and notes when it sent which mark.
+// A model that streams words at a rate that the prompt names, and records when it sent each mark.
 
 import { Scripted } from "../support/scripted.mjs"
 import { SMALL } from "../support/model.mjs"
 
-// "stream NAME COUNT MS" in a prompt: so many words, one every so many milliseconds.
+// "stream NAME COUNT MS" in a prompt: COUNT words, one every MS milliseconds.
 const PACE = /stream (\w+) (\d+) (\d+)/g
-// Every so many words one is a mark, whose way to the screen is measured.
+// One word in this many is a mark; the benchmark measures its time to the screen.
 const MARK_EVERY = 10
 
 export const markOf = (name, number) => `⟦${name}:${number}⟧`
 
 export class Streams extends Scripted {
   static base = "/v1"
-  // When each mark was sent, by its text.
+  // The time at which each mark was sent, by its text.
   sent = new Map()
 
   async answer(_request, text, response) {

@@ -1,10 +1,9 @@
-// Measures a page from outside, whatever it is made of: bytes that were loaded, text that became visible, keys that were
-// drawn, tasks that took long.
+// Measures any page from outside: loaded bytes, and the times of visible text, drawn keys and long tasks.
 
 import { within } from "../../support/wait.mjs"
 import { markOf } from "./model.mjs"
 
-// How long a page may take before a figure is given up.
+// The timeout of one measurement.
 export const PATIENCE_MS = 30_000
 
 // Runs in the page before its own scripts.
@@ -89,7 +88,7 @@ export class Probe {
     return within(PATIENCE_MS, shown, `“${text}” in the page`)
   }
 
-  // Starts to look for the marks of a stream.
+  // Starts to watch for the marks of a stream.
   follow(name) {
     return this.page.evaluate((stream) => {
       window.probe.marks.set(stream, [])

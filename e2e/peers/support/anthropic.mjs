@@ -1,17 +1,17 @@
-// A model that says what a script tells it to, in Anthropic's dialect, for Claude Code.
+// A scripted model that speaks Anthropic's dialect, for Claude Code.
 //
-// A prompt names its scenario in double brackets, and the file it is about: "please [[edit]] /project/README.md". Which
-// step is due follows from the answers that the conversation holds since then, so the model keeps no state.
+// A prompt names its scenario in double brackets, and its file: "please [[edit]] /project/README.md". The number of answers
+// since that prompt determines the next step, so the model keeps no state.
 
 import { refuse, Scripted } from "./scripted.mjs"
 
-// A subagent does something.
+// Starts a subagent.
 const delegate = (prompt, run_in_background = false) => [
   [{ call: "Agent", input: { description: "Do it", prompt, subagent_type: "general-purpose", run_in_background } }],
   [{ say: "It is done." }],
 ]
 
-// Each step is a list of what the model says and calls, or a refusal.
+// Each step is a list of texts and calls, or a refusal.
 const scenarios = {
   hello: () => [[{ say: "Hello from the scripted model." }]],
   edit: (file) => [
@@ -22,7 +22,7 @@ const scenarios = {
     ],
     [{ say: "Done." }],
   ],
-  // Stops half way, and goes on when it is told to.
+  // Stops with an open todo, and finishes when Baton asks it to continue.
   unfinished: () => [
     [{ call: "TaskCreate", input: { subject: "Work", description: "Do the work" } }],
     [{ say: "Planned." }],
@@ -95,7 +95,7 @@ function delta({ say, call, input }) {
   return { type: "text_delta", text: say }
 }
 
-// What the conversation asks for now. Whatever has no tools is a question beside it, such as for a title.
+// Returns the next step of a conversation. A call without tools belongs to no scenario, such as one for a title.
 function next({ messages, tools }) {
   const prompt = messages.findLastIndex((message) => message.role === "user" && named(message))
   if (!tools?.length || prompt < 0) return [{ say: "A scripted answer" }]

@@ -1,4 +1,4 @@
-// A world with the real Codex in it, which asks a scripted model.
+// A world with the real Codex, which calls a scripted model.
 
 import assert from "node:assert/strict"
 import { mkdir, symlink, writeFile } from "node:fs/promises"
@@ -7,13 +7,13 @@ import { World } from "../../support/server.mjs"
 import { LIMITS } from "./agent.mjs"
 import { requireSealed } from "./peers.mjs"
 
-// Where `cargo xtask peers` has installed Codex.
+// The directory in which `cargo xtask peers` has installed Codex.
 const PROGRAM = process.env.CODEX_BIN
 
 // The environment of a server whose Codex has a key for the scripted model.
 export const KEY = { SCRIPTED_KEY: "not-a-key" }
 
-// `name` is the model that Codex asks for; it decides which tools Codex offers.
+// `name` is the model that Codex calls; it decides which tools Codex offers.
 export async function createWorld(model, name) {
   requireSealed()
   assert.ok(PROGRAM, "CODEX_BIN is not set: run this with `cargo xtask peers`")

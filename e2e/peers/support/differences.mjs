@@ -1,8 +1,8 @@
 // Every difference between OpenCode and Baton that is allowed, with its reason. `docs/compatibility.md` shows this list.
 //
-// A difference says how it is taken out of one side before the two are compared: `events` of both streams, or
+// A difference has functions that remove it from one side before the two are compared: `events` of both streams, or
 // `global` of `/global/event` only; `messages` as `GET /session/{id}/message` answers, `session` as `GET /session/{id}`
-// does. One that takes out nothing any more is reported, unless it depends on who is quicker (`sometimes`).
+// does. A difference that removes nothing any more fails the test, unless it depends on a race (`sometimes`).
 
 const status = (event) => (event.type === "session.status" ? event.properties.status.type : undefined)
 const isIdle = (event) => status(event) === "idle" || event.type === "session.idle"
@@ -13,7 +13,7 @@ const callOf = (event) => (isTool(event) ? part(event).callID : event.properties
 const without = (object, ...names) =>
   Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name)))
 
-// Takes a property out of the events of some types.
+// Removes a property from the events of some types.
 const leaveOut =
   (name, ...types) =>
   (events) =>
@@ -41,7 +41,7 @@ const eachInfo = (change) => ({
   messages: (messages) => messages.map((message) => ({ ...message, info: change(message.info) })),
 })
 
-// Takes events out and puts each back right behind the last one that `anchor` chooses for it.
+// Moves events: each to the place right after the last event that `anchor` chooses for it.
 function moved(events, chosen, anchor) {
   const rest = events.filter((event) => !chosen(event))
   for (const event of events.filter(chosen)) {
@@ -388,7 +388,7 @@ function anonymous(error) {
   return error.data?.metadata?.url ? { ...error, data: without(error.data, "metadata") } : error
 }
 
-// Takes the allowed differences out of one side. `used` collects the names of those that took out something.
+// Removes the allowed differences from one side. `used` collects the names of those that removed something.
 export function strip(side, record, used) {
   let result = record
   for (const difference of differences) {

@@ -1,16 +1,15 @@
-// A model that says what a script tells it to, over the chat-completions dialect. Both servers are configured to use
-// it, so that whatever differs between them is theirs.
+// A scripted model that speaks the chat-completions dialect. Both servers use it, so that every difference between their
+// streams comes from the servers.
 //
-// A prompt names its scenario in brackets: "please [read]". Which step of it is due follows from the answers that the
-// conversation already holds since then, so the model keeps no state and several conversations cannot disturb each
-// other.
+// A prompt names its scenario in brackets: "please [read]". The number of answers since that prompt determines the next
+// step, so the model keeps no state and several conversations cannot disturb each other.
 
 import { scenarios } from "./scenarios.mjs"
 import { refuse, Scripted } from "./scripted.mjs"
 
-// What every call costs, so that both servers have something to add up.
+// The usage of every call, so that both servers have tokens to count.
 const USAGE = { prompt_tokens: 1200, completion_tokens: 34, total_tokens: 1234 }
-// The model that is asked for titles.
+// The model that generates titles.
 export const SMALL = "small"
 export const MAIN = "main"
 
@@ -42,8 +41,7 @@ export class Model extends Scripted {
     response.end()
   }
 
-  // Whether this conversation has come to this point for the first time. Its text says which one it is, and the name of
-  // the caller whose.
+  // True if this server has sent this conversation for the first time. Its text and the caller's name identify it.
   #isFirst({ headers }, { messages }) {
     const spoken = messages.filter(({ role }) => role !== "system")
     const key = JSON.stringify([headers["user-agent"]?.split("/")[0], spoken])
@@ -56,12 +54,12 @@ function toolCall({ call, input }, step, index) {
   return { index, id, type: "function", function: { name: call, arguments: JSON.stringify(input) } }
 }
 
-// What the conversation asks for now.
+// Returns the next step of a conversation.
 function next({ model, messages, tools }) {
   if (model === SMALL) return { acts: [{ say: "A scripted title" }] }
-  // Only a summary is asked for without any tool.
+  // Only a call for a summary has no tools.
   if (!tools?.length) return { acts: [{ say: "The summary " }, { say: "of it all." }] }
-  // A reminder of open todos has words in brackets, too.
+  // A reminder of open todos also contains words in brackets.
   const prompt = messages.findLastIndex((message) => message.role === "user" && scenarios[named(message)])
   const steps = scenarios[named(messages[prompt])] ?? scenarios.hello
   const done = messages.slice(prompt + 1).filter((message) => message.role === "assistant").length

@@ -1,6 +1,6 @@
-// Answers and events without what differs from run to run and from machine to machine: ids, times, places.
+// Normalises answers and events: replaces ids, times and paths, which differ between runs and machines.
 
-// An id of OpenCode's form, wherever it stands.
+// An id in OpenCode's format, anywhere in a text.
 const ID = /\b(ses|msg|prt|per|que|evt)_[0-9a-f]{12}[0-9A-Za-z]{14}\b/g
 const TREE = /^[0-9a-f]{40}$/
 // Clock times, by the names of the fields that hold them.

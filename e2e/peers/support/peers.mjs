@@ -1,5 +1,4 @@
-// OpenCode's own program, and the world that it shares with Baton: the same project, the same configuration, the same
-// scripted model.
+// OpenCode's own program, and the environment that it shares with Baton: the same project, configuration and scripted model.
 
 import assert from "node:assert/strict"
 import { execFileSync, spawn } from "node:child_process"
@@ -11,17 +10,17 @@ import { Baton, World } from "../../support/server.mjs"
 import { within } from "../../support/wait.mjs"
 import { MAIN, SMALL } from "./model.mjs"
 
-// `cargo xtask peers` says where it has installed OpenCode.
+// `cargo xtask peers` sets the path of the OpenCode that it has installed.
 const PROGRAM = process.env.OPENCODE_BIN
 
-// Somebody else's program runs where it can reach nobody but us.
+// OpenCode may only run where it has no network except loopback.
 export function requireSealed() {
   const open = Object.keys(os.networkInterfaces()).filter((name) => name !== "lo")
   assert.deepEqual(open, [], "run this with `cargo xtask peers`: peers start only where there is no network")
   assert.ok(PROGRAM, "OPENCODE_BIN is not set: run this with `cargo xtask peers`")
 }
 
-// Nothing is fetched, reported, shared or updated.
+// Disables downloads, telemetry, sharing and updates.
 const QUIET = {
   OPENCODE_DISABLE_AUTOUPDATE: "true",
   OPENCODE_DISABLE_MODELS_FETCH: "true",
@@ -34,7 +33,7 @@ const QUIET = {
   DO_NOT_TRACK: "1",
 }
 
-// Where the peers' packages are installed.
+// The directory with the packages of the peers.
 export const modules = path.resolve(PROGRAM ?? "", "../../..")
 
 // A world whose project both servers understand.
@@ -77,10 +76,10 @@ export async function furnish(world, model) {
 
 export const environment = (world, more = {}) => world.env({ ...QUIET, ...more })
 
-// How OpenCode says where it listens.
+// The line with which OpenCode prints its address.
 const LISTENING = /^opencode server listening on (http:\/\/\S+)$/m
 const START_MS = 30_000
-// Between its line and its first answer, calls may be accepted and never answered: each attempt is a short one.
+// Between this line and its first answer, OpenCode may accept a call and never answer it, so each attempt is short.
 const PROBE_MS = 1_000
 
 // OpenCode's own server.
@@ -132,7 +131,7 @@ export class OpenCode {
 export const startBaton = async (model, options = {}) =>
   Baton.start({ ...options, world: options.world ?? (await createWorld(model)) })
 
-// How to start OpenCode with these arguments.
+// The command that starts OpenCode with these arguments.
 export const opencode = (...args) => [PROGRAM, ...args]
 
 // Runs OpenCode to its end.

@@ -1,7 +1,7 @@
-// A model that says what a script tells it to, over OpenAI's Responses dialect, for agents that bring their own client.
+// A scripted model that speaks OpenAI's Responses dialect, for agents that bring their own client.
 //
-// A prompt names its scenario in brackets: "please [read_edit]". Which step of it is due follows from the results that the
-// conversation already holds since then, so the model keeps no state.
+// A prompt names its scenario in brackets: "please [read_edit]". The number of results since that prompt determines the next
+// step, so the model keeps no state.
 
 import { refuse, Scripted } from "./scripted.mjs"
 
@@ -47,7 +47,7 @@ export class Responses extends Scripted {
     response.end()
   }
 
-  // What the conversation asks for now.
+  // Returns the next step of a conversation.
   #next({ input }) {
     const prompt = input.findLastIndex((item) => isSaid(item) && this.#named(item))
     const steps = this.scenarios[this.#named(input[prompt])] ?? [{ acts: [{ say: "Hello." }] }]
@@ -62,7 +62,7 @@ export class Responses extends Scripted {
   }
 }
 
-// A person says something, or one agent to another.
+// A message of the user, or of one agent to another.
 const isSaid = ({ role, type }) => role === "user" || type === "agent_message"
 
 // An item of the answer.

@@ -1,12 +1,11 @@
-// What the scripted model does in each scenario: a list of steps, one for each call of the model. The last step is
-// repeated if a server asks more often.
+// The scenarios of the scripted model: a list of steps, one for each call of the model. Further calls repeat the last step.
 
 const say = (...pieces) => pieces.map((say) => ({ say }))
 const think = (...pieces) => pieces.map((think) => ({ think }))
 const call = (call, input) => ({ call, input })
 const HOLD = { hold: true }
 
-// A subagent does it.
+// Starts a subagent.
 const below = (prompt) => [
   { acts: [call("task", { description: "Does it", prompt, subagent_type: "general" })] },
   { acts: say("It is done.") },
@@ -56,24 +55,24 @@ export const scenarios = {
     },
     { acts: say("Planned.") },
   ],
-  // Work is left: Baton's turns go on then, unless that is switched off.
+  // Leaves todos open, so Baton continues the turn, unless continuation is disabled.
   open: [
     { acts: [call("todowrite", { todos: [{ content: "Work", status: "pending", priority: "low" }] })] },
     { acts: say("Planned.") },
   ],
-  // Stops half way, and goes on when it is told to.
+  // Stops with an open todo, and finishes when Baton asks it to continue.
   unfinished: [
     { acts: [call("todowrite", { todos: [{ content: "Work", status: "pending", priority: "low" }] })] },
     { acts: say("Planned.") },
     { acts: [call("todowrite", { todos: [{ content: "Work", status: "completed", priority: "low" }] })] },
     { acts: say("All done.") },
   ],
-  // Writes over a file that it has not looked at.
+  // Overwrites a file that it has not read.
   overwrite: [
     { acts: [call("write", { filePath: "README.md", content: "Nothing\n" })] },
     { acts: say("I had better not.") },
   ],
-  // Two ways to a file that nobody should look into.
+  // Two ways to read a file that must not be read.
   secret: [
     { acts: [call("read", { filePath: ".env" }), call("bash", { command: "cat .env", description: "Looks" })] },
     { acts: say("I may not look.") },
@@ -88,14 +87,14 @@ export const scenarios = {
     { acts: [call("edit", { filePath: "README.md", oldString: "Something", newString: "Something new" })] },
     { acts: say("Changed.") },
   ],
-  // The line may only be so long.
+  // The model reaches its output limit.
   cut: [{ acts: say("This is cut"), finish: "length" }],
   // Arguments that the tool does not know.
   wrong: [{ acts: [call("read", { name: "README.md" })] }, { acts: say("I was wrong.") }],
-  // A tool that nobody knows.
+  // A tool that does not exist.
   unknown: [{ acts: [call("fly", { to: "the moon" })] }, { acts: say("I cannot fly.") }],
   filtered: [{ acts: say("I may not"), finish: "content_filter" }],
-  // Refused at the first attempt, and then not.
+  // The provider refuses the first attempt only.
   again: [{ first: { status: 429, message: "scripted rate limit", headers: { "retry-after-ms": "20" } }, acts: say("At last.") }],
   task: [
     {
@@ -105,7 +104,7 @@ export const scenarios = {
     },
     { acts: say("The other one has looked.") },
   ],
-  // What it delegates needs a permission.
+  // The subagent's task needs a permission.
   delegate: [
     {
       acts: [
@@ -117,9 +116,9 @@ export const scenarios = {
   hello_below: below("please [hello]"),
   permission_below: below("please [permission]"),
   hold_below: below("please [hold]"),
-  // Longer than any chat service takes in one message.
+  // Longer than any chat service accepts in one message.
   long: [{ acts: say("Look:\n```rust\n", CODE, "```\n", "The end of it all.") }],
-  // There is time to see what was done before it is said.
+  // Pauses between the tool and the text, so that a test can see the tool.
   work: [
     { acts: [call("bash", { command: "echo one two three", description: "Counts" })] },
     { acts: [HOLD, ...say("Counted.")] },

@@ -1,10 +1,10 @@
-// One scenario on one server: what came through the event stream, and what the record says afterwards.
+// One scenario on one server: the events that the streams sent, and the stored record afterwards.
 
 import assert from "node:assert/strict"
 import { listen } from "../../support/stream.mjs"
 import { sessionOf } from "../../support/tape.mjs"
 
-// How often a stream is tried, and how long it may take to tell.
+// Attempts to receive an event on a stream, and the time for each.
 const ATTEMPTS = 20
 const HEARD_MS = 500
 const JSON_BODY = { "content-type": "application/json" }
@@ -16,8 +16,8 @@ async function call(server, method, target, body) {
   return text ? JSON.parse(text) : undefined
 }
 
-// Plays a scenario. `acts` says what to do at which kind of event, `then` what to do after each idle; what they return is
-// waited for. The scene is over after `ends` idles more than there are things to do.
+// Plays a scenario. `acts` maps event types to actions, and `then` lists an action for each idle; both are awaited. The scene
+// ends `ends` idles after the last action of `then`.
 export async function play(server, { prompt, acts = {}, then = [], ends = 1 }) {
   const [stream, global] = await Promise.all([listen(server), listen(server, { target: "/global/event" })])
   try {
@@ -40,14 +40,14 @@ export async function play(server, { prompt, acts = {}, then = [], ends = 1 }) {
   }
 }
 
-// Every event has an id of its own, which says nothing.
+// Removes the id of an event, which differs in each run.
 const plain = ({ type, properties }) => ({ type, properties })
-// The same for the stream of all directories, which says where each event happened.
+// The same for the stream of all directories, whose events also carry their directory.
 const flat = ({ payload, ...where }) => ({ ...plain(payload), ...where })
-// OpenCode sends what is stored a second time, in the form of its log.
+// OpenCode sends each durable event a second time, as a sync event.
 const isAbout = (payload, id) => sessionOf(payload) === id || payload.syncEvent?.aggregateID === id
 
-// OpenCode says that a client is connected to all directories a moment before it is: what happens in between is lost.
+// OpenCode reports that a client is connected to all directories a moment too early, and loses the events in between.
 async function heard(server, tape) {
   const isToast = ({ payload }) => payload.type === "tui.toast.show"
   for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
@@ -55,17 +55,17 @@ async function heard(server, tape) {
     const toast = await tape.until(isToast, "a toast", { ms: HEARD_MS }).catch(() => undefined)
     if (toast) return
   }
-  assert.fail("/global/event tells nothing")
+  assert.fail("/global/event sends nothing")
 }
 
-// Waits until the stream of all directories has seen as much.
+// Waits until the stream of all directories has sent as many idles.
 async function idles(tape, session, count) {
   let seen = 0
   const isIdle = ({ payload }) => payload.type === "session.idle" && sessionOf(payload) === session
   await tape.until((frame) => isIdle(frame) && ++seen === count, `idle number ${count} on /global/event`)
 }
 
-// Acts on what happens until the session is idle for good.
+// Runs the actions until the last idle of the session.
 async function follow(server, tape, session, { acts, then, ends }) {
   let idle = 0
   const tools = { call: (...args) => call(server, ...args), session }

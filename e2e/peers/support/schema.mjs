@@ -1,5 +1,5 @@
-// Whether a value is what a JSON Schema says, as far as OpenCode's document uses one. Fields that a schema does not know
-// are no misfit: they are what Baton adds, and clients ignore them.
+// Validates a value against a JSON Schema, as far as OpenCode's document uses them. Fields that a schema does not contain are
+// valid: Baton adds some, and clients ignore them.
 
 const PLACE = "#/components/schemas/"
 
@@ -13,7 +13,7 @@ const KINDS = {
   null: (value) => value === null,
 }
 
-// Why a value does not fit, or undefined if it does.
+// Returns the reason why a value does not match, or undefined if it does.
 export function misfit(document, schema, value, at = "$") {
   const check = (inner, part, where) => misfit(document, inner, part, where)
   if (schema === true || schema === undefined) return undefined
@@ -34,7 +34,7 @@ function anyOf(options, value, at, check) {
   if (!options) return undefined
   const misfits = options.map((option) => check(option, value, at))
   if (misfits.some((found) => found === undefined)) return undefined
-  // The one that got furthest says most.
+  // The alternative that matches the furthest has the best reason.
   return misfits.reduce((one, other) => (other.indexOf(":") > one.indexOf(":") ? other : one))
 }
 

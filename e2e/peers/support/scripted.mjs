@@ -1,5 +1,5 @@
-// What every scripted model has in common, whatever dialect it speaks: a server on loopback, the calls that were made, and
-// answers that stand still until the test lets them go on.
+// The common part of the scripted models of all dialects: a server on loopback, a record of the calls, and answers that pause
+// until the test releases them.
 
 import { once } from "node:events"
 import { createServer } from "node:http"
@@ -8,11 +8,11 @@ import { signal, within } from "../../support/wait.mjs"
 const HELD_MS = 60_000
 
 export class Scripted {
-  // Answers that wait for the test to let them go on.
+  // Answers that wait for the test to release them.
   #held = new Set()
   // Tests that wait for such an answer.
   #watchers = []
-  // The bodies of all calls for an answer, for tests that want to know what the model was told.
+  // The bodies of all calls, for tests that check the requests to the model.
   calls = []
 
   static async start(...args) {
@@ -26,17 +26,17 @@ export class Scripted {
     return model
   }
 
-  // Whether an answer stands still at a `hold`.
+  // True if an answer pauses at a `hold`.
   get isHolding() {
     return this.#held.size > 0
   }
 
-  // Resolves when an answer stands still.
+  // Resolves when an answer pauses at a `hold`.
   async holding() {
     if (!this.isHolding) await new Promise((resolve) => this.#watchers.push(resolve))
   }
 
-  // Lets every answer go on that stands still at a `hold`.
+  // Continues every answer that pauses at a `hold`.
   release() {
     for (const held of this.#held) held.resolve()
     this.#held.clear()
@@ -55,7 +55,7 @@ export class Scripted {
     await this.answer(request, text, response)
   }
 
-  // Until the test says so, or whoever asked has gone away.
+  // Pauses until the test releases the answer, or the caller closes the connection.
   async hold(response) {
     const held = signal()
     this.#held.add(held)

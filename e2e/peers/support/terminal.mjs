@@ -7,7 +7,7 @@ import { promisify } from "node:util"
 
 const execute = promisify(execFile)
 const GUARD_MS = 60_000
-// How often the screen is looked at: tmux cannot tell when it changes.
+// The interval at which the screen is read, because tmux does not report changes.
 const LOOK_MS = 50
 const COLUMNS = 120
 const LINES = 40
@@ -36,7 +36,7 @@ export class Terminal {
     return this.#tmux("capture-pane", "-p")
   }
 
-  // Types text as a person would, without pressing Enter.
+  // Types text without pressing Enter.
   async type(text) {
     await this.#tmux("send-keys", "-l", "--", text)
   }
@@ -46,7 +46,7 @@ export class Terminal {
     await this.#tmux("send-keys", ...keys)
   }
 
-  // The screen, as soon as it shows everything that is wanted: texts or patterns.
+  // The screen, as soon as it shows all given texts or patterns.
   async shows(wanted, { ms = GUARD_MS } = {}) {
     const all = [wanted].flat()
     return this.until((screen) => all.every((one) => contains(screen, one)), `the screen to show ${all.join(", ")}`, ms)

@@ -380,7 +380,7 @@ mod tests {
     use super::typed;
 
     #[test]
-    fn slacks_client_changes_what_is_typed() {
+    fn slacks_client_changes_typed_text() {
         assert_eq!(
             typed("@baton see https://example.com/a&b\nif a < b"),
             "<@UBOT> see <https://example.com/a&amp;b>\nif a &lt; b"

@@ -107,7 +107,7 @@ struct Dependency {
 }
 
 pub(super) fn check(metadata: &Value) -> Result<Vec<Finding>> {
-    let packages = packages(metadata).context("cannot make sense of `cargo metadata`")?;
+    let packages = packages(metadata).context("cannot parse the output of `cargo metadata`")?;
     Ok(packages.iter().flat_map(check_package).collect())
 }
 

@@ -85,7 +85,7 @@ fn leftovers(file: &TextFile) -> Vec<Finding> {
             findings.push(Finding::at(&file.path, index, format!("`{mark}`: do it, or open an issue")));
         }
         if line.contains(IGNORED_TEST) {
-            findings.push(Finding::at(&file.path, index, "a switched-off test: repair it or remove it"));
+            findings.push(Finding::at(&file.path, index, "a disabled test: repair it or remove it"));
         }
     }
     findings

@@ -118,7 +118,7 @@ impl Ledger {
         .await
     }
 
-    /// Marks a post that the service refuses for good.
+    /// Marks a post that the service refuses permanently.
     pub async fn refused(&self, id: PostId) -> Result<(), Error> {
         self.mark(id, "refused", None).await
     }

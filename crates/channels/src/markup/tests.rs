@@ -66,13 +66,13 @@ fn a_narrow_table_is_aligned() {
 }
 
 #[test]
-fn a_wide_table_is_told_row_by_row() {
+fn a_wide_table_is_written_row_by_row() {
     let text = format!("| a | b |\n|---|---|\n| {} | <x> |", "word ".repeat(20));
     insta::assert_snapshot!(html(&text));
 }
 
 #[test]
-fn nothing_becomes_nothing() {
+fn an_empty_text_stays_empty() {
     assert_eq!(html(""), "");
     assert_eq!(html(" \n\n "), "");
     assert_eq!(html("****"), "⸻");

@@ -83,7 +83,8 @@ impl Worker {
     pub(super) async fn begin_anew(&self) -> Reply {
         let session = self.context().client.create_session(&SessionInput::default()).await?;
         self.set_session(session.id).await?;
-        let rest = if self.run.is_some() { " What runs now goes on, and its answer comes here." } else { "" };
+        let rest =
+            if self.run.is_some() { " The running turn continues, and its answer comes here." } else { "" };
         Ok(say(format!("🆕 A new session.{rest}")))
     }
 
@@ -135,7 +136,7 @@ impl Worker {
         }
         let text = match dropped {
             0 if was_running => return Ok(Vec::new()),
-            0 => "Stopped. It does not go on by itself until you write again.".to_owned(),
+            0 => "Stopped. The agent does not continue by itself until you write again.".to_owned(),
             1 => "Stopped. 1 message that waited was dropped.".to_owned(),
             dropped => format!("Stopped. {dropped} messages that waited were dropped."),
         };
@@ -191,7 +192,7 @@ impl Worker {
             return Ok(say("There is no session yet."));
         };
         let messages = self.context().client.messages(&session).await?;
-        let Some(prompt) = last_prompt(&messages) else { return Ok(say("Nothing was asked yet.")) };
+        let Some(prompt) = last_prompt(&messages) else { return Ok(say("There is no prompt yet.")) };
         let mut answer = Answer::new(session, prompt);
         answer.read(&messages);
         let text = answer.text();
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_summed_up_and_put_together() {
+    fn changes_of_files_are_counted_and_joined() {
         let file = |name: &str, patch: &str| FileDiff {
             file: Some(name.to_owned()),
             patch: Some(patch.to_owned()),

@@ -219,8 +219,8 @@ impl Worker {
         }
     }
 
-    /// Returns true if an update is meant for the agent: everything in a direct chat; in a group, what is addressed
-    /// to it or written in a thread that has a session.
+    /// Returns true if an update is for the agent: every update in a direct chat, and in a group only updates that
+    /// address the agent or belong to a thread with a session.
     async fn is_meant(&self, update: &Update) -> Result<bool, ledger::Error> {
         if update.is_direct || update.is_addressed || !matches!(update.content, Content::Message { .. }) {
             return Ok(true);

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_to_do() {
+    fn a_refusal_names_the_remedy() {
         assert_eq!(
             fault("not_in_channel").to_string(),
             "the service refused: not_in_channel: invite the app to the channel"

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn files_keep_what_is_known_of_them() {
+    fn files_keep_their_names_types_and_sizes() {
         let update = read(json!({
             "caption": "look", "video": {"file_id": "v", "file_size": 9},
             "document": {"file_id": "d", "file_name": "a.rs", "mime_type": "text/rust"},

@@ -159,7 +159,7 @@ fn text(update: &Update) -> &str {
 }
 
 #[test]
-fn settings_that_cannot_be_right_are_told_without_secrets() {
+fn errors_of_invalid_settings_contain_no_secrets() {
     let settings = |value: Value| serde_json::from_value::<settings::Telegram>(value).unwrap();
     for bad in [
         json!({"token": "12:with/slash"}),

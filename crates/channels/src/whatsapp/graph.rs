@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_would_help() {
+    fn a_refusal_names_the_cause_and_the_remedy() {
         let seconds = |fault| match fault {
             AdapterError::Busy { after } => after.as_secs(),
             other => panic!("{other}"),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_does_not_tell_the_token() {
+    fn a_refusal_does_not_contain_the_token() {
         let AdapterError::Refused(reason) = meaning(401, 190) else { panic!("it is refused") };
         assert!(reason.contains("access token") && !reason.contains("EAAsecret"), "{reason}");
     }

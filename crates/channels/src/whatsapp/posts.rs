@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_is_put_into_whatsapps_form_if_that_fits() {
+    fn markdown_becomes_whatsapps_markup_if_it_fits() {
         let body = |text: &str| {
             message("4917", &Post::text(text), None)["text"]["body"].as_str().unwrap().to_owned()
         };

@@ -58,7 +58,7 @@ fn headline(permission: &str) -> String {
         "read" => "The agent wants to read a file:".to_owned(),
         "webfetch" => "The agent wants to fetch a page:".to_owned(),
         "external_directory" => "The agent wants to leave the project's directory:".to_owned(),
-        "doom_loop" => "The agent makes the same call again and again. Let it go on?".to_owned(),
+        "doom_loop" => "The agent repeats the same call. Allow it to continue?".to_owned(),
         permission => format!("The agent asks for permission: {permission}"),
     }
 }

@@ -28,13 +28,13 @@ fn note(outcome: &PromptResult, timeout: Duration) -> Option<String> {
         }
         Ending::Ended(EndReason::Aborted) => "Stopped.".to_owned(),
         Ending::Ended(EndReason::Withdrawn) => "Withdrawn before it began.".to_owned(),
-        Ending::Ended(EndReason::Blocked) => "Stopped, because what it needs was refused.".to_owned(),
+        Ending::Ended(EndReason::Blocked) => "Stopped, because a request was refused or skipped.".to_owned(),
         Ending::Ended(EndReason::Budget) => "Stopped, because the budget is used up.".to_owned(),
         Ending::Ended(EndReason::Interrupted) => {
             "The server stopped before the answer was complete. Send the message again if you still need it."
                 .to_owned()
         }
-        Ending::Ended(EndReason::Error) => "Something went wrong; the server did not say what.".to_owned(),
+        Ending::Ended(EndReason::Error) => "Something went wrong; the server gave no reason.".to_owned(),
         Ending::Failed(error) => failed(error),
         Ending::TimedOut => {
             format!("Stopped, because nothing happened for {}.", lasting(timeout))
@@ -47,7 +47,7 @@ fn note(outcome: &PromptResult, timeout: Duration) -> Option<String> {
     })
 }
 
-/// Says that todos are left, and why the agent does not go on.
+/// Says that todos are left, and why the agent does not continue.
 fn left(stopped: &ContinuationStopped) -> String {
     let todos = match stopped.open {
         None => "Some todos are still open.".to_owned(),
@@ -64,11 +64,11 @@ fn left(stopped: &ContinuationStopped) -> String {
         StopReason::Refused => "a request was refused",
         StopReason::Error => "an error occurred",
         StopReason::Budget => "the budget is used up",
-        StopReason::Rounds => "it has gone on as often as it may",
-        StopReason::Stagnant => "nothing moved on",
-        StopReason::Tokens => "it has used as many tokens as it may",
-        StopReason::Minutes => "it has worked as long as it may",
-        StopReason::Silent => "the agent had nothing to say",
+        StopReason::Rounds => "the limit of continuations is reached",
+        StopReason::Stagnant => "it made no progress",
+        StopReason::Tokens => "the token limit is reached",
+        StopReason::Minutes => "the time limit is reached",
+        StopReason::Silent => "the agent's answer was empty",
         StopReason::Unfinished => "the answer was cut short",
         StopReason::Unknown => return todos,
     };
@@ -90,7 +90,7 @@ fn failed(error: &MessageError) -> String {
         MessageError::ContextOverflow { .. } => {
             "The conversation no longer fits into the model. /new begins a new one.".to_owned()
         }
-        _ if message.is_empty() => "Something went wrong; the server did not say what.".to_owned(),
+        _ if message.is_empty() => "Something went wrong; the server gave no reason.".to_owned(),
         _ => format!("Something went wrong: {message}"),
     }
 }

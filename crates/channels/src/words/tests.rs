@@ -121,13 +121,13 @@ fn every_ending_has_its_words() {
     insta::assert_snapshot!(lines.join("\n"), @r"
     (empty response)
     Stopped.
-    Stopped, because what it needs was refused.
+    Stopped, because a request was refused or skipped.
     Stopped, because the budget is used up.
     The server stopped before the answer was complete. Send the message again if you still need it.
-    Something went wrong; the server did not say what.
+    Something went wrong; the server gave no reason.
     The conversation no longer fits into the model. /new begins a new one.
     The provider demo does not accept the server's key. No key.
-    Something went wrong; the server did not say what.
+    Something went wrong; the server gave no reason.
     Stopped, because nothing happened for 5 min.
     I lost the connection to the server before the answer was complete. The agent may still work; /last shows the answer when it is there.
     ");
@@ -140,11 +140,11 @@ fn every_ending_has_its_words() {
     };
     assert_eq!(
         unfinished(3, Some(10), Some(2)),
-        "Half.\n\n📋 2 todos are still open. The agent stopped after round 3 of 10 because nothing moved on."
+        "Half.\n\n📋 2 todos are still open. The agent stopped after round 3 of 10 because it made no progress."
     );
     assert_eq!(
         unfinished(0, None, None),
-        "Half.\n\n📋 Some todos are still open. The agent stopped because nothing moved on."
+        "Half.\n\n📋 Some todos are still open. The agent stopped because it made no progress."
     );
     let cut_off = PromptResult { is_cut_off: true, ..ended("In the mid", Ending::Complete) };
     assert_eq!(

@@ -15,7 +15,7 @@ fn logged(harness: &Harness, message: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn the_log_has_one_line_for_each_turn_and_nothing_that_was_said() {
+async fn the_log_has_one_line_for_each_turn_and_no_content() {
     let harness = Harness::new();
     let ended = harness.run_with_data(&["run", "a private sentence", "-m", "demo/simple"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");

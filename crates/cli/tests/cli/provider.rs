@@ -356,7 +356,7 @@ async fn site(text: &'static str, times: usize) -> String {
 }
 
 #[tokio::test]
-async fn instructions_at_an_address_stay_in_effect_after_it_is_gone() {
+async fn instructions_at_an_address_stay_in_effect_when_it_is_unreachable() {
     let (harness, fake) = (Harness::new(), Fake::start().await);
     let url = site("Use tabs, everywhere.", 1).await;
     fake.configure(&harness, &json!({ "instructions": [url] }));

@@ -140,7 +140,7 @@ async fn reasoning_is_shown_on_request() {
 }
 
 #[tokio::test]
-async fn a_log_says_what_was_denied_and_what_would_allow_it() {
+async fn a_log_names_the_denied_permission_and_the_rule_that_allows_it() {
     let harness = Harness::new();
     let ended = harness.run_with_data(&["run", "hi", "-m", "demo/permission"]).await;
     assert_eq!(ended.code, Some(3), "{ended:?}");
@@ -175,7 +175,7 @@ async fn a_summary_is_not_printed_as_the_answer() {
 }
 
 #[tokio::test]
-async fn a_retry_says_when_the_next_try_is() {
+async fn a_retry_shows_the_time_of_the_next_attempt() {
     let harness = Harness::new();
     let ended = harness.run_with_data(&["run", "hi", "-m", "demo/overloaded_529"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -255,7 +255,7 @@ async fn a_refused_prompt_leaves_no_session_to_continue() {
 }
 
 #[tokio::test]
-async fn json_is_one_event_per_line_from_the_sessions_birth_to_its_idle() {
+async fn json_is_one_event_per_line_from_creation_to_idle() {
     let harness = Harness::new();
     let ended =
         harness.run_with_data(&["run", "hi", "--format", "json", "-m", "demo/subagent", "--yes"]).await;
@@ -272,7 +272,7 @@ async fn json_is_one_event_per_line_from_the_sessions_birth_to_its_idle() {
 }
 
 #[tokio::test]
-async fn the_exit_code_says_how_the_turn_ended() {
+async fn the_exit_code_reports_the_end_of_the_turn() {
     let harness = Harness::new();
     let failed = harness.run_with_data(&["run", "hi", "-m", "demo/error_400"]).await;
     assert_eq!(failed.code, Some(1), "{failed:?}");

@@ -84,7 +84,7 @@ async fn a_wrong_password_is_called_wrong() {
 }
 
 #[tokio::test]
-async fn completions_know_the_commands() {
+async fn completions_contain_the_commands() {
     let harness = Harness::new();
     for shell in ["bash", "zsh", "fish"] {
         let ended = harness.run(&["completions", shell]).await;

@@ -232,7 +232,7 @@ impl Session {
         let mut at_work: Vec<_> = children.iter().map(|child| format!("child {child}")).collect();
         at_work.extend(tasks.map(|(id, _)| format!("task {id}")));
         if !at_work.is_empty() {
-            let sentence = format!("went idle before what it had started: {}", at_work.join(", "));
+            let sentence = format!("went idle before its children: {}", at_work.join(", "));
             notes.push(Note::violation(Kind::IdleBeforeChild, sentence));
         }
         for request in std::mem::take(&mut self.requests) {

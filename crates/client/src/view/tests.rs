@@ -95,7 +95,7 @@ fn streaming() -> SessionView {
 }
 
 #[test]
-fn busy_shows_that_something_is_going_on() {
+fn busy_marks_the_session_as_working() {
     let mut view = view();
     assert!(!view.is_streaming());
     assert_eq!(view.apply(&busy(PARENT)), Some(Change::Started));
@@ -121,7 +121,7 @@ fn the_reason_is_kept_where_there_is_one() {
 }
 
 #[test]
-fn retry_goes_on_and_says_what_it_waits_for() {
+fn retry_stays_working_and_shows_its_reason() {
     let mut view = streaming();
     assert_eq!(view.apply(&retry(1)), Some(Change::Retry));
     assert!(view.is_streaming());
@@ -211,7 +211,7 @@ fn a_repeated_prompt_is_not_queued_again() {
 }
 
 #[test]
-fn the_old_idle_finishes_what_no_status_has_finished() {
+fn the_old_idle_ends_a_turn_without_an_idle_status() {
     let mut view = streaming();
     assert_eq!(view.apply(&session_idle(PARENT)), Some(Change::Finished { reason: None }));
     assert!(!view.is_streaming());
@@ -255,7 +255,7 @@ fn several_children_come_and_go() {
 }
 
 #[test]
-fn a_turn_that_goes_on_by_itself_says_so_and_why_it_stops() {
+fn a_continued_turn_reports_its_rounds_and_why_it_stopped() {
     let mut view = streaming();
     let said = [
         ("continuation.countdown", json!({ "episode": "msg_1", "n": 1, "limit": 10, "open": 1, "until": 9 })),
@@ -366,7 +366,7 @@ fn prompts_that_wait_are_counted() {
 }
 
 #[test]
-fn after_a_gap_the_state_is_what_the_server_says() {
+fn after_a_gap_the_state_is_the_servers() {
     let mut view = streaming();
     view.apply(&permission("per_old", PARENT, None));
     let EventBody::QuestionAsked(asked) = question("que_new", PARENT) else { unreachable!() };

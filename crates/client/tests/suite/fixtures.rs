@@ -106,7 +106,7 @@ fn turns_that_end_well_pass() {
 }
 
 #[test]
-fn the_sentences_say_what_happened() {
+fn the_sentences_describe_the_violations() {
     let report = report("abort_permission");
     let lines: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(lines.join("\n"));

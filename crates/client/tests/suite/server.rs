@@ -109,7 +109,7 @@ fn session(id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn calls_say_who_asks_where_and_what() {
+async fn calls_carry_directory_login_and_body() {
     let (client, mut log) =
         play(vec![ok(&session("ses_1")), answer("204 No Content", "text/plain", "")]).await;
     let client = client.in_directory("/a b").with_login("ada", Password::new("pw"));
@@ -287,7 +287,7 @@ async fn a_stream_can_begin_at_a_cursor() {
 }
 
 #[tokio::test]
-async fn the_global_stream_says_which_directory() {
+async fn global_events_carry_their_directory() {
     let frames = "data: {\"directory\":\"/p\",\"payload\":{\"id\":\"evt_1\",\"type\":\"sync\",\"syncEvent\":{}}}\n\n\
         data: {\"directory\":\"/p\",\"payload\":{\"id\":\"evt_2\",\"type\":\"server.connected\",\"properties\":{}}}\n\n";
     let (client, mut log) = play(vec![stream(frames)]).await;

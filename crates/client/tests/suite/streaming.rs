@@ -371,7 +371,7 @@ async fn a_turn_that_is_silent_for_too_long_is_aborted() {
 }
 
 #[tokio::test]
-async fn a_long_turn_goes_on_as_long_as_something_happens() {
+async fn a_long_turn_continues_while_events_arrive() {
     let pace =
         Pace { timeout: Duration::from_secs(10), heartbeat: Duration::from_hours(1), ..Pace::default() };
     let mut scene = Scene::new(pace).await;
@@ -457,7 +457,7 @@ async fn a_retry_is_reported_and_ends_nothing() {
 }
 
 #[tokio::test]
-async fn a_failure_says_what_happened() {
+async fn a_failure_names_its_cause() {
     let mut scene = Scene::new(Pace::default()).await;
     scene.busy();
     let error = json!({ "name": "UnknownError", "data": { "message": "no such model" } });
@@ -482,7 +482,7 @@ async fn an_end_missed_during_a_disconnection_is_found() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_lost_leaves_what_was_said() {
+async fn a_lost_stream_keeps_the_received_text() {
     let mut scene = Scene::new(Pace::default()).await;
     scene.busy();
     scene.step("msg_6");
@@ -519,14 +519,14 @@ fn user() -> Value {
 }
 
 #[tokio::test]
-async fn a_prompt_that_never_arrived_is_sent_when_it_is_taken_up() {
+async fn a_prompt_that_never_arrived_is_sent_on_resumption() {
     let facts = known();
     facts.set("GET /session/ses_1/message/msg_5", json!(404));
     assert!(Scene::taken_up(facts).await.was_sent());
 }
 
 #[tokio::test]
-async fn a_prompt_that_was_answered_meanwhile_is_told_and_not_sent_again() {
+async fn a_prompt_that_was_answered_meanwhile_is_reported_and_not_sent_again() {
     let facts = known();
     let answer = json!({ "info": step("msg_6", PROMPT), "parts": [text("prt_1", "msg_6", "Done.")] });
     facts.set("GET /session/ses_1/message", json!([{ "info": user(), "parts": [] }, answer]));
@@ -537,7 +537,7 @@ async fn a_prompt_that_was_answered_meanwhile_is_told_and_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_being_answered_is_watched_with_what_its_children_ask() {
+async fn a_running_prompt_is_followed_with_the_requests_of_its_children() {
     let facts = known();
     facts.set("GET /session/status", json!({ "ses_1": { "type": "busy" } }));
     facts.set("GET /permission", json!([permission("ses_2")]));

@@ -24,7 +24,7 @@ pub(super) const COMMAND: Duration = Duration::from_hours(1);
 pub(super) const FILE: usize = 10 * 1024 * 1024;
 
 /// Requests of an agent that may wait at once.
-pub(super) const ERRANDS: usize = 64;
+pub(super) const REQUESTS: usize = 64;
 
 /// Silence after which a turn that the agent began by itself has ended. The protocol does not report that end; agents
 /// that report it with an extension end their turn at once.

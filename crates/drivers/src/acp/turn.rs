@@ -102,8 +102,8 @@ impl Conversation {
     /// Serves a request beside the turn. A request beyond the limit is refused.
     fn asked(&mut self, mut asked: Asked, out: &mut Signals) {
         let Some(host) = self.turn.host.clone() else { return };
-        if self.turn.serving >= limits::ERRANDS {
-            let message = format!("{} requests wait already", limits::ERRANDS);
+        if self.turn.serving >= limits::REQUESTS {
+            let message = format!("{} requests wait already", limits::REQUESTS);
             return asked.answer(Err(ErrorObject::new(INTERNAL_ERROR, message)));
         }
         let params = asked.params.take();

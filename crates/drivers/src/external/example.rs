@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_error_says_how_the_program_failed() {
+    async fn the_error_describes_the_failure_of_the_program() {
         for (script, error) in [
             (
                 r#"hear prompt; say '{"text":"One"}'; echo no key >&2; exit 3"#,

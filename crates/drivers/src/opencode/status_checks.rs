@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_is_told_once_about_each_silence() {
+    fn each_silence_causes_one_notice() {
         let begun = Instant::now();
         let at = |minutes: u64| begun + Duration::from_mins(minutes);
         let mut pulse = StatusChecks::new(Pace::default(), begun);

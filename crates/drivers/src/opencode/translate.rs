@@ -33,7 +33,10 @@ const UNTITLED: &str = "New session - ";
 
 /// One consequence of an event.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "made and taken apart on the spot")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "each value is created and matched at once, so its size does not matter"
+)]
 pub(super) enum Consequence {
     /// An event for the session.
     Agent(AgentEvent),

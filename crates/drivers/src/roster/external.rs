@@ -21,7 +21,7 @@ pub const DEFAULT_MODEL: &str = "default";
 /// Default time after which an unused process is ended.
 pub const IDLE: Duration = Duration::from_mins(10);
 
-/// The abilities of an external agent whose protocol has a message for most things. The cost is not among them.
+/// The abilities of an external agent whose protocol supports all of them except the cost.
 pub const ABILITIES: Abilities = Abilities {
     steer: true,
     children: true,

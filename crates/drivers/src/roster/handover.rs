@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_told_of_turns_that_it_took_no_part_in() {
+    fn the_preface_contains_the_turns_of_other_agents() {
         let turns = [
             turn(1, "codex", &Value::Null),
             turn(2, "other", &Value::Null),

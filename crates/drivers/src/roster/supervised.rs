@@ -34,7 +34,8 @@ impl SupervisedAgent {
         Self { runner, snapshots, budget }
     }
 
-    /// Tells an agent with its prompt what it does not know about the session, and the user that it does not know more.
+    /// Adds the part of the conversation that the agent has missed to its prompt, and reports to the user that the agent
+    /// has no other memory of it.
     async fn introduce(&self, turn: &Turn, supervised: &mut Turn) {
         let about = self.about();
         if turn.session.parent_id.is_some() || !is_prompt(turn).await {

@@ -93,7 +93,7 @@ async fn a_reopened_log_is_out_of_reach_for_the_dead_process() {
 }
 
 #[tokio::test]
-async fn a_trimmed_log_knows_where_it_begins() {
+async fn a_trimmed_log_reports_its_first_position() {
     let memory = Memory::new(Arc::new(Positions::default()));
     for expected in 0..3 {
         memory.append(commit(expected)).await.unwrap();

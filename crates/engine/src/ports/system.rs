@@ -19,7 +19,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Millis {
-        #[expect(clippy::disallowed_methods, reason = "this is the one door")]
+        #[expect(clippy::disallowed_methods, reason = "the only place that reads the system clock")]
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Millis::try_from(now.as_millis()).unwrap_or(Millis::MAX)
     }

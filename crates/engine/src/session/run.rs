@@ -32,7 +32,10 @@ pub(super) struct Running {
 }
 
 /// A call or the end of the runner.
-#[expect(clippy::large_enum_variant, reason = "made and taken apart on the spot")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "each value is created and matched at once, so its size does not matter"
+)]
 pub(super) enum RunnerMessage {
     Call(Call),
     Ended(TurnEnd),

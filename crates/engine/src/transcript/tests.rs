@@ -246,7 +246,7 @@ fn a_snapshot_taken_later_completes_the_part_that_the_step_began_with() {
 }
 
 #[test]
-fn messages_are_later_than_those_before_whatever_the_clock_says() {
+fn message_times_increase_even_if_the_clock_goes_back() {
     let mint = mint();
     let mut session = session(&mint);
     let future = 9_999_999_999_999;

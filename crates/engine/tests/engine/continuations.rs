@@ -1,4 +1,4 @@
-//! Things that a runner adds to a turn: messages that continue it, summaries, changes, structured answers.
+//! Messages that a runner adds to a turn: continuations, summaries, changes, structured answers.
 
 use engine::{ports::ChildSpec, ports::Page, session::Turn};
 use protocol::{
@@ -44,7 +44,7 @@ async fn long(turn: Turn) -> TurnEnd {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_is_summarised_half_way_tells_its_story() {
+async fn a_turn_with_a_summary_in_the_middle_has_its_events_in_order() {
     let mut harness = Harness::new().await;
     let session = harness.session().await;
     harness.script(long);
@@ -110,7 +110,7 @@ async fn a_prompt_for_a_summary_is_answered_by_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_reports_what_it_said_after_its_summary() {
+async fn a_child_reports_its_text_after_the_summary() {
     let harness = Harness::new().await;
     let session = harness.session().await;
     harness.script(|turn| async move {
@@ -283,7 +283,7 @@ async fn a_fork_keeps_the_links_of_continuations() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runner_looks_back_as_far_as_it_needs() {
+async fn a_runner_reads_only_the_history_that_it_needs() {
     let harness = Harness::new().await;
     let session = harness.session().await;
     for number in 0..130 {

@@ -78,7 +78,7 @@ async fn turn(harness: &mut Harness, session: &Session) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_with_open_todos_goes_on_until_they_are_done() {
+async fn a_turn_with_open_todos_continues_until_they_are_done() {
     let (mut harness, session) = harness(policy()).await;
     harness.script(|turn| async move { list(turn, &["completed", "pending", "pending"]).await });
     harness.script(|turn| async move { list(turn, &["completed", "completed", "in_progress"]).await });
@@ -147,7 +147,7 @@ async fn a_model_that_churns_is_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_switched_off_does_not_go_on() {
+async fn a_session_with_continuation_disabled_is_not_continued() {
     let (mut harness, session) = harness(policy()).await;
     harness.sessions.update(&session.id, switch(false)).await.unwrap();
     harness.script(|turn| async move { list(turn, &["pending"]).await });
@@ -160,7 +160,7 @@ async fn a_session_that_is_switched_off_does_not_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_about_something_else_costs_one_call_although_todos_are_left() {
+async fn a_prompt_about_another_subject_costs_one_call_although_todos_are_left() {
     let (mut harness, session) = harness(policy()).await;
     harness.script(|turn| async move { list(turn, &["pending", "pending"]).await });
     let tale = turn(&mut harness, &session).await;
@@ -173,7 +173,7 @@ async fn a_prompt_about_something_else_costs_one_call_although_todos_are_left() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_stop_for_lack_of_progress_a_turn_goes_on_once_the_list_has_changed() {
+async fn after_a_stop_for_lack_of_progress_a_turn_continues_once_the_list_has_changed() {
     let (mut harness, session) = harness(policy()).await;
     harness.script(|turn| async move { list(turn, &["pending", "pending"]).await });
     turn(&mut harness, &session).await;
@@ -254,7 +254,7 @@ async fn a_blocked_todo_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_round_that_says_nothing_is_the_last() {
+async fn a_round_without_output_is_the_last() {
     let (mut harness, session) = harness(policy()).await;
     harness.script(|turn| async move { list(turn, &["pending"]).await });
     harness.script(|_| async { TurnEnd::Completed });
@@ -310,7 +310,7 @@ async fn an_abort_during_a_continuation_holds_until_the_next_prompt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_countdown_is_announced_and_then_it_goes_on() {
+async fn a_countdown_is_announced_before_the_turn_continues() {
     let (mut harness, session) = harness(counting_down()).await;
     harness.script(|turn| async move { list(turn, &["pending"]).await });
     harness.script(|turn| async move { list(turn, &["completed"]).await });
@@ -373,7 +373,7 @@ async fn two_clients_may_stop_a_countdown_and_it_stops_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_during_a_step_lets_it_end_and_nothing_follow() {
+async fn a_stop_during_a_step_lets_the_step_end_and_no_other_follows() {
     let (mut harness, session) = harness(policy()).await;
     let (go, wait) = tokio::sync::oneshot::channel::<()>();
     harness.script(|turn| async move {
@@ -481,7 +481,7 @@ async fn a_provider_that_fails_is_not_asked_again_and_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn children_do_not_go_on_by_themselves() {
+async fn children_are_not_continued() {
     let (mut harness, session) = harness(policy()).await;
     harness.script(|turn| async move {
         let spec = ChildSpec { title: "child".into(), prompt: "go".into(), ..ChildSpec::default() };
@@ -512,7 +512,7 @@ impl Hooks for InsistentPlugin {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_may_let_a_turn_go_on_within_the_same_bounds() {
+async fn a_hook_may_continue_a_turn_within_the_same_limits() {
     let (mut harness, session) =
         harness(ContinuationPolicy { todos: false, rounds: 2, ..ContinuationPolicy::default() }).await;
     harness.hook(InsistentPlugin(false));

@@ -121,7 +121,7 @@ fn texts(messages: &[protocol::MessageWithParts]) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edited_text_is_what_is_stored_and_what_clients_see_last() {
+async fn an_edited_text_is_stored_and_sent_to_clients() {
     let mut harness = Harness::new().await;
     let session = harness.session().await;
     harness.hook(Plugin::new(Behaviour::Shout, [HookPoint::TextComplete]));

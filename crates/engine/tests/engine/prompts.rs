@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::harness::{Harness, say, step};
 
 #[tokio::test(start_paused = true)]
-async fn a_simple_turn_tells_its_story_in_order() {
+async fn a_simple_turn_has_its_events_in_order() {
     let mut harness = Harness::new().await;
     let session = harness.session().await;
     harness.script(|turn| say_owned(turn, "hello there"));

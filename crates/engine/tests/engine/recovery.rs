@@ -93,7 +93,7 @@ async fn a_second_crash_during_recovery_does_not_end_a_turn_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_childs_waiting_prompt_is_not_run_after_its_parent_is_gone() {
+async fn a_childs_waiting_prompt_is_not_run_after_its_parent_has_ended() {
     let mut harness = Harness::new().await;
     let parent = harness.session().await;
     let input = protocol::prompt::SessionInput { parent_id: Some(parent.id.clone()), ..Default::default() };

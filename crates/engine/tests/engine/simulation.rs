@@ -404,7 +404,7 @@ impl Track {
 }
 
 #[test]
-fn whatever_happens_every_turn_ends_once_and_every_prompt_is_accounted_for() {
+fn every_turn_ends_once_and_every_prompt_is_accounted_for() {
     std::panic::set_hook(Box::new(|info| {
         // Runners panic on purpose in this simulation.
         if info.payload().downcast_ref::<&str>() != Some(&"planned") {

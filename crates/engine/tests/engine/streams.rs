@@ -96,7 +96,7 @@ async fn a_session_that_is_deleted_is_not_announced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cursor_replays_exactly_what_was_missed_in_its_own_directory() {
+async fn a_cursor_replays_exactly_the_missed_events_of_its_directory() {
     let mut harness = Harness::new().await;
     let session = harness.session().await;
     harness.sessions.prompt(&session.id, PromptInput::text("x")).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_client_that_does_not_read_is_cut_off_and_others_are_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_that_is_trimmed_under_a_slow_replay_says_so() {
+async fn a_log_that_is_trimmed_under_a_slow_replay_causes_a_resync() {
     let harness = Harness::new().await;
     for _ in 0..=engine::limits::REPLAY_PAGE {
         harness.session().await;

@@ -19,7 +19,7 @@ fn both_dialects_are_read() {
 }
 
 #[test]
-fn each_kind_is_told_by_its_fields() {
+fn each_kind_of_message_is_recognised_by_its_fields() {
     let told = |method: &str| Message::Notification { method: method.into(), params: Value::Null };
     let cases = [
         (r#"{"method":"initialized"}"#, told("initialized")),
@@ -44,11 +44,11 @@ fn each_kind_is_told_by_its_fields() {
 }
 
 #[test]
-fn a_line_that_is_no_message_says_why_and_not_what_it_says() {
+fn the_error_of_an_invalid_line_names_the_reason_without_its_content() {
     let cases: [(&[u8], &str); 7] = [
-        (b"sk-secret is not JSON", "a line is no JSON-RPC message: it is not JSON (column 1)"),
-        (b"{\"id\":1,\"res", "it stops in the middle (column 12)"),
-        (b"{\"id\":1.5,\"result\":0}", "a field is not what it should be"),
+        (b"sk-secret is not JSON", "a line is not a JSON-RPC message: it is not JSON (column 1)"),
+        (b"{\"id\":1,\"res", "it is incomplete (column 12)"),
+        (b"{\"id\":1.5,\"result\":0}", "a field has the wrong type"),
         (b"[\"2.0\", 1, \"m\"]", "it is not an object"),
         (b"{\"method\":\"\xff\"}", "it is not JSON"),
         (b"{}", "it has neither a method nor an answer"),
@@ -103,7 +103,7 @@ pub(super) fn message() -> impl Strategy<Value = Message> {
 
 proptest! {
     #[test]
-    fn every_message_is_one_line_and_comes_back_the_same(message in message(), bare in any::<bool>()) {
+    fn every_message_is_one_line_and_survives_a_round_trip(message in message(), bare in any::<bool>()) {
         let dialect = if bare { Dialect::Bare } else { Dialect::Standard };
         let line = message.clone().value(dialect).to_string();
         prop_assert!(!line.contains(['\n', '\r']));
@@ -113,7 +113,7 @@ proptest! {
 }
 
 #[test]
-fn whatever_is_in_a_line_is_a_message_or_an_error() {
+fn every_line_is_a_message_or_an_error() {
     let seeds: [&[u8]; 4] = [
         br#"{"id":3,"method":"turn/start","params":{"threadId":"t","input":[{"type":"text","text":"hi"}]}}"#,
         br#"{"jsonrpc":"2.0","id":"a","result":{"stopReason":"end_turn"}}"#,
@@ -125,7 +125,7 @@ fn whatever_is_in_a_line_is_a_message_or_an_error() {
         let mut dice = Dice::new(seed);
         let line = spoil(seeds[usize::try_from(seed).unwrap() % seeds.len()], &mut dice);
         match Message::<Value>::parse(&line) {
-            // What was understood can be said again, and then means the same.
+            // A parsed message survives a round trip.
             Ok(message) => {
                 let again =
                     Message::parse(message.clone().value(Dialect::Bare).to_string().as_bytes()).unwrap();

@@ -75,7 +75,7 @@ async fn answers_find_their_requests_in_any_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_arrived_before_an_answer_is_in_the_inbox() {
+async fn messages_before_an_answer_are_in_the_inbox() {
     let (peer, mut inbox, mut other) = start();
     let (answer, ()) = tokio::join!(peer.request("prompt", Value::Null, DEADLINE), async {
         other.hear().await;
@@ -117,7 +117,7 @@ async fn a_request_that_its_caller_gives_up_is_withdrawn_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn strange_answers_are_ignored() {
+async fn unexpected_answers_are_ignored() {
     let (peer, _inbox, mut other) = start();
     let (answer, ()) = tokio::join!(peer.request("ask", Value::Null, DEADLINE), async {
         other.hear().await;

@@ -65,7 +65,7 @@ pub(super) fn answer(request: &Request) -> Vec<Action> {
         ),
         Intent::Think => stop([
             think(
-                "Somebody wants to see me think. I am a script, so this is what thinking looks like from outside: \
+                "You want to see me think. I am a script, so this is what thinking looks like from outside: \
                  a block of its own, streamed before the answer, that clients may fold away.",
             ),
             say("The reasoning came first, as a separate part; this is the answer."),

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn old_output_beyond_what_is_protected_is_dropped() {
+    fn old_output_beyond_the_protected_tail_is_dropped() {
         let messages = [
             turn("1", &[("read", 30)]),
             turn("2", &[("read", 30)]),

@@ -76,7 +76,7 @@ fn file(mime: &str, url: impl Into<String>) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_text_file_is_told_as_the_read_tool_shows_it() {
+async fn a_text_file_is_attached_as_the_read_tool_shows_it() {
     let sent = send(&[("a.txt", b"one\ntwo\nthree\n")], |at| {
         json!([{ "type": "text", "text": "look" }, file("text/plain", format!("{at}/a.txt?start=2&end=2"))])
     })
@@ -133,7 +133,7 @@ async fn directories_pictures_and_data_are_attached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_attachment_is_reported_and_the_prompt_goes_on() {
+async fn a_failed_attachment_is_reported_and_the_prompt_runs() {
     let outside = tempfile::NamedTempFile::new().unwrap();
     fs::write(outside.path(), "a secret").unwrap();
     let outside = format!("file://{}", outside.path().canonicalize().unwrap().display());

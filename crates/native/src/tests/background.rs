@@ -68,7 +68,7 @@ async fn reports(harness: &Harness, session: &Session) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_waits_for_its_background_hears_prompts_meanwhile_and_then_the_report() {
+async fn a_turn_waits_for_its_background_tasks_and_takes_prompts_meanwhile() {
     let replies = ["first", "second", "the report", "heard it"].map(Reply::text);
     let (mut harness, session, [parents, childs]) = both_waiting(replies).await;
     let tools = harness.tools(&session).await;
@@ -98,7 +98,7 @@ async fn a_turn_waits_for_its_background_hears_prompts_meanwhile_and_then_the_re
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_ends_what_works_in_the_background() {
+async fn an_abort_ends_background_tasks() {
     let (mut harness, session, [parents, _]) = both_waiting([Reply::text("first")]).await;
     refuse(&harness, &parents).await;
     until_said(&mut harness, &session, "first").await;
@@ -112,7 +112,7 @@ async fn an_abort_ends_what_works_in_the_background() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_a_bound_to_what_works_in_the_background() {
+async fn background_tasks_are_limited() {
     let more = (1..=limits::BACKGROUND).fold(Reply::call("0", "task", task(0)), |reply, number| {
         reply.and_call(&number.to_string(), "task", task(number))
     });

@@ -46,7 +46,7 @@ async fn sentence(harness: &Harness, session: &Session) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_has_cost_what_its_steps_have() {
+async fn the_cost_of_a_session_is_the_sum_of_its_steps() {
     let model = ScriptedModel::new([
         Reply::call("c", "list", json!({})).using(1_000, 100),
         Reply::text("x").using(500, 7),
@@ -110,7 +110,7 @@ async fn a_command_does_not_outlive_the_time_of_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_whole_session_has_a_budget_of_its_own() {
+async fn a_session_has_its_own_budget() {
     for (budget, steps) in
         [(json!({ "cost": { "session": 0.005 } }), 2), (json!({ "steps": { "session": 2 } }), 2)]
     {
@@ -171,7 +171,7 @@ async fn queued(budget: Value, model: &ScriptedModel, prompts: usize) -> Vec<End
 }
 
 #[tokio::test(start_paused = true)]
-async fn prompts_that_wait_for_one_another_share_the_budget_of_their_turn() {
+async fn queued_prompts_share_the_budget_of_their_turn() {
     let slow = || Reply::text("Hello.").using(1_000, 100).after(Duration::from_secs(50));
     for budget in [
         json!({ "tokens": { "turn": 2_000 } }),

@@ -52,7 +52,7 @@ fn asked(harness: &Harness) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_is_a_turn_that_says_so_before_it_is_idle() {
+async fn a_command_is_a_turn_and_is_announced_before_idle() {
     let model = ScriptedModel::new([Reply::text("fixed")]);
     let commands = templates(&[("fix", "Fix $1 in @README.md")]);
     let mut harness = Harness::with_commands(Arc::new(model.clone()), Options::default(), commands).await;

@@ -35,7 +35,7 @@ fn story(harness: &Harness, session: &Session) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_context_is_summarised_and_the_work_goes_on() {
+async fn a_full_context_is_summarised_and_the_work_continues() {
     let model = ScriptedModel::new([list("c1").using(24_000, 100), Reply::text("Done.").using(500, 10)]);
     let mut harness = harness(&model).await;
     let session = harness.turn("small", Responder::AllowOnce).await;
@@ -96,7 +96,7 @@ async fn a_summary_that_fails_after_the_last_word_does_not_spoil_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_prompt_is_said_again_after_a_summary() {
+async fn a_refused_prompt_is_repeated_after_a_summary() {
     let model = ScriptedModel::new([Reply::text("Hello."), Reply::overflow(), Reply::text("Done.")]);
     let mut harness = harness(&model).await;
     let session = harness.turn("small", Responder::AllowOnce).await;
@@ -173,7 +173,7 @@ async fn refusals_without_end_are_ended_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_fits_again_starts_the_count_anew() {
+async fn a_step_that_fits_resets_the_count() {
     let rounds =
         (0..4).flat_map(|at| [list(&format!("a{at}")).using(30_000, 1), list(&format!("b{at}")).using(5, 1)]);
     let model = ScriptedModel::new(rounds);
@@ -217,7 +217,7 @@ async fn a_user_can_ask_for_a_summary() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_summary_of_nothing_is_nothing() {
+async fn an_empty_conversation_has_no_summary() {
     let model = ScriptedModel::default();
     let mut harness = harness(&model).await;
     let session = harness.session().await;
@@ -373,7 +373,7 @@ async fn old_output_is_dropped_from_view_if_that_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_that_waited_through_a_summary_is_heard_where_it_is_answered() {
+async fn a_prompt_that_waited_through_a_summary_directly_precedes_its_answer() {
     let long = "x".repeat(60_000);
     let model = ScriptedModel::new([
         Reply::text(&long),

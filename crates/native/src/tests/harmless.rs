@@ -123,7 +123,7 @@ async fn a_line_that_may_do_more_is_asked_about_and_does_not_run() {
 }
 
 #[tokio::test]
-async fn where_the_kernel_cannot_seal_everything_is_asked_about() {
+async fn without_kernel_support_every_command_is_asked_about() {
     let tools = ToolOptions { kernel: Support::Network, ..ToolOptions::default() };
     let options = Options { tools, ..Options::default() };
     let mut harness = Harness::with_scenarios(named("calls", &[bash("ls")]), options).await;

@@ -234,7 +234,7 @@ async fn calls_of_models_are_shaped_each_time_for_titles_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_conversation_and_the_tools_are_shaped_and_what_is_stored_stays() {
+async fn hooks_change_the_conversation_and_the_tools_but_not_the_stored_messages() {
     let hooks = RecordingHooks::new(&[HookPoint::MessagesTransform, HookPoint::ToolDefinition]);
     let model = ScriptedModel::new([]);
     let mut harness = harness(&model, &hooks).await;
@@ -267,7 +267,7 @@ async fn a_tool_is_shaped_before_and_after() {
 }
 
 #[tokio::test]
-async fn arguments_that_no_longer_fit_are_told_to_the_model() {
+async fn arguments_that_no_longer_fit_are_reported_to_the_model() {
     let hooks = RecordingHooks::new(&[HookPoint::ToolBefore, HookPoint::ToolAfter]);
     let mut harness = harness(&calls("read", json!({ "filePath": "README.md" })), &hooks).await;
     let session = harness.turn("simple", Responder::AllowOnce).await;
@@ -275,7 +275,7 @@ async fn arguments_that_no_longer_fit_are_told_to_the_model() {
     let tools = harness.tools(&session).await;
     let [ToolState::Error(state)] = &tools[..] else { panic!("{tools:?}") };
     assert!(state.error.starts_with("The arguments do not fit the tool read"), "{}", state.error);
-    assert_eq!(hooks.calls().len(), 1, "what failed is not looked at afterwards");
+    assert_eq!(hooks.calls().len(), 1, "a failed call does not reach the hook");
 }
 
 #[tokio::test]
@@ -317,7 +317,7 @@ async fn a_tool_of_a_server_is_shaped_like_any_other_but_described_by_itself() {
 }
 
 #[tokio::test]
-async fn a_process_gets_variables_and_an_impossible_one_is_left_out() {
+async fn a_process_gets_variables_and_an_invalid_one_is_left_out() {
     let hooks = RecordingHooks::new(&[HookPoint::ShellEnv]);
     let mut harness = harness(&calls("bash", json!({ "command": "printf \"$SHAPED\"" })), &hooks).await;
     let session = harness.turn("simple", Responder::AllowOnce).await;

@@ -13,11 +13,11 @@ use super::harness::{Harness, Responder};
 use super::tools::{calling, output};
 use crate::{Options, Skill, ToolOptions, built_in};
 
-/// Makes calls with small output limits and returns their states. `shelf` stores the whole outputs.
-async fn run_calls(shelf: Option<&Path>, calls: &[(&str, Value)]) -> (Harness, Vec<ToolState>) {
+/// Makes calls with small output limits and returns their states. `output_directory` stores the whole outputs.
+async fn run_calls(output_directory: Option<&Path>, calls: &[(&str, Value)]) -> (Harness, Vec<ToolState>) {
     let tools = ToolOptions {
         output: Limits { lines: 20, bytes: 1000 },
-        shelf: shelf.map(OutputDirectory::new),
+        output_directory: output_directory.map(OutputDirectory::new),
         ..ToolOptions::default()
     };
     let agents = built_in(&[Rule::new("bash", "*", Action::Allow)]);
@@ -42,14 +42,15 @@ fn numbers(count: usize) -> String {
 #[tokio::test]
 async fn a_command_shows_its_end_and_keeps_everything() {
     let directory = TempDir::new().unwrap();
-    let shelf = directory.path().canonicalize().unwrap();
+    let output_directory = directory.path().canonicalize().unwrap();
     // The first fits in memory but not into the limits, the second exceeds both.
     for count in [100, 100_000] {
         let (_, tools) =
-            run_calls(Some(&shelf), &[("bash", json!({ "command": format!("seq {count}") }))]).await;
+            run_calls(Some(&output_directory), &[("bash", json!({ "command": format!("seq {count}") }))])
+                .await;
         let ToolState::Completed(state) = &tools[0] else { panic!("{tools:?}") };
         let path = kept(&tools[0]).unwrap();
-        assert!(path.starts_with(&shelf), "{path:?}");
+        assert!(path.starts_with(&output_directory), "{path:?}");
         assert_eq!(fs::read_to_string(&path).unwrap(), numbers(count));
         assert_eq!(state.metadata["truncated"], true);
         let shown = &state.output;
@@ -64,22 +65,22 @@ async fn a_command_shows_its_end_and_keeps_everything() {
 #[tokio::test]
 async fn stored_output_can_be_read_without_asking() {
     let directory = TempDir::new().unwrap();
-    let shelf = directory.path().canonicalize().unwrap();
-    let path = OutputDirectory::new(&shelf).keep("before", &numbers(5)).unwrap();
+    let output_directory = directory.path().canonicalize().unwrap();
+    let path = OutputDirectory::new(&output_directory).keep("before", &numbers(5)).unwrap();
     let path = path.to_str().unwrap();
     let calls = [
         ("read", json!({ "filePath": path, "offset": 4 })),
         ("grep", json!({ "pattern": "^3$", "path": path })),
         ("bash", json!({ "command": format!("wc -l {path}") })),
     ];
-    let (_, tools) = run_calls(Some(&shelf), &calls).await;
+    let (_, tools) = run_calls(Some(&output_directory), &calls).await;
     assert!(output(&tools[0]).contains("4: 4\n5: 5"), "{}", output(&tools[0]));
     assert!(output(&tools[1]).contains("Line 3: 3"), "{}", output(&tools[1]));
     assert!(output(&tools[2]).starts_with("5 "), "{}", output(&tools[2]));
 }
 
 #[tokio::test]
-async fn without_a_shelf_the_rest_is_lost_and_the_model_knows() {
+async fn without_an_output_store_the_rest_is_lost_and_the_model_is_informed() {
     let (_, tools) = run_calls(None, &[("bash", json!({ "command": "seq 1000" }))]).await;
     assert_eq!(kept(&tools[0]), None);
     assert!(output(&tools[0]).contains("The rest was not stored"), "{}", output(&tools[0]));
@@ -88,13 +89,13 @@ async fn without_a_shelf_the_rest_is_lost_and_the_model_knows() {
 #[tokio::test]
 async fn other_tools_show_their_beginning() {
     let directory = TempDir::new().unwrap();
-    let shelf = directory.path().canonicalize().unwrap();
-    let path = shelf.join("SKILL.md");
+    let output_directory = directory.path().canonicalize().unwrap();
+    let path = output_directory.join("SKILL.md");
     fs::write(&path, numbers(100)).unwrap();
     let skill = Skill { name: "counting".to_owned(), description: String::new(), path };
     let tools = ToolOptions {
         output: Limits { lines: 20, bytes: 1000 },
-        shelf: Some(OutputDirectory::new(&shelf)),
+        output_directory: Some(OutputDirectory::new(&output_directory)),
         skills: vec![skill],
         ..ToolOptions::default()
     };

@@ -33,7 +33,7 @@ async fn patched(
 }
 
 #[tokio::test]
-async fn a_patch_changes_several_files_and_shows_what_it_did() {
+async fn a_patch_changes_several_files_and_shows_its_changes() {
     let (harness, end, tools) = patched("gpt-5", PATCH, &[], Responder::Reject).await;
     assert_eq!(end, EndReason::Completed);
     let read = |name: &str| std::fs::read_to_string(harness.project.path().join(name)).ok();
@@ -67,7 +67,7 @@ async fn the_user_is_asked_once_about_all_files() {
 }
 
 #[tokio::test]
-async fn nothing_changes_if_one_file_may_not() {
+async fn nothing_changes_if_one_file_is_not_permitted() {
     let rules = [Rule::new("edit", "*.md", Action::Deny)];
     let (harness, _, tools) = patched("gpt-5", PATCH, &rules, Responder::AllowOnce).await;
     assert!(output(&tools[0]).starts_with("The user has specified a rule"), "{}", output(&tools[0]));

@@ -26,7 +26,7 @@ impl Barrier {
         Self { pipe: project.join("held/.gitignore"), _clock: stop_the_clock() }
     }
 
-    /// Lets git go on. The pipe is gone before, so that it holds no later process.
+    /// Lets git continue. Moves the pipe away first, so that it blocks no later process.
     fn release(&self, project: &Path) {
         let elsewhere = project.join(".git/released");
         fs::rename(&self.pipe, &elsewhere).unwrap();

@@ -36,7 +36,7 @@ fn asked(harness: &Harness, session: &Session) -> Vec<PermissionRequest> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_does_not_change_its_own_rules_unasked() {
+async fn an_agent_changes_its_own_rules_only_with_permission() {
     let edit = json!({ "filePath": "README.md", "oldString": "Fixture", "newString": "Mine" });
     let mut harness =
         harness("calls", &[("edit", edit), write(".opencode/opencode.json"), write("later.txt")]).await;

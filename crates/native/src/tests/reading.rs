@@ -69,7 +69,7 @@ async fn instructions_beside_a_file_come_with_it_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_nearly_right_is_put_right() {
+async fn a_name_that_is_nearly_right_is_corrected() {
     let (harness, tools) = run_calls(&[], &[("read", json!({ "filePath": "readme.txt" }))]).await;
     let meant = harness.project.path().canonicalize().unwrap().join("README.md");
     let expected = format!("Did you mean one of these?\n{}", meant.display());

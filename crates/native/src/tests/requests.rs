@@ -21,7 +21,7 @@ async fn a_refused_permission_blocks_the_turn_and_runs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_correction_is_told_to_the_model_and_the_turn_goes_on() {
+async fn a_rejection_with_instructions_reaches_the_model_and_the_turn_continues() {
     let mut harness = Harness::new().await;
     let session = harness.turn("permission", Responder::RejectWithFeedback).await;
     assert_eq!(harness.end(&session), EndReason::Completed);

@@ -43,7 +43,7 @@ async fn a_retry_delay_of_a_day_ends_the_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_provider_is_noticed() {
+async fn a_silent_provider_times_out() {
     let (harness, session, took) = timed("stall_once").await;
     assert_eq!(harness.end(&session), EndReason::Completed);
     let deadlines = llm::Deadlines::default();
@@ -68,7 +68,7 @@ async fn half_an_answer_is_withdrawn_before_the_next_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_says_until_when() {
+async fn a_wait_shows_its_end() {
     let (harness, _, _) = timed("overloaded_529").await;
     let retry = harness.seen.iter().find_map(|event| match &event.body {
         EventBody::SessionStatus(it) => match &it.status {

@@ -100,7 +100,7 @@ async fn in_a_read_only_sandbox_no_tool_writes() {
 }
 
 #[tokio::test]
-async fn reading_goes_on_in_a_read_only_sandbox() {
+async fn reading_works_in_a_read_only_sandbox() {
     let calls = [bash("cat README.md"), ("read", json!({ "filePath": "README.md" }))];
     let sandbox = sandbox(SandboxMode::ReadOnly);
     let able = sandbox.support >= Support::Files;
@@ -121,7 +121,7 @@ async fn without_a_network_nothing_is_fetched() {
 }
 
 #[tokio::test]
-async fn a_command_is_refused_where_the_kernel_cannot_help() {
+async fn a_command_is_refused_if_the_kernel_cannot_enforce_the_sandbox() {
     let sandbox = SandboxOptions { support: Support::None, ..sandbox(SandboxMode::WorkspaceWrite) };
     let (harness, tools) = run_calls(sandbox, "calls", &[bash("touch ran")]).await;
     let ToolState::Error(state) = &tools[0] else { panic!("{tools:?}") };
@@ -134,7 +134,7 @@ async fn a_command_is_refused_where_the_kernel_cannot_help() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_is_off_needs_nothing() {
+async fn a_disabled_sandbox_needs_no_kernel_support() {
     let sandbox = SandboxOptions { support: Support::None, ..sandbox(SandboxMode::Off) };
     let (harness, _) = run_calls(sandbox, "calls", &[bash("touch ran; exit 1")]).await;
     assert!(harness.project.path().join("ran").exists());

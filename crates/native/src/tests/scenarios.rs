@@ -12,7 +12,7 @@ async fn story(scenario: &str, responder: Responder) -> String {
 
 /// Scenarios that start no process, so that the clock can be paused.
 #[tokio::test(start_paused = true)]
-async fn every_scenario_tells_its_story() {
+async fn every_scenario_has_its_events_in_order() {
     for scenario in [
         "simple",
         "reasoning",
@@ -52,7 +52,7 @@ async fn every_scenario_tells_its_story() {
 }
 
 #[tokio::test]
-async fn scenarios_with_commands_tell_theirs() {
+async fn scenarios_with_commands_have_their_events_in_order() {
     for scenario in ["permission", "subagent_permission"] {
         insta::assert_snapshot!(format!("story_{scenario}"), story(scenario, Responder::AllowOnce).await);
     }

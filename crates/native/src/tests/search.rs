@@ -28,7 +28,7 @@ async fn searched(
 }
 
 #[tokio::test]
-async fn files_and_lines_are_found_and_shown_as_clients_know_them() {
+async fn files_and_lines_are_found_and_shown_in_opencodes_format() {
     let calls = [
         ("glob", json!({ "pattern": "*.rs" })),
         ("glob", json!({ "pattern": "*.py", "path": "src" })),

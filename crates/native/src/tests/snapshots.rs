@@ -237,7 +237,7 @@ async fn a_subagents_change_is_also_its_parents() {
 }
 
 #[tokio::test]
-async fn without_a_repository_a_turn_goes_on_without_snapshots() {
+async fn without_a_repository_a_turn_runs_without_snapshots() {
     let data = TempDir::new().unwrap();
     let snapshots = Some(Arc::new(Snapshots::new(data.path().join("snapshot"))));
     let model = ScriptedModel::new([write("1", "a.txt", "a"), Reply::text("done")]);

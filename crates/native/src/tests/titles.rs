@@ -47,7 +47,7 @@ async fn the_demo_finds_titles_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn small_things_are_for_the_small_model() {
+async fn titles_use_the_small_model() {
     let model = ScriptedModel::default();
     let small = Options { small_model: Some(ModelRef::new("demo", "tiny")), ..Options::default() };
     let mut harness = Harness::with_model(Arc::new(model.clone()), small).await;

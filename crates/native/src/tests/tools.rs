@@ -127,7 +127,7 @@ async fn looking_commands_run_without_asking_and_keys_are_hidden() {
 }
 
 #[tokio::test]
-async fn a_command_that_takes_too_long_is_ended_and_the_model_told() {
+async fn a_command_that_times_out_is_ended_and_reported_to_the_model() {
     let calls = [("bash", json!({ "command": "echo up; sleep 60", "timeout": 300 }))];
     let (harness, session, tools) = run_calls(&calls, &[], Responder::AllowOnce).await;
     assert_eq!(harness.end(&session), EndReason::Completed);
@@ -139,7 +139,7 @@ async fn a_command_that_takes_too_long_is_ended_and_the_model_told() {
 }
 
 #[tokio::test]
-async fn the_configured_timeout_counts_for_a_command_without_one() {
+async fn the_configured_timeout_applies_to_a_command_without_one() {
     let agents = built_in(&[Rule::new("bash", "*", Action::Allow)]);
     let tools = ToolOptions { command: std::time::Duration::from_millis(300), ..ToolOptions::default() };
     let calls = [("bash", json!({ "command": "echo up; sleep 60" }))];
@@ -163,7 +163,7 @@ async fn a_forgotten_background_process_does_not_hold_the_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rule_can_deny_and_the_model_is_told() {
+async fn a_denied_call_is_reported_to_the_model() {
     let rules = [Rule::new("edit", "*.md", Action::Deny)];
     let calls = [("write", json!({ "filePath": "README.md", "content": "" }))];
     let (harness, session, tools) = run_calls(&calls, &rules, Responder::AllowOnce).await;
@@ -176,7 +176,7 @@ async fn a_rule_can_deny_and_the_model_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_plan_agent_cannot_call_what_it_may_not_use() {
+async fn the_plan_agent_cannot_call_forbidden_tools() {
     let calls = [("write", json!({ "filePath": "a", "content": "" }))];
     let mut harness = Harness::with_scenarios(calling(&calls), Options::default()).await;
     let session = harness.session().await;

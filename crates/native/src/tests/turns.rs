@@ -131,7 +131,7 @@ async fn a_turn_fails_for_an_agent_whose_rules_are_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queued_prompt_is_heard_after_the_answer_it_waited_for() {
+async fn a_queued_prompt_follows_the_answer_that_it_waited_for() {
     let model = ScriptedModel::new([
         Reply::call("c1", "list", json!({})).after(Duration::from_secs(9)),
         Reply::text("First."),
@@ -158,7 +158,7 @@ async fn a_queued_prompt_is_heard_after_the_answer_it_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prompts_that_join_together_stay_where_they_were_heard() {
+async fn prompts_that_join_together_keep_their_position() {
     let model = ScriptedModel::new([
         Reply::call("c1", "list", json!({})).after(Duration::from_secs(9)),
         Reply::call("c2", "list", json!({ "path": "." })),
@@ -217,7 +217,7 @@ async fn a_task_for_a_subagent_is_run_without_asking_the_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_task_without_a_command_the_model_goes_on() {
+async fn after_a_task_without_a_command_the_model_continues() {
     let model = ScriptedModel::new([Reply::text("There are three."), Reply::text("Three files, I hear.")]);
     let mut harness = Harness::with_model(Arc::new(model.clone()), Options::default()).await;
     let session = harness.session().await;
@@ -272,7 +272,7 @@ impl Instructions for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn instructions_are_told_and_not_waited_for_for_ever() {
+async fn instructions_are_included_unless_they_time_out() {
     let text = Instruction { source: "AGENTS.md".into(), text: "Use tabs.".into() };
     let known: Arc<dyn Instructions> = Arc::new(vec![text]);
     for (instructions, told) in [(known, true), (Arc::new(Slow) as Arc<dyn Instructions>, false)] {
@@ -330,7 +330,7 @@ async fn an_agents_settings_reach_the_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_provider_is_an_error_that_says_so() {
+async fn an_unknown_provider_is_named_in_the_error() {
     let mut harness = Harness::new().await;
     let session = harness.session().await;
     let prompt = PromptInput { model: Some(ModelRef::new("nowhere", "x")), ..input("go") };

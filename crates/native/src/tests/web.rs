@@ -72,7 +72,7 @@ async fn a_rule_can_ask_about_addresses() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_given_up() {
+async fn a_silent_server_times_out() {
     let mut harness = harness(&server(false), true, &[]).await;
     let session = harness.turn("calls", Responder::Reject).await;
     let tools = harness.tools(&session).await;

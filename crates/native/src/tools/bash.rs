@@ -120,7 +120,11 @@ async fn execute(
     // The end of the output matters most. Twice the size of what the model sees, so that its part can begin with a
     // whole line.
     spec.bounds = Bounds { head: 0, tail: call.options.output.bytes.saturating_mul(2) };
-    spec.spool = call.options.shelf.clone().map(|shelf| Spool { shelf, name: truncate::name(call) });
+    spec.spool = call
+        .options
+        .output_directory
+        .clone()
+        .map(|output_directory| Spool { output_directory, name: truncate::name(call) });
     let (show, mut shown) = watch::channel(String::new());
     let running = process::run(spec, call.turn.cancellation(), |output| {
         show.send_replace(output.tail_text(limits::COMMAND_LIVE));

@@ -18,7 +18,7 @@ pub struct ToolOptions {
     /// Limits of an output that a model sees.
     pub output: Limits,
     /// Stores the whole of longer outputs, which models may read there. If absent, they are not stored.
-    pub shelf: Option<OutputDirectory>,
+    pub output_directory: Option<OutputDirectory>,
     /// Skills that the `skill` tool can load. Models may read the files beside a skill.
     pub skills: Vec<Skill>,
     /// Paths that no tool reads or changes, regardless of the rules.
@@ -50,7 +50,7 @@ impl Default for ToolOptions {
     fn default() -> Self {
         Self {
             output: Limits::default(),
-            shelf: None,
+            output_directory: None,
             skills: Vec::new(),
             closed: Closed::default(),
             private_addresses: false,
@@ -65,8 +65,8 @@ impl Default for ToolOptions {
 impl ToolOptions {
     /// Returns the directories outside of the project that may be read without asking.
     pub(crate) fn readable(&self) -> impl Iterator<Item = PathBuf> {
-        let shelf = self.shelf.iter().map(OutputDirectory::directory);
+        let output_directory = self.output_directory.iter().map(OutputDirectory::directory);
         let skills = self.skills.iter().filter_map(|skill| skill.path.parent());
-        shelf.chain(skills).filter_map(|directory| directory.canonicalize().ok())
+        output_directory.chain(skills).filter_map(|directory| directory.canonicalize().ok())
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_told_question_by_question() {
+    fn answers_are_listed_question_by_question() {
         let asked = |question: &str| {
             serde_json::from_value::<Asked>(json!({ "question": question, "header": "h", "options": [] }))
                 .unwrap()

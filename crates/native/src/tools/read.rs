@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_file_is_shown_as_clients_know_it() {
+    fn a_whole_file_is_shown_in_opencodes_format() {
         let output =
             show("README.md", Path::new("/project/README.md"), &page(1, &["# Fixture", ""], 2, false));
         assert_eq!(
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_file_says_how_to_go_on() {
+    fn a_part_of_a_file_names_the_next_offset() {
         let output = show("a", Path::new("/a"), &page(3, &["x", "y"], 9, false));
         assert!(
             output.text.contains("(Showing lines 3-4 of 9. Use offset=5 to continue.)"),

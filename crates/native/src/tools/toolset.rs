@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_objects_or_say_why_not() {
+    fn arguments_are_objects_or_an_error() {
         assert_eq!(arguments(&json!({ "a": 1 })), Ok(object(json!({ "a": 1 }))));
         assert_eq!(arguments(&Value::Null), Ok(Extra::new()));
         assert_eq!(arguments(&json!("  ")), Ok(Extra::new()));

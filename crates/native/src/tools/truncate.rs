@@ -34,8 +34,8 @@ pub(super) fn name(call: &Call<'_>) -> String {
 /// Stores a whole output in a file. Returns `None` if that fails, because a full disk is no reason to fail the
 /// call.
 pub(super) async fn store(call: &Call<'_>, text: String) -> Option<PathBuf> {
-    let (shelf, name) = (call.options.shelf.clone()?, name(call));
-    let kept = paths::blocking(move || shelf.keep(&name, &text)).await.ok()?;
+    let (output_directory, name) = (call.options.output_directory.clone()?, name(call));
+    let kept = paths::blocking(move || output_directory.keep(&name, &text)).await.ok()?;
     kept.inspect_err(
         |error| tracing::warn!(%error, "cannot store a long output; the model sees only a part of it"),
     )

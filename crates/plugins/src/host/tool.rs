@@ -139,7 +139,7 @@ impl Tools for Host {
 impl Host {
     async fn call_tool(&self, call: &ToolCall, caller: &dyn ToolCaller) -> Result<Outcome, String> {
         let settings = &self.0.shared.settings;
-        let gone = || "the plugin host is not there; it may be back in a moment".to_owned();
+        let gone = || "the plugin host is not running; it may be back in a moment".to_owned();
         let running = self.0.shared.running().ok_or_else(gone)?;
         let owner = running.tools().filter(|(_, about)| about.id == call.id).last();
         let plugin =
@@ -229,7 +229,7 @@ pub(super) async fn listen(mut inbox: Inbox, calls: Arc<Calls>, shared: Arc<Shar
                 }
             }
             Incoming::Malformed(error) => {
-                tracing::warn!(%error, "the plugin host wrote a line that is no message");
+                tracing::warn!(%error, "the plugin host wrote a line that is not a message");
             }
         }
     }
@@ -279,6 +279,6 @@ fn hand(calls: &Calls, call: &str, said: ToolMessage) -> Option<(ToolMessage, &'
             let unsent = call.try_send(said).err()?.into_inner();
             Some((unsent, "the tool sends more messages than can be handled"))
         }
-        None => Some((said, "the call is over")),
+        None => Some((said, "the call has ended")),
     }
 }

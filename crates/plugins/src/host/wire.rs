@@ -30,7 +30,7 @@ pub(super) enum Failure {
     #[error("{0}")]
     Thrown(String),
     /// The process has ended.
-    #[error("the plugin host is gone")]
+    #[error("the plugin host has exited")]
     Gone,
     /// The parameters or the result cannot be encoded, or the host refused the call.
     #[error("{0}")]

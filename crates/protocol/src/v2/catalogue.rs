@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_and_its_models_are_told_without_secrets() {
+    fn a_provider_and_its_models_are_shown_without_secrets() {
         let modalities = json!({ "text": true, "audio": false, "image": true, "video": false, "pdf": false });
         let provider: v1::provider::Provider = serde_json::from_value(json!({
             "id": "acme", "name": "Acme", "source": "api", "env": ["ACME_API_KEY"],
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_and_commands_keep_what_they_say() {
+    fn agents_and_commands_keep_their_texts() {
         let agent: v1::agent::Agent = serde_json::from_value(json!({
             "name": "plan", "mode": "primary", "temperature": 0.5, "prompt": "Think.", "variant": "high",
             "permission": [{ "permission": "edit", "pattern": "*", "action": "deny" }],

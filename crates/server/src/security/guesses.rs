@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_a_quarter_of_an_hour_a_source_starts_anew() {
+    async fn after_a_quarter_of_an_hour_a_source_is_forgotten() {
         let guesses = Guesses::default();
         (0..=FREE_GUESSES).for_each(|_| guesses.wrong(source(1)));
         assert!(guesses.wait(source(1)).is_some());

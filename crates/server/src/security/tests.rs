@@ -67,7 +67,7 @@ async fn the_own_user_on_this_machine_needs_no_password() {
 }
 
 #[tokio::test]
-async fn a_strange_host_is_refused_with_every_method_and_on_every_path() {
+async fn an_unknown_host_is_refused_with_every_method_and_on_every_path() {
     let port = start(AccessPolicy::local()).await;
     for method in METHODS {
         for path in ["/session", "/do", "/nowhere"] {

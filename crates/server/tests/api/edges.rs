@@ -23,7 +23,7 @@ async fn unknown_paths_and_methods_are_answered_in_json() {
 }
 
 #[tokio::test]
-async fn the_root_says_what_this_is() {
+async fn the_root_names_the_server() {
     let harness = Harness::new();
     let ask = |accept: &'static str| {
         harness.send(Request::get("/").header(header::ACCEPT, accept).body(Body::empty()).unwrap())

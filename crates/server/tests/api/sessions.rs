@@ -131,7 +131,7 @@ async fn children_are_listed_for_their_parent() {
 }
 
 #[tokio::test]
-async fn the_todo_list_is_what_the_agent_wrote() {
+async fn the_todo_list_equals_the_agents_list() {
     let harness = Harness::new();
     let id = harness.session().await;
     assert_eq!(harness.get(&format!("/session/{id}/todo")).await, json!([]));

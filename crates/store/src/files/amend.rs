@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn one_change_that_does_not_fit_is_left_out_and_named() {
+    fn an_invalid_change_is_left_out_and_named() {
         let before = loaded(&json!({ "model": "a/b" }));
         let mut changed = shown(&before.config);
         changed["model"] = json!("c/d");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changed_is_nothing_changed() {
+    fn an_unchanged_value_causes_no_change() {
         let before =
             loaded(&json!({ "model": "a/b", "mcp": { "m": { "type": "local", "command": ["x"] } } }));
         let (config, wrong) = amend(&before, &Environment::default(), &shown(&before.config));

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_changed_stays_as_it_was_written() {
+    fn unchanged_parts_keep_their_text() {
         let text = "{\n  // the good one\n  \"model\": \"a/b\", // for now\n  \"odd\": { \"x\": [1, /* two */ 2], },\n  \"agent\": {\n    \"poet\": { \"prompt\": \"{file:poet.txt}\" }\n  }\n}\n";
         let change = json!({
             "model": "c/d", "odd": { "x": [1, 2] }, "username": "ada \"A\"\n",
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_becomes_something() {
+    fn an_empty_file_gets_a_value() {
         for empty in ["{}\n", "", "// nothing yet\n"] {
             let text = changed(empty, &json!({ "model": "a/b" }));
             assert!(text.contains("\"model\": \"a/b\""), "{text}");
@@ -276,7 +276,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_changed_text_says_what_a_changed_value_would(old in map(), change in map(), pretty: bool) {
+        fn a_changed_text_parses_to_the_changed_value(old in map(), change in map(), pretty: bool) {
             let text = if pretty { serde_json::to_string_pretty(&old).unwrap() } else { old.to_string() };
             let text = changed(&text, &change);
             let new: Value = serde_json::from_str(&text).map_err(|error| TestCaseError::fail(format!("{error}: {text}")))?;

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_are_on_when_they_say_so() {
+    fn switches_are_on_with_1_or_true() {
         let environment = Environment::of([("A", "1"), ("B", "TRUE"), ("C", "0"), ("D", "yes")]);
         assert_eq!(
             ["A", "B", "C", "D", "E"].map(|name| environment.is_on(name)),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_taken_from_home_or_from_where_it_is_written() {
+    fn a_path_is_relative_to_home_or_to_its_file() {
         let environment = Environment::of([("HOME", "/h")]);
         let from = Path::new("/p");
         let resolved = ["~/a", "a", "/a", "~b"].map(|written| environment.resolve(written, from));

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_taken_from_the_file_they_are_written_in() {
+    fn paths_are_relative_to_their_file() {
         let environment = Environment::of([("HOME", "/h")]);
         let mut plugins =
             json!(["./a b.ts", ["../c.ts", {}], "/d.ts", "~/e.ts", "one", "file:///f.ts", "./x/../d.ts"]);

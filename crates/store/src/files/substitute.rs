@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_and_files_are_put_in() {
+    fn variables_and_files_are_substituted() {
         let cases = [
             (r#"{"a":"{env:PORT}"}"#, r#"{"a":"80"}"#),
             (r#"{"a":{env:PORT}}"#, r#"{"a":80}"#),

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_cannot_answer_what_the_user_is_asked() {
+    fn a_project_cannot_answer_requests_to_the_user() {
         let replied = |user: Value, project: &str| {
             let mut merged = Map::from_iter([(LIMITS.to_owned(), user)]);
             let ignored = apply(&mut merged, &[claim(REPLY, &json!(project))]).len();

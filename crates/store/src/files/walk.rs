@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn upwards_ends_at_the_last_one() {
+    fn the_walk_upwards_ends_at_the_given_directory() {
         let up = |last: &str| {
             upwards(Path::new("/a/b/c"), Path::new(last)).map(Path::to_path_buf).collect::<Vec<_>>()
         };

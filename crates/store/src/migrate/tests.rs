@@ -40,7 +40,7 @@ async fn fill(path: &Path) -> Arc<Sqlite> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copied_record_answers_like_the_file_and_goes_on_after_it() {
+async fn a_copied_record_answers_like_the_file_and_continues_its_positions() {
     let Some(databases) = Databases::start() else { return };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("baton.db");

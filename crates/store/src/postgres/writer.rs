@@ -374,13 +374,13 @@ impl Writer {
         }
     }
 
-    /// Stops writing for good.
+    /// Stops writing permanently.
     fn end(&mut self, message: String) {
         tracing::error!("{message}");
         self.ended = Some(Error::new(StoreFailure::Unavailable, message));
     }
 
-    /// Carries out a job that needs answers of the database before it can go on.
+    /// Carries out jobs that need answers of the database between their statements.
     async fn carry_out_special(&mut self, jobs: Vec<Work>) {
         for job in jobs {
             if let Err(error) = self.ensure(true).await {

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_is_on_the_database_whatever_it_is_called() {
+    fn the_lock_is_on_the_database_under_every_name() {
         let directory = tempfile::tempdir().unwrap();
         let database = directory.path().join("baton.db");
         let lock = Lock::take(&database).unwrap();

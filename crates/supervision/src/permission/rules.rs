@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_ask_for_commands_that_do_something() {
+    fn the_defaults_ask_about_commands_with_effects() {
         let rules = defaults();
         let says = |permission: &str, pattern: &str| evaluate(rules.iter(), permission, pattern);
         for command in ["ls -la", "git status", "git log --oneline", "echo hi"] {

@@ -64,7 +64,7 @@ fn configuration_is_protected_however_it_is_written() {
 }
 
 #[test]
-fn links_do_not_hide_what_they_lead_to() {
+fn links_do_not_hide_their_targets() {
     let (_outer, root) =
         project(&[".git/config", "shared/agent/a.md", "shared/main.json", "free/x", "baton.json"]);
     let top = root.top();

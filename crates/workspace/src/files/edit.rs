@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_text_is_left_alone() {
+    fn a_file_that_is_not_text_is_not_changed() {
         let directory = temporary::directory();
         let path = directory.path().join("file");
         fs::write(&path, b"caf\xe9 b").unwrap();

@@ -42,7 +42,7 @@ pub enum Error {
         size: u64,
     },
     /// The image or document exceeds [`MAX_MEDIA`](super::MAX_MEDIA).
-    #[error("{} ({mime}) is too large to be looked at ({size} bytes, at most {})", .path.display(), super::MAX_MEDIA)]
+    #[error("{} ({mime}) is too large to be shown ({size} bytes, at most {})", .path.display(), super::MAX_MEDIA)]
     MediaTooLarge {
         path: PathBuf,
         mime: &'static str,
@@ -73,7 +73,7 @@ pub enum Error {
         lines: Vec<usize>,
     },
     /// Only a much larger text resembles the text to replace.
-    #[error("oldString was not found in {}; lines {first} to {last} are like it but much more: read them again and quote all that is to be replaced", .path.display())]
+    #[error("oldString was not found in {}; lines {first} to {last} resemble it, but are much longer: read them again and quote the whole text to replace", .path.display())]
     MatchTooLarge { path: PathBuf, first: usize, last: usize },
     /// An empty old text creates a file, but the file exists.
     #[error("{} exists already: an empty oldString only creates new files", .0.display())]

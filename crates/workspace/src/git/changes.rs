@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_directory_that_looks_like_a_bare_repository_is_not_one() {
+    async fn a_directory_that_resembles_a_bare_repository_is_not_treated_as_one() {
         let (_directory, repository) = repository().await;
         let bare = repository.worktree.join("bare");
         std::fs::create_dir(&bare).unwrap();

@@ -14,7 +14,7 @@ pub const MAX_SPOOL: u64 = 64 * 1024 * 1024;
 /// Destination of output that exceeds the captured amount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spool {
-    pub shelf: OutputDirectory,
+    pub output_directory: OutputDirectory,
     /// Name of the file.
     pub name: String,
 }
@@ -44,8 +44,8 @@ impl Spooling {
             if !before.overflows(bytes.len()) {
                 return;
             }
-            let Spool { shelf, name } = spool.clone();
-            let created = tokio::task::spawn_blocking(move || shelf.create(&name)).await;
+            let Spool { output_directory, name } = spool.clone();
+            let created = tokio::task::spawn_blocking(move || output_directory.create(&name)).await;
             *self = match created {
                 Ok(Ok((path, file))) => Self::Open { path, file: File::from_std(file), size: 0 },
                 _ => Self::Off,

@@ -173,19 +173,19 @@ async fn a_program_that_does_not_exist_is_named() {
     assert!(error.to_string().starts_with("cannot start `no-such-program`: "), "{error}");
 }
 
-fn spooling(bounds: Bounds, shelf: &OutputDirectory) -> Spec {
+fn spooling(bounds: Bounds, output_directory: &OutputDirectory) -> Spec {
     let mut spec = Spec::shell("", "/", LONG);
     spec.bounds = bounds;
-    spec.spool = Some(Spool { shelf: shelf.clone(), name: "test".to_owned() });
+    spec.spool = Some(Spool { output_directory: output_directory.clone(), name: "test".to_owned() });
     spec
 }
 
 #[tokio::test]
 async fn output_that_does_not_fit_is_in_a_file() {
     let directory = TempDir::new().unwrap();
-    let shelf = OutputDirectory::new(directory.path());
+    let output_directory = OutputDirectory::new(directory.path());
     for (command, spooled) in [("seq 100", false), ("seq 20000", true)] {
-        let mut spec = spooling(Bounds { head: 100, tail: 1000 }, &shelf);
+        let mut spec = spooling(Bounds { head: 100, tail: 1000 }, &output_directory);
         spec.args = vec!["-c".into(), command.into()];
         let done = run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
         assert_eq!(done.spooled.is_some(), spooled, "{command}");

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_is_taken_apart() {
+    fn a_form_is_split_into_fields() {
         let body = "--x\r\nContent-Disposition: form-data; name=\"chat_id\"\r\n\r\n7\r\n--x\r\n\
                     content-disposition:form-data;name=\"document\";filename=a.diff\r\n\
                     content-type:text/x-diff\r\n\r\n-a\r\n+b\r\n--x--\r\n";

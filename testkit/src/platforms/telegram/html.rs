@@ -65,7 +65,7 @@ mod tests {
     use super::visible;
 
     #[test]
-    fn tags_are_taken_out_and_mistakes_are_found() {
+    fn tags_are_removed_and_errors_are_found() {
         let html = "<b>1</b> &lt; <a href=\"https://a.example\">2</a> &amp;lt; <pre><code class=\"language-x\">3</code></pre>";
         assert_eq!(visible(html, &[]).unwrap(), "1 < 2 &lt; 3");
         for bad in ["<b>", "</b>", "<b><i></b></i>", "a < b", "<p>x</p>", "<b"] {

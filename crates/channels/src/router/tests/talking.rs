@@ -8,7 +8,7 @@ use super::harness::{Harness, Setup, place, thread};
 use crate::{Accepted, Attachment, Content, Place, Unusable, Update, words};
 
 #[tokio::test]
-async fn an_answer_is_what_the_agent_said_and_nothing_else() {
+async fn an_answer_contains_only_the_text_of_the_agent() {
     let mut harness = Harness::new().await;
     let prompt = harness.prompt("What is two and two?").await;
     assert_eq!(prompt.text(), "What is two and two?");
@@ -128,7 +128,7 @@ async fn in_a_group_only_addressed_messages_count_except_in_a_thread_with_a_sess
 }
 
 #[tokio::test]
-async fn a_deleted_session_is_replaced_and_the_user_is_told() {
+async fn a_deleted_session_is_replaced_with_a_notice() {
     let mut harness = Harness::new().await;
     let first = harness.prompt("one").await;
     harness.server.answer(&first, "first");

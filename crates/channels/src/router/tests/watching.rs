@@ -98,7 +98,7 @@ async fn continuations_and_open_todos_are_shown() {
     harness.server.publish("continuation.stopped", &stopped);
     harness.server.idle(&prompt.session);
     harness
-        .heard("Half of it.\n\n📋 2 todos are still open. The agent stopped after round 1 of 10 because nothing moved on.")
+        .heard("Half of it.\n\n📋 2 todos are still open. The agent stopped after round 1 of 10 because it made no progress.")
         .await;
 }
 

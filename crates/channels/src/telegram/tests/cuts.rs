@@ -97,21 +97,21 @@ async fn the_channel_reports_an_outage_and_its_end() {
 }
 
 #[tokio::test]
-async fn after_reset_connections_the_user_is_told() {
+async fn after_reset_connections_the_user_gets_a_notice() {
     cut_during_the_answer(Cut::Reset).await;
 }
 
 #[tokio::test]
-async fn after_hanging_connections_the_user_is_told() {
+async fn after_hanging_connections_the_user_gets_a_notice() {
     cut_during_the_answer(Cut::Hang).await;
 }
 
 #[tokio::test]
-async fn after_bad_gateways_the_user_is_told() {
+async fn after_bad_gateways_the_user_gets_a_notice() {
     cut_during_the_answer(Cut::BadGateway).await;
 }
 
 #[tokio::test]
-async fn after_half_open_connections_the_user_is_told() {
+async fn after_half_open_connections_the_user_gets_a_notice() {
     cut_during_the_answer(Cut::HalfOpen).await;
 }

@@ -141,7 +141,7 @@ async fn an_unparsable_update_does_not_block_the_rest() {
 }
 
 #[tokio::test]
-async fn a_tap_knows_its_topic_and_is_confirmed() {
+async fn a_tap_has_its_topic_and_is_confirmed() {
     let harness = Harness::new().await;
     let mut gateway = harness.receive();
     let said = UserMessage {

@@ -123,7 +123,7 @@ async fn topics_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn faults_tell_whether_the_call_may_have_been_carried_out() {
+async fn faults_distinguish_calls_that_may_have_succeeded() {
     let (harness, adapter) = met(Options::default()).await;
     let post = Post::text("hello");
     let mut faults = Vec::new();

@@ -41,7 +41,7 @@ fn update(id: i64, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn telegram_is_told_where_to_call_and_calls_until_it_is_taken() {
+async fn the_webhook_is_registered_and_called_until_it_accepts() {
     let mut harness = harness().await;
     // A listener that fails at first, as one that cannot write.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -114,7 +114,7 @@ async fn a_call_is_answered_with_success_when_the_update_is_stored() {
 }
 
 #[tokio::test]
-async fn without_a_webhook_nobody_is_heard() {
+async fn without_a_webhook_calls_are_refused() {
     let harness = Harness::new().await;
     let gateway = harness.receive();
     let reply = gateway.adapter.webhook(call(Some(SECRET), &update(1, "hello")), &gateway.inbox).await;

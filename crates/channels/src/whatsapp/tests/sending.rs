@@ -25,7 +25,7 @@ async fn text_is_sent_as_a_reply() {
 }
 
 #[tokio::test]
-async fn a_long_text_is_cut_so_that_every_piece_is_taken() {
+async fn a_long_text_is_split_into_pieces_that_are_accepted() {
     let (harness, place, _) = heard(Options::default()).await;
     for piece in harness.adapter.split(&"😀 words ".repeat(2_000)) {
         harness.adapter.send(&place, &Post::text(piece)).await.unwrap();
@@ -57,7 +57,7 @@ async fn typing_is_shown_to_the_user_who_wrote() {
 }
 
 #[tokio::test]
-async fn a_fault_tells_whether_the_call_was_carried_out() {
+async fn a_fault_distinguishes_calls_that_may_have_succeeded() {
     let (harness, place, _) = heard(Options::default()).await;
     let mut faults = Vec::new();
     for fault in [Trouble::Busy { after: 3 }, Trouble::Unavailable, Trouble::Broken, Trouble::Cut] {

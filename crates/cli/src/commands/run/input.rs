@@ -87,7 +87,7 @@ async fn piped() -> Result<String, Failure> {
     let read = if let Ok(read) = timeout(INPUT_NOTICE, &mut read).await {
         read
     } else {
-        terminal::note("reading standard input to its end; `< /dev/null` gives none");
+        terminal::note("reading the rest of the prompt from standard input; to skip it, add `< /dev/null`");
         read.await
     };
     read.map_err(|error| Failure::usage(format!("cannot read standard input: {error}")))?;

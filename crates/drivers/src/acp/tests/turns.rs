@@ -50,10 +50,10 @@ async fn a_permission_is_answered_by_the_name_of_the_option() {
 }
 
 #[tokio::test]
-async fn what_is_allowed_for_good_is_remembered_here() {
+async fn a_permanent_approval_is_stored_by_baton() {
     let mut harness = harness("begin; may a 'make test one'; may b 'make test two'; finish; stay").await;
     let session = harness.first_turn(SimulatedUser::AlwaysAgrees).await;
-    // The agent is told nothing for good: it might mean more by it.
+    // The agent gets no permanent approval, because its own "always" might allow more.
     assert_eq!(
         (option(&harness.answered("a")), option(&harness.answered("b"))),
         (&json!("now"), &json!("now"))
@@ -234,7 +234,7 @@ async fn a_conversation_resumes_after_a_server_crash() {
     harness.until_idle(&session, SimulatedUser::Agrees).await;
     let load = &harness.heard()[4];
     assert_eq!((&load["method"], &load["params"]["sessionId"]), (&json!("session/load"), &json!("s1")));
-    // What it repeats of the conversation is not said again.
+    // Messages that the agent repeats while it loads the conversation are not shown again.
     let said = harness.said(&session).await;
     assert!(said.contains("back") && !said.contains("what was said before"), "{said}");
     assert_eq!(harness.ends(&session), [EndReason::Completed]);
@@ -243,7 +243,7 @@ async fn a_conversation_resumes_after_a_server_crash() {
 }
 
 #[tokio::test]
-async fn a_lost_conversation_begins_anew_and_the_user_is_told() {
+async fn a_lost_conversation_starts_again_with_a_notice() {
     let text = r#"
         if [ -e .again ]; then greet; hear; refuse 2 -32602 'unknown session'; hear; answer 3 '{"sessionId":"s2"}'; hear; answer 4 '{"stopReason":"end_turn"}'; stay; fi
         touch .again; begin; finish; exit 0"#;
@@ -295,7 +295,7 @@ async fn an_agent_that_begins_by_itself_gets_a_turn() {
 }
 
 #[tokio::test]
-async fn a_prompt_ends_what_an_agent_does_by_itself() {
+async fn a_prompt_ends_a_turn_that_the_agent_started() {
     let mut harness =
         harness("begin; say one; finish; ready; say two; hear; say three; finish 4; stay").await;
     let session = harness.first_turn(SimulatedUser::Agrees).await;
@@ -335,7 +335,7 @@ async fn a_model_is_chosen_if_the_agent_has_it() {
 }
 
 #[tokio::test]
-async fn an_agent_learns_what_it_can_ask_for() {
+async fn an_agent_receives_the_abilities_of_the_client() {
     let mut harness = harness("begin; finish; stay").await;
     harness.first_turn(SimulatedUser::Agrees).await;
     let heard = harness.heard();

@@ -76,7 +76,7 @@ async fn settled(harness: &Harness, session: &Session) -> Vec<EndReason> {
     found
 }
 
-/// The stories of a whole family.
+/// The events of a session and its children, as stories.
 async fn stories(harness: &Harness, session: &Session) -> String {
     let mut told = String::new();
     for session in family(harness, session).await {

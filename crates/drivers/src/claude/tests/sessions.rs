@@ -77,7 +77,7 @@ async fn a_resumed_conversation_keeps_its_todo_list() {
 }
 
 #[tokio::test]
-async fn a_lost_conversation_begins_anew() {
+async fn a_lost_conversation_starts_again() {
     let refusals = [
         "echo 'No conversation found with session ID: conversation-1' >&2; exit 1",
         "prompted; say '{\"type\":\"result\",\"is_error\":true,\"errors\":[\"No conversation found\"]}'; linger",

@@ -59,7 +59,7 @@ async fn an_abort_ends_the_turns_for_a_goal() {
 }
 
 #[tokio::test]
-async fn what_begins_between_turns_gets_a_turn_of_its_own() {
+async fn work_that_begins_between_turns_gets_its_own_turn() {
     let mut harness = harness("begin; said m One; ends; unasked v; said n Two; over v; stay").await;
     let session = harness.first_turn(SimulatedUser::Agrees).await;
     harness.until_idle(&session, SimulatedUser::Agrees).await;

@@ -103,7 +103,7 @@ async fn a_subagent_with_more_work_keeps_its_session() {
 }
 
 #[tokio::test]
-async fn what_one_is_told_while_it_rests_holds_nothing_up() {
+async fn a_message_to_an_idle_subagent_does_not_delay_the_turn() {
     let mut harness = harness("begin; activity k t interacted c; said m Well; ends; stay").await;
     let session = harness.first_turn(SimulatedUser::Agrees).await;
     assert_eq!(ends(&harness, &session).await, [vec![Completed]]);
@@ -186,7 +186,7 @@ async fn abort_stops_the_session_and_other_agents() {
 }
 
 #[tokio::test]
-async fn one_can_be_stopped_alone() {
+async fn one_subagent_can_be_aborted_alone() {
     let mut harness =
         harness("begin; spawns k; spawned k; works k; tells k Seen; hear; rests k interrupted; said m Well; ends; stay")
             .await;

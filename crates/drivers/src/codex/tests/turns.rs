@@ -41,7 +41,7 @@ async fn a_process_that_ended_between_turns_is_started_again_with_the_same_threa
 }
 
 #[tokio::test]
-async fn after_a_restart_of_the_server_the_thread_goes_on() {
+async fn after_a_restart_of_the_server_the_thread_is_resumed() {
     let mut first = harness("begin; said m One; ends; stay").await;
     let session = first.first_turn(SimulatedUser::Agrees).await;
     let text = "greet; hear; answer 2 '{\"thread\":{\"id\":\"t\"}}'; hear; started 3; said m Two; ends; stay";
@@ -54,7 +54,7 @@ async fn after_a_restart_of_the_server_the_thread_goes_on() {
 }
 
 #[tokio::test]
-async fn a_thread_that_codex_has_forgotten_begins_anew_and_says_so() {
+async fn a_thread_that_codex_has_lost_starts_again_with_a_notice() {
     let mut first = harness("begin; said m One; ends; stay").await;
     let session = first.first_turn(SimulatedUser::Agrees).await;
     let text = "greet; hear; refuse 2 'no rollout found'; hear; answer 3 '{\"thread\":{\"id\":\"t\"}}'; \

@@ -1,9 +1,8 @@
 //! Programs that misbehave on demand.
 //!
-//! A [`Fake`] is a shell script with a few words of its own, so that each misbehaviour is told in a line or two where
-//! it is tested. It is run as `/bin/sh FILE`, which takes whatever arguments a driver adds. `say` writes a line, `hear
-//! WORDS` reads lines until one contains them (and exits when the input ends), `hang` stays for ever, `linger` stays
-//! until its input ends.
+//! A [`Fake`] is a shell script with a few functions, so that a test describes a misbehaviour in a line or two. It runs as
+//! `/bin/sh FILE`, which accepts the arguments that a driver adds. `say` writes a line, `hear WORDS` reads lines until one
+//! contains the words (and exits when the input ends), `hang` never exits, and `linger` exits when its input ends.
 
 use std::path::PathBuf;
 
@@ -22,7 +21,7 @@ linger() { cat >/dev/null; }
 echo $$ >>"$PIDS"
 "#;
 
-/// A program that does what a script says.
+/// A program that runs a script of a test.
 #[derive(Debug)]
 pub(crate) struct Fake {
     directory: TempDir,

@@ -29,7 +29,7 @@ async fn begun(pace: Pace) -> (Arc<Fake>, Harness, Session) {
     (fake, harness, session)
 }
 
-/// The statuses that were told, with what a retry says.
+/// The published statuses, with the messages of retries.
 fn statuses(harness: &Harness, session: &Session) -> Vec<String> {
     let told = harness.seen.iter().filter_map(|event| match &event.body {
         EventBody::SessionStatus(it) if it.session_id == session.id => Some(match &it.status {
@@ -76,11 +76,11 @@ async fn a_session_is_busy_until_the_last_subagent_has_ended() {
 }
 
 #[tokio::test]
-async fn what_a_subagent_has_done_is_taken_up_in_the_same_turn() {
+async fn the_result_of_a_subagent_continues_the_same_turn() {
     let (fake, mut harness, session) = begun(Pace { settle: Duration::from_millis(200), ..HASTY }).await;
     with_child(&mut harness, &fake, &session).await;
     play(&harness, &fake, "buries").await;
-    // OpenCode tells itself what came of it.
+    // OpenCode continues with the result of the subagent.
     fake.set_busy(true);
     fake.play([vec![busy()], answer("$E", "Taken up"), idle()].concat()).await;
     assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
@@ -91,7 +91,7 @@ async fn what_a_subagent_has_done_is_taken_up_in_the_same_turn() {
 }
 
 #[tokio::test]
-async fn people_are_told_that_nothing_is_heard_and_the_turn_goes_on() {
+async fn a_silent_server_causes_a_notice_and_the_turn_continues() {
     let (fake, mut harness, session) = begun(HASTY).await;
     fake.play([start(), vec![opened("$A")]].concat()).await;
     harness.until(|body| matches!(body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Retry { .. }))).await;
@@ -120,7 +120,7 @@ async fn a_tool_may_take_its_time() {
 }
 
 #[tokio::test]
-async fn an_idle_that_nobody_heard_is_found_out() {
+async fn a_missed_idle_is_detected() {
     let (fake, mut harness, session) = begun(HASTY).await;
     fake.play([start(), answer("$A", "Hello")].concat()).await;
     fake.called("GET /session/status", 3).await;

@@ -51,7 +51,7 @@ fn settled_as(kind: &str, request: &str) -> Act {
 }
 
 #[tokio::test]
-async fn what_is_gone_after_a_break_is_withdrawn() {
+async fn requests_that_are_gone_after_a_reconnect_are_withdrawn() {
     let (fake, mut harness, session) = asked(permission("per_1"), Limits::default()).await;
     fake.set_busy(true);
     fake.play(vec![Act::Cut]).await;

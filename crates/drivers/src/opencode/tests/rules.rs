@@ -58,7 +58,7 @@ async fn the_user_is_asked_without_a_matching_rule() {
 }
 
 #[tokio::test]
-async fn what_was_allowed_for_good_is_not_asked_again() {
+async fn a_permanent_approval_is_not_requested_again() {
     let (fake, mut harness, session) = harness(&[]).await;
     harness.submit(&session, "please").await;
     fake.play([start(), vec![opened("$A"), tool("$A", "running"), permission("per_1")]].concat()).await;

@@ -17,7 +17,7 @@ fn shell(command: &str) -> ShellInput {
 }
 
 #[tokio::test]
-async fn baton_runs_the_users_command_and_the_agent_hears_of_it() {
+async fn baton_runs_the_users_command_and_the_next_prompt_contains_it() {
     each(async |kind| {
         let mut stage = ScenarioHarness::new(kind, THREE_TURNS).await;
         let session = stage.harness.session().await;
@@ -128,7 +128,7 @@ async fn a_delayed_restart_is_shown_as_a_retry() {
 }
 
 #[tokio::test]
-async fn the_user_is_told_that_an_agent_has_lost_the_conversation() {
+async fn a_lost_conversation_is_reported_to_the_user() {
     each(async |kind| {
         let mut stage = ScenarioHarness::new(kind, "prompted; says One; finish; linger").await;
         let session = stage.harness.session().await;

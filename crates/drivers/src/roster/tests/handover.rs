@@ -64,7 +64,7 @@ async fn a_fork_receives_the_earlier_conversation() {
 }
 
 #[tokio::test]
-async fn an_agent_hears_of_the_turns_that_another_agent_took() {
+async fn a_prompt_contains_the_turns_of_another_agent() {
     each(async |kind| {
         let scene = "prompted; says One; finish; prompted; says Two; finish; linger";
         let pair = |agent| Pair { agent, other: watched(Behaviour::Remembers, None, json!({})) };

@@ -1,8 +1,8 @@
 //! Agents that misbehave, each in the same ways. Every turn ends exactly once, with an error that names the cause, everything
 //! that it opened is closed, and no process is left.
 //!
-//! A row is a scenario of [`stage`](super::stage), which says how each agent plays it. The misbehaviour that only one
-//! protocol allows is tested beside that agent.
+//! A row is a scenario of [`scenario_harness`](super::scenario_harness), which has a script of it for each agent. The
+//! misbehaviour that only one protocol allows is tested beside that agent.
 
 use std::time::Duration;
 

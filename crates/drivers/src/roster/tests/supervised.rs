@@ -233,7 +233,7 @@ async fn said(harness: &Harness, session: &Session) -> (Vec<String>, Vec<String>
 }
 
 #[tokio::test]
-async fn a_fork_has_a_conversation_of_its_own_and_says_so_once() {
+async fn a_fork_has_its_own_conversation_and_one_notice() {
     let mut harness = Harness::undoing(watched(Behaviour::Remembers, None, json!({})), None).await;
     let session = harness.session().await;
     harness.turn(&session, "one", SimulatedUser::Agrees).await;

@@ -29,7 +29,7 @@ pub(super) struct Sizes {
 pub(super) const USUAL: Sizes = Sizes { prompts: 3, children: 2, continuations: 1, changes: false };
 /// Changes of the queue, with little else.
 pub(super) const CHANGES: Sizes = Sizes { prompts: 3, children: 0, continuations: 1, changes: true };
-/// More of one thing and less of the others: all of it together would take too long.
+/// More of one input and less of the others, because exploring many of all would take too long.
 const MANY_PROMPTS: Sizes = Sizes { prompts: 4, children: 1, continuations: 0, changes: false };
 const MANY_CONTINUATIONS: Sizes = Sizes { prompts: 2, children: 1, continuations: 4, changes: false };
 
@@ -50,7 +50,7 @@ impl Sizes {
 }
 
 impl Simulation {
-    /// Does one thing with the machine, lets the planted bug (if any) spoil what comes of it, and checks the rules.
+    /// Performs one action on the lifecycle, applies the planted bug (if any) to the result, and checks the rules.
     pub(super) fn act(&mut self, action: &Action, bug: Option<Bug>) -> Verdict {
         match action {
             Action::Step(input) => self.feed(input, bug)?,
@@ -118,7 +118,7 @@ impl Simulation {
         self.monitor.observe(Some(input), &effects)
     }
 
-    /// Everything that could happen next, late and repeated things included.
+    /// All possible next actions, including late and repeated ones.
     fn actions(&self, sizes: Sizes) -> Vec<Action> {
         let mut inputs = vec![Input::Stop(Stop::Abort), Input::Stop(Stop::Interrupt)];
         if self.accepted < sizes.prompts {

@@ -9,7 +9,7 @@ use crate::lifecycle::{Effect, Input, Run, Stop};
 pub(super) type TestInput = Input<u8, u8>;
 pub(super) type TestEffect = Effect<u8, u8>;
 
-/// One thing that a session's actor does with the machine.
+/// One action of a session's actor on the lifecycle.
 #[derive(Debug, Clone)]
 pub(super) enum Action {
     Step(TestInput),

@@ -66,7 +66,7 @@ fn context() -> Value {
 }
 
 #[test]
-fn every_place_has_the_name_that_plugins_know() {
+fn every_hook_has_the_name_that_plugins_use() {
     let names: Vec<&str> = HookPoint::ALL.iter().map(|point| point.name()).collect();
     insta::assert_debug_snapshot!(names, @r#"
     [
@@ -198,7 +198,7 @@ fn a_prompt_cannot_become_an_answer() {
 }
 
 #[test]
-fn no_hooks_want_nothing_and_change_nothing() {
+fn without_plugins_hooks_change_nothing() {
     assert!(HookPoint::ALL.iter().all(|point| !NoHooks.wants(*point)));
     let text = Text { text: "as it was".into() };
     let input = TextComplete { session_id: session(), message_id: message(), part_id: part() };

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_goes_with_its_prompt_unless_something_of_it_stays() {
+    fn an_answer_is_reverted_with_its_prompt_unless_a_part_of_it_stays() {
         let whole = |message: &str| Ok((format!("msg_{message}"), None));
         assert_eq!(find("3", None), whole("3"));
         assert_eq!(find("5", None), whole("3"));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_goes_back_to_what_it_was_before_the_first_of_the_changes() {
+    fn a_file_is_restored_to_its_state_before_the_first_change() {
         let all = conversation();
         let tree = |of: &Origins, file: &str| {
             of.by_tree().iter().find(|(_, files)| files.contains(file)).map(|(tree, _)| (*tree).to_owned())

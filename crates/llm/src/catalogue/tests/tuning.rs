@@ -20,7 +20,7 @@ fn tuned(id: &str, models: &[&str]) -> String {
 }
 
 #[test]
-fn models_are_tuned_by_what_they_are() {
+fn options_depend_on_the_model() {
     let all = [
         tuned(
             "anthropic",

@@ -27,7 +27,7 @@ async fn a_site_is_called_with_its_headers() {
 }
 
 #[tokio::test]
-async fn a_site_that_wants_a_login_needs_one() {
+async fn a_server_that_requires_a_login_has_the_status_needs_auth() {
     let server = HttpServer::new(Some("authorization: bearer sk-right")).await;
     let servers = server.servers(&json!({ "headers": { "Authorization": "Bearer sk-wrong" } }));
     let status = status(&servers).await;

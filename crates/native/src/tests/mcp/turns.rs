@@ -30,7 +30,7 @@ fn offered(model: &ScriptedModel) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_tool_is_offered_asked_for_called_and_told() {
+async fn a_tool_is_offered_needs_permission_and_returns_its_result() {
     let peer = Peer::new();
     let model = calls("peer_echo", json!({ "text": "hello" }));
     let (mut harness, options) = harness(&peer, "plain", &model).await;
@@ -78,7 +78,7 @@ async fn a_tool_that_is_refused_is_not_called() {
 }
 
 #[tokio::test]
-async fn an_error_of_a_tool_is_told_to_the_model() {
+async fn an_error_of_a_tool_is_reported_to_the_model() {
     let peer = Peer::new();
     let (mut harness, options) = harness(&peer, "plain", &calls("peer_fail", json!({}))).await;
     let session = harness.turn("simple", Responder::AllowOnce).await;
@@ -102,7 +102,7 @@ async fn a_server_that_dies_in_a_call_fails_the_tool_and_not_the_turn() {
 }
 
 #[tokio::test]
-async fn a_turn_goes_on_without_a_silent_server_and_warns_once() {
+async fn a_turn_continues_without_a_silent_server_and_warns_once() {
     let peer = Peer::new();
     let model = ScriptedModel::new([Reply::call("c1", "list", json!({})), Reply::text("done")]);
     let (mut harness, options) = harness(&peer, "silent", &model).await;
@@ -124,7 +124,7 @@ async fn a_turn_goes_on_without_a_silent_server_and_warns_once() {
 }
 
 #[tokio::test]
-async fn an_abort_in_a_call_tells_the_server_and_leaves_nothing_behind() {
+async fn an_abort_in_a_call_notifies_the_server_and_leaves_nothing_behind() {
     let peer = Peer::new();
     let (mut harness, options) = harness(&peer, "plain", &calls("peer_wait", json!({}))).await;
     let session = harness.session().await;
@@ -146,7 +146,7 @@ async fn an_abort_in_a_call_tells_the_server_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn keys_of_providers_are_not_inherited_and_its_own_are_given() {
+async fn keys_of_providers_are_not_inherited_but_configured_variables_are_set() {
     let peer = Peer::new();
     let model = calls("peer_variables", json!({}));
     let mut settings = peer.settings();
@@ -202,7 +202,7 @@ async fn resources_are_read_through_tools() {
 }
 
 #[tokio::test]
-async fn a_resource_that_comes_with_a_prompt_is_read_and_told() {
+async fn a_resource_that_comes_with_a_prompt_is_read_for_the_model() {
     let peer = Peer::new();
     let model = ScriptedModel::new([Reply::text("done")]);
     let (mut harness, options) = harness(&peer, "plain", &model).await;

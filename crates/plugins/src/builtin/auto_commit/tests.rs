@@ -208,7 +208,7 @@ async fn there_is_no_commit_without_a_reason_for_one() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_no_repository_is_left_alone() {
+async fn a_directory_without_a_repository_is_not_changed() {
     let place = TestWorktree::plain();
     place.session("ses_1").await;
     place.shell("echo one > a.txt").await;

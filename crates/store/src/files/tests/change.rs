@@ -46,7 +46,7 @@ fn the_nearest_file_is_changed_and_says_so_when_it_is_read() {
 }
 
 #[test]
-fn without_a_file_one_is_made_for_its_owner_only() {
+fn without_a_file_one_is_created_for_its_owner_only() {
     let harness = Harness::new();
     let secret = json!({ "provider": { "acme": { "options": { "apiKey": "sk-1" } } } });
     let shown = harness.change(false, &secret).unwrap();
@@ -74,7 +74,7 @@ fn links_and_modes_are_kept() {
 }
 
 #[test]
-fn what_would_be_wrong_is_not_written() {
+fn an_invalid_result_is_not_written() {
     let text = "{\n  // mine\n  \"model\": \"a/b\"\n}\n";
     let harness = Harness::new().with(&[("project/opencode.json", text)]);
     let refused = [
@@ -100,7 +100,7 @@ fn what_would_be_wrong_is_not_written() {
 }
 
 #[test]
-fn a_change_of_nothing_writes_nothing() {
+fn an_empty_change_writes_nothing() {
     let harness = Harness::new();
     harness.change(false, &json!({})).unwrap();
     harness.change(true, &json!({})).unwrap();

@@ -12,7 +12,7 @@ fn problems(files: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn everything_that_is_wrong_anywhere_is_told_at_once() {
+fn all_errors_of_all_files_are_reported_together() {
     let harness = Harness::new()
         .with(&[
             (
@@ -44,7 +44,7 @@ fn everything_that_is_wrong_anywhere_is_told_at_once() {
 }
 
 #[test]
-fn places_are_those_of_the_file_although_something_was_put_in() {
+fn positions_are_those_of_the_file_before_substitution() {
     let harness = Harness::new()
         .with(&[(
             "project/opencode.json",

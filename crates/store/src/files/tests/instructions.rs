@@ -17,7 +17,7 @@ fn paths(harness: &Harness) -> Vec<String> {
 }
 
 #[test]
-fn one_name_counts_on_all_levels() {
+fn one_file_name_applies_on_all_levels() {
     let cases: [(&[&str], &[&str], &str); 8] = [
         (&[], &[], ""),
         (
@@ -153,7 +153,7 @@ fn files_near_a_file_that_is_read() {
 }
 
 #[test]
-fn closed_files_are_neither_put_in_nor_shown_to_models() {
+fn closed_files_are_neither_substituted_nor_shown_to_models() {
     let mut harness = Harness::new().with(&[
         ("me/data/auth.json", "{ \"key\": \"canary\" }"),
         ("project/sub/opencode.json", "{ \"instructions\": [\"§/me/data/auth.json\", \"notes.md\"] }"),

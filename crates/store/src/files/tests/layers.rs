@@ -43,7 +43,7 @@ fn ladder(rungs: &[&str]) -> Harness {
 }
 
 #[test]
-fn each_layer_goes_on_top_of_those_before_it() {
+fn each_layer_overrides_those_before_it() {
     for top in 1..=LADDER.len() {
         let rungs = &LADDER[..top];
         let config = ladder(rungs).config();
@@ -89,7 +89,7 @@ fn the_projects_files_can_be_switched_off() {
 }
 
 #[test]
-fn nothing_at_all_is_a_configuration_and_nothing_is_written() {
+fn no_files_are_a_valid_configuration_and_none_is_written() {
     let harness = Harness::new();
     let loaded = harness.load().unwrap();
     assert_eq!((loaded.config, loaded.read.len()), (protocol::config::Config::default(), 0));
@@ -156,7 +156,7 @@ fn layers_are_merged_by_the_rules() {
 }
 
 #[test]
-fn permissions_of_the_environment_go_on_top() {
+fn permissions_of_the_environment_override_all_others() {
     let harness = Harness::new()
         .with(&[("project/opencode.json", r#"{ "permission": { "bash": "ask", "edit": "deny" } }"#)])
         .set(&[("OPENCODE_PERMISSION", r#"{ "bash": "allow", "read": { "*.env": "deny" } }"#)]);
@@ -180,7 +180,7 @@ fn switches_of_the_environment_are_applied() {
 }
 
 #[test]
-fn variables_and_files_are_put_in_where_they_are_asked_for() {
+fn variables_and_files_are_substituted_where_placeholders_are() {
     let harness = Harness::new()
         .with(&[
             (
@@ -240,7 +240,7 @@ fn keys_of_our_own_are_known_everywhere_but_belong_into_our_file() {
 }
 
 #[test]
-fn no_file_of_a_project_loosens_what_others_set() {
+fn no_file_of_a_project_loosens_the_settings_of_others() {
     let user = r#"{ "sandbox": { "mode": "workspace-write", "network": false }, "permission_final": { "bash": "ask" } }"#;
     let project = r#"{ "sandbox": { "mode": "off", "network": true }, "webfetch": { "private_addresses": true },
         "permission_final": "allow" }"#;
@@ -266,7 +266,7 @@ fn no_file_of_a_project_loosens_what_others_set() {
 }
 
 #[test]
-fn a_project_tightens_what_the_user_set() {
+fn a_project_tightens_the_users_settings() {
     let harness = Harness::new().with(&[
         (
             "me/.config/opencode/baton.json",

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_that_allow_are_taken_out_and_others_stay() {
+    fn rules_that_allow_are_removed_and_others_stay() {
         let cases = [
             (json!({ "permission": "allow" }), json!({}), vec!["permission"]),
             (json!({ "permission": "deny" }), json!({ "permission": "deny" }), vec![]),

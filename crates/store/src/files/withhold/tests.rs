@@ -211,7 +211,7 @@ fn parts_that_are_invalid_without_a_placeholder_are_removed() {
 }
 
 #[test]
-fn a_key_is_within_itself_and_what_is_above_it() {
+fn a_key_is_within_itself_and_its_parents() {
     for (key, above, within) in [
         ("mcp.a.url", "mcp.a", true),
         ("mcp.a", "mcp.a", true),

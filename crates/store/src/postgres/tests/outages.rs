@@ -98,7 +98,7 @@ async fn a_commit_that_did_not_arrive_is_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commits_fail_while_the_database_is_gone_and_succeed_when_it_is_back() {
+async fn commits_fail_while_the_database_is_unreachable_and_succeed_afterwards() {
     let Some(mut databases) = Databases::start() else { return };
     let url = databases.url();
     let (store, seen) = open(&url, Options { patience: Duration::ZERO, ..Options::default() }).await;

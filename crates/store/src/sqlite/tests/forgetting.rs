@@ -102,7 +102,7 @@ async fn old_events_go_when_their_time_is_over() {
 }
 
 #[tokio::test]
-async fn positions_go_on_when_nothing_is_left() {
+async fn positions_continue_when_the_log_is_empty() {
     let (place, clock) = place(RetentionLimits { age: Duration::from_millis(100), ..EVERYTHING });
     let store = place.open();
     fill(&store, "ses_a", 10).await;

@@ -85,7 +85,7 @@ async fn only_the_owner_may_look() {
 }
 
 #[tokio::test]
-async fn a_second_opener_learns_who_was_first() {
+async fn a_second_opener_learns_the_process_of_the_first() {
     let place = TestDatabase::new();
     let store = place.open();
     let refused = place.try_open().unwrap_err();
@@ -140,7 +140,7 @@ fn refused(place: &TestDatabase) -> OpenError {
 }
 
 #[tokio::test]
-async fn a_database_of_the_first_version_is_brought_up_to_date() {
+async fn a_database_of_the_first_version_is_migrated() {
     let place = filled().await;
     let old = Connection::open(place.path()).unwrap();
     old.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())).unwrap();
@@ -165,7 +165,7 @@ async fn a_database_of_the_first_version_is_brought_up_to_date() {
 }
 
 #[tokio::test]
-async fn a_newer_database_is_left_alone() {
+async fn a_newer_database_is_not_changed() {
     let place = filled().await;
     let newer = Connection::open(place.path()).unwrap();
     newer.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())).unwrap();
@@ -219,7 +219,7 @@ async fn damage_is_found_when_there_is_a_write_ahead_log() {
 }
 
 #[test]
-fn files_that_are_not_ours_are_left_alone() {
+fn foreign_files_are_not_changed() {
     let place = TestDatabase::new();
     fs::write(place.path(), "Dear diary,\n".repeat(50)).unwrap();
     assert!(matches!(refused(&place), OpenError::NotADatabase { .. }));

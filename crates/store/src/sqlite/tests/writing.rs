@@ -91,7 +91,7 @@ async fn reads_do_not_wait_for_the_writer() {
 }
 
 #[tokio::test]
-async fn a_commit_stands_when_its_writer_has_gone() {
+async fn a_commit_survives_the_end_of_its_caller() {
     let place = TestDatabase::new();
     let (gate, release) = Gate::closed();
     let store = place.open_with(gate);
@@ -109,7 +109,7 @@ async fn a_commit_stands_when_its_writer_has_gone() {
 }
 
 #[tokio::test]
-async fn closing_writes_what_was_asked_for() {
+async fn closing_writes_the_pending_commits() {
     let place = TestDatabase::new();
     let (gate, release) = Gate::closed();
     let store = place.open_with(gate);

@@ -39,7 +39,7 @@ fn a_wish_names_every_command_of_the_line() {
 }
 
 #[test]
-fn paths_outside_are_told_from_words_that_look_like_one() {
+fn outside_paths_are_distinguished_from_words_that_resemble_them() {
     let outer = TempDir::new().unwrap();
     let top = outer.path().canonicalize().unwrap();
     let project = top.join("project");

@@ -65,7 +65,7 @@ fn a_here_document_is_not_a_command() {
 }
 
 #[test]
-fn a_disguised_name_is_judged_as_what_it_is() {
+fn a_disguised_name_is_judged_by_its_program() {
     for line in ["r\\m -rf x", "'rm' -rf x", "\"r\"m -rf x", "A=1 rm -rf x", "$'rm' -rf x", "r\\\nm -rf x"] {
         let words = ["rm", "-rf", "x"].map(str::to_owned);
         assert!(commands(line).iter().any(|command| command.words == words), "{line}: {:?}", commands(line));

@@ -33,7 +33,7 @@ fn exact_text_is_replaced_exactly() {
 }
 
 #[test]
-fn wrong_indentation_is_forgiven_and_put_right() {
+fn wrong_indentation_is_accepted_and_corrected() {
     let text = "fn a() {\n    if x {\n        y();\n    }\n}\n";
     becomes(
         text,

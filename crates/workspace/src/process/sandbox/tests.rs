@@ -192,10 +192,11 @@ async fn a_sandboxed_program_is_ended_like_any_other() {
 #[tokio::test]
 async fn long_output_is_spooled_although_the_program_may_not_write() {
     let harness = Harness::new();
-    let shelf = harness.outer.path().join("shelf");
+    let output_directory = harness.outer.path().join("output_directory");
     let mut spec = harness.spec("seq 20000", Sandbox { writable: Vec::new(), ..harness.sandbox(true) });
     spec.bounds = Bounds { head: 0, tail: 100 };
-    spec.spool = Some(Spool { shelf: OutputDirectory::new(&shelf), name: "long".to_owned() });
+    spec.spool =
+        Some(Spool { output_directory: OutputDirectory::new(&output_directory), name: "long".to_owned() });
     if harness.sandbox(true).support < Support::Files {
         return;
     }

@@ -1,4 +1,4 @@
-//! The spinner that shows that something is going on while nothing is printed.
+//! The spinner, which shows that the turn is running while nothing is printed.
 
 use std::{
     fmt,

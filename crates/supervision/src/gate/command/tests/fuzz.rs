@@ -142,7 +142,7 @@ async fn lines_of_the_corpus_that_run_without_a_question_change_nothing() {
 }
 
 #[tokio::test]
-async fn the_loose_run_shows_what_a_line_does_and_the_sealed_one_prevents_it() {
+async fn the_loose_run_shows_the_effects_of_a_line_and_the_sealed_run_prevents_them() {
     if !executes() {
         return;
     }

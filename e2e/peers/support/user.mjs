@@ -1,5 +1,5 @@
-// Somebody in front of a session that an agent of somebody else's runs: what they say, what they see, and what must be true
-// of every turn, whoever has run it.
+// A user of a session that an external agent runs: sends prompts, records the events of a turn, and checks the invariants of
+// every turn.
 
 import assert from "node:assert/strict"
 import { readdirSync, readFileSync } from "node:fs"
@@ -7,11 +7,11 @@ import { listen } from "../../support/stream.mjs"
 import { within } from "../../support/wait.mjs"
 
 const JSON_BODY = { "content-type": "application/json" }
-// The first turn waits for the agent to start, and agents are large programs on a small machine.
+// The first turn waits for the agent to start, which takes long on a small machine.
 const TURN_MS = 90_000
 const GONE_MS = 20_000
 
-export class Person {
+export class User {
   constructor(baton, model) {
     this.baton = baton
     this.model = model
@@ -28,7 +28,7 @@ export class Person {
     return this.call("POST", "/session", body)
   }
 
-  // A turn of a session, or of a new one; `acts` says what to do at which kind of event, of whatever session.
+  // Runs a turn of a session, or of a new one. `acts` maps event types, of any session, to actions.
   async turn(text, { session, acts = {} } = {}) {
     session ??= await this.create()
     return this.#watch(session, () => this.prompt(session, text), { acts, what: `the turn of ${text}` })
@@ -39,8 +39,8 @@ export class Person {
     return this.call("POST", `/session/${session.id}/prompt_async`, body)
   }
 
-  // The turn that a call begins which answers when the turn is over, such as one for a summary. A refusal is no error here.
-  async errand(session, target, body) {
+  // Runs the turn of a call that answers at the end of the turn, such as one for a summary. A refusal is not an error here.
+  async turnOf(session, target, body) {
     let answered
     const begin = async () => {
       answered = this.baton.fetch(`/session/${session.id}${target}`, {
@@ -54,7 +54,7 @@ export class Person {
     return seen
   }
 
-  // What is seen of a session from the beginning of a turn to its idle.
+  // Records a session from the beginning of a turn to its idle.
   async #watch(session, begin, { acts, what }) {
     const stream = await listen(this.baton)
     try {
@@ -72,7 +72,7 @@ export class Person {
     }
   }
 
-  // What was seen of a session, and what its record says.
+  // The events of a session, and its stored messages.
   async #seen(session, all) {
     const events = all.filter(({ properties }) => properties.sessionID === session.id)
     const statuses = events.filter(({ type }) => type === "session.status").map(({ properties }) => properties.status)
@@ -80,19 +80,19 @@ export class Person {
     return { session, all, events, statuses, messages, parts: messages.flatMap(({ parts }) => parts) }
   }
 
-  // The same of the sessions below one.
+  // The same for the children of a session.
   async children({ session, all }) {
     const found = await this.call("GET", `/session/${session.id}/children`)
     return Promise.all(found.map((child) => this.#seen(child, all)))
   }
 
-  // What answers a permission, for `acts`.
+  // An action for `acts` that answers a permission request.
   replies(reply) {
     const answer = ({ properties }) => this.call("POST", `/permission/${properties.id}/reply`, { reply })
     return { "permission.asked": answer }
   }
 
-  // What stops a turn as soon as something is said in it, or in a session below it, for `acts`.
+  // An action for `acts` that aborts a turn at its first text, or at the first text of a child.
   stops({ below = false } = {}) {
     let stopped
     const stop = ({ properties }, session) => {
@@ -107,7 +107,7 @@ export const kinds = (statuses) => statuses.map(({ type }) => type)
 export const said = (parts) => parts.filter(({ type, time }) => type === "text" && time).map(({ text }) => text).join("|")
 export const tools = (parts) => parts.filter(({ type }) => type === "tool").map(({ tool, state }) => `${tool}:${state.status}`)
 
-// The session that is idle first is the first.
+// The sessions in the order in which they became idle.
 export const idles = ({ all }) => all.filter(({ type }) => type === "session.idle").map(({ properties }) => properties.sessionID)
 
 // One busy, one idle, and nothing left open.
@@ -121,8 +121,8 @@ export function assertWhole({ statuses, messages, parts }, reason = "completed")
   }
 }
 
-// The processes of a world whose command line contains this, without what they have just forked: until a forked process
-// executes its own program it bears the command line of its parent.
+// The processes of a world whose command line contains these words, without processes that they have just forked: until a
+// forked process executes its own program, it has the command line of its parent.
 export function processes(world, words) {
   const found = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && isOf(world, name, words))
   return found.filter((id) => !found.includes(parentOf(id)))
@@ -145,7 +145,7 @@ function parentOf(id) {
   }
 }
 
-// Waits until there are none.
+// Waits until no such process is left.
 export async function gone(world, words) {
   const none = async () => {
     while (processes(world, words).length > 0) await new Promise((resolve) => setImmediate(resolve))
@@ -153,7 +153,7 @@ export async function gone(world, words) {
   await within(GONE_MS, none(), `all processes of \`${words}\` to be gone`)
 }
 
-// Waits until there are this many.
+// Waits until there are this many such processes.
 export async function present(world, words, count = 1) {
   const some = async () => {
     while (processes(world, words).length < count) await new Promise((resolve) => setImmediate(resolve))
