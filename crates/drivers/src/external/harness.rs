@@ -70,6 +70,11 @@ impl Clock for Ticking {
     }
 }
 
+/// Snapshots below a directory, with timeouts that no load of the machine exceeds.
+pub(crate) fn patient_snapshots(data: &TempDir) -> Option<Arc<Snapshots>> {
+    Some(Arc::new(Snapshots::new(data.path().to_owned()).with_timeout(LONG)))
+}
+
 /// A runner under its permission rules, without a budget and without snapshots.
 struct Supervised(Arc<dyn External>);
 
@@ -120,11 +125,12 @@ impl Harness {
 
     /// An engine that can revert files if there are snapshots.
     pub(crate) async fn undoing(runner: Arc<dyn External>, snapshots: Option<Arc<Snapshots>>) -> Self {
-        let undo: Arc<dyn Undo> = match snapshots {
-            Some(snapshots) => snapshots,
-            None => Arc::new(NoUndo),
+        let (limits, undo): (_, Arc<dyn Undo>) = match snapshots {
+            // Long enough for the snapshot after an abort, however busy the machine is.
+            Some(snapshots) => (Limits { runner_grace: LONG, ..Limits::default() }, snapshots),
+            None => (Limits::default(), Arc::new(NoUndo)),
         };
-        Self::fresh(Limits::default(), undo, |_| runner).await
+        Self::fresh(limits, undo, |_| runner).await
     }
 
     async fn fresh(

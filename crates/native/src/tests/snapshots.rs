@@ -21,6 +21,12 @@ use super::harness::{Harness, Responder};
 use super::scripted_model::{Reply, ScriptedModel};
 use crate::{Options, built_in};
 
+/// Snapshots with timeouts that no load of the machine exceeds.
+fn patient(data: &TempDir) -> Option<Arc<Snapshots>> {
+    let snapshots = Snapshots::new(data.path().join("snapshot")).with_timeout(Duration::from_hours(1));
+    Some(Arc::new(snapshots))
+}
+
 /// A harness whose project is a repository.
 pub(super) struct Repository {
     pub(super) harness: Harness,
@@ -43,7 +49,7 @@ impl Repository {
 
     async fn with_all(steps: impl IntoIterator<Item = Reply>, mcp: Servers, limits: Limits) -> Self {
         let data = TempDir::new().unwrap();
-        let snapshots = Some(Arc::new(Snapshots::new(data.path().join("snapshot"))));
+        let snapshots = patient(&data);
         let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
         let options = Options { agents, snapshots, mcp, ..Options::default() };
         let harness =
@@ -84,7 +90,7 @@ async fn git(directory: &Path, command: &str) {
 }
 
 pub(super) async fn run(program: &str, directory: &Path, command: &str) {
-    let spec = Spec::new(program, directory, Duration::from_secs(30)).args(command.split(' '));
+    let spec = Spec::new(program, directory, Duration::from_hours(1)).args(command.split(' '));
     let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
     assert_eq!(done.exit, Exit::Code(0), "{}", done.output.text());
 }
@@ -239,7 +245,7 @@ async fn a_subagents_change_is_also_its_parents() {
 #[tokio::test]
 async fn without_a_repository_a_turn_goes_on_without_snapshots() {
     let data = TempDir::new().unwrap();
-    let snapshots = Some(Arc::new(Snapshots::new(data.path().join("snapshot"))));
+    let snapshots = patient(&data);
     let model = ScriptedModel::new([write("1", "a.txt", "a"), Reply::text("done")]);
     let mut harness = Harness::with_model(Arc::new(model), Options { snapshots, ..Options::default() }).await;
     let session = harness.turn("any", Responder::AllowOnce).await;

@@ -16,7 +16,7 @@ use serde_json::json;
 use supervision::Snapshots;
 use tempfile::TempDir;
 
-use crate::external::harness::{Harness, README, SimulatedUser};
+use crate::external::harness::{Harness, README, SimulatedUser, patient_snapshots};
 use crate::roster::{About, External, SupervisedAgent};
 
 /// The id of the agent.
@@ -141,7 +141,7 @@ pub(super) fn watched(
 #[tokio::test]
 async fn file_changes_are_shown_and_can_be_reverted() {
     let data = TempDir::new().unwrap();
-    let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
+    let snapshots = patient_snapshots(&data);
     let mut harness =
         Harness::undoing(watched(Behaviour::Edits, snapshots.clone(), json!({})), snapshots).await;
     harness.commit().await;
@@ -169,7 +169,7 @@ async fn file_changes_are_shown_and_can_be_reverted() {
 #[tokio::test]
 async fn an_aborted_step_reports_its_changes() {
     let data = TempDir::new().unwrap();
-    let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
+    let snapshots = patient_snapshots(&data);
     let mut harness =
         Harness::undoing(watched(Behaviour::Hangs, snapshots.clone(), json!({})), snapshots).await;
     harness.commit().await;

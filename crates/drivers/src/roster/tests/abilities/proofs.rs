@@ -6,12 +6,11 @@ use protocol::config::Budget;
 use protocol::prompt::{Delivery, PartInput, PartInputBody, PromptInput};
 use protocol::{EndReason, EventBody, PartBody, Session, SessionStatus};
 use serde_json::json;
-use supervision::Snapshots;
 use tempfile::TempDir;
 
 use super::super::continuation;
 use super::super::scenario_harness::{FakePeer, ScenarioHarness};
-use crate::external::harness::{Harness, README, SimulatedUser};
+use crate::external::harness::{Harness, README, SimulatedUser, patient_snapshots};
 use crate::roster::known::Kind;
 use crate::roster::{External, SupervisedAgent};
 
@@ -194,7 +193,7 @@ pub(super) async fn attachments(kind: Kind, able: bool) {
 pub(super) async fn snapshots(kind: Kind, able: bool) {
     assert!(able, "Baton looks at the files itself");
     let data = TempDir::new().unwrap();
-    let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
+    let snapshots = patient_snapshots(&data);
     let scene = "prompted; writes; says Done; finish; linger";
     let mut cast = FakePeer::new(kind, scene).await;
     let external = cast.runner(kind, Arc::new(|_, _| {}));
