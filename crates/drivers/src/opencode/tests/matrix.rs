@@ -145,7 +145,7 @@ async fn play(case: Case) {
     let name = case.name;
     let fake = Fake::new().await;
     let runner = Arc::new(if case.runs_into_a_timeout() { fake.hasty_runner() } else { fake.runner() });
-    let mut harness = Harness::undoing(runner, None).await;
+    let mut harness = Harness::around(runner).await;
     let refuses = case
         .script
         .iter()

@@ -10,9 +10,9 @@ use tempfile::TempDir;
 
 use super::super::continuation;
 use super::super::scenario_harness::{FakePeer, ScenarioHarness};
-use crate::external::harness::{Harness, README, SimulatedUser, patient_snapshots};
+use crate::external::harness::{Cast, Harness, README, SimulatedUser, patient_snapshots};
+use crate::roster::SupervisedAgent;
 use crate::roster::known::Kind;
-use crate::roster::{External, SupervisedAgent};
 
 /// Runs a turn in which every request is allowed.
 async fn played(kind: Kind, scene: &str) -> (ScenarioHarness, Session) {
@@ -197,9 +197,8 @@ pub(super) async fn snapshots(kind: Kind, able: bool) {
     let scene = "prompted; writes; says Done; finish; linger";
     let mut cast = FakePeer::new(kind, scene).await;
     let external = cast.runner(kind, Arc::new(|_, _| {}));
-    let runner: Arc<dyn External> =
-        Arc::new(SupervisedAgent::new(Arc::clone(&external), snapshots.clone(), Budget::default()));
-    let mut harness = Harness::undoing(runner, snapshots).await;
+    let runner = SupervisedAgent::new(Arc::clone(&external), snapshots.clone(), Budget::default());
+    let mut harness = Harness::undoing(Cast::new(Arc::clone(&external), runner), snapshots).await;
     harness.commit().await;
     cast.raise(scene, harness.project.path());
     let session = harness.session().await;
