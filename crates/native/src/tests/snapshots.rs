@@ -8,7 +8,7 @@ use engine::limits::Limits;
 use protocol::message::ModelRef;
 use protocol::part::PatchPart;
 use protocol::prompt::PromptInput;
-use protocol::request::{Action, Rule};
+use protocol::request::{Action, PermissionReply, Rule};
 use protocol::{EventBody, Message, PartBody, Session, ToolState};
 use serde_json::json;
 use supervision::Snapshots;
@@ -48,9 +48,19 @@ impl Repository {
     }
 
     async fn with_all(steps: impl IntoIterator<Item = Reply>, mcp: Servers, limits: Limits) -> Self {
+        Self::ruled(steps, mcp, limits, &[Rule::new("*", "*", Action::Allow)]).await
+    }
+
+    /// Creates a repository with these permission rules.
+    async fn ruled(
+        steps: impl IntoIterator<Item = Reply>,
+        mcp: Servers,
+        limits: Limits,
+        rules: &[Rule],
+    ) -> Self {
         let data = TempDir::new().unwrap();
         let snapshots = patient(&data);
-        let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
+        let agents = built_in(rules);
         let options = Options { agents, snapshots, mcp, ..Options::default() };
         let harness =
             Harness::with_all(Arc::new(ScriptedModel::new(steps)), options, Vec::new(), limits).await;
@@ -219,6 +229,25 @@ async fn changes_of_an_aborted_step_can_be_reverted() {
     let prompt = repository.harness.messages(&session).await[0].info.id().clone();
     repository.harness.sessions.revert(&session.id, prompt, None).await.unwrap();
     assert_eq!((repository.read("a.txt"), repository.read("new.txt")), (None, None));
+}
+
+#[tokio::test]
+async fn a_call_that_waited_when_the_server_stopped_reports_its_changes() {
+    let steps = [write("1", "a.txt", "a"), Reply::text("done")];
+    let rules = [Rule::new("edit", "*", Action::Ask)];
+    let mut repository = Repository::ruled(steps, Servers::default(), Limits::default(), &rules).await;
+    let session = repository.harness.session().await;
+    repository.ask(&session, "please").await;
+    repository.harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    repository.harness = repository.harness.restart().await;
+    let waiting = repository.harness.sessions.permissions(None).await.unwrap();
+    repository.harness.sessions.reply_permission(&waiting[0].id, PermissionReply::Once, None).await.unwrap();
+    // The first idle is that of the turn that was interrupted.
+    for _ in 0..2 {
+        repository.harness.until_idle(&session, Responder::AllowOnce).await;
+    }
+    assert_eq!(repository.read("a.txt").as_deref(), Some("a"));
+    assert_eq!(repository.patches(&session).await, [["a.txt"]]);
 }
 
 #[tokio::test]
