@@ -1,6 +1,6 @@
 //! The external agents: their descriptions, the programs that Baton looks for, and their supervision.
 //!
-//! Runners of external agents implement [`External`], and [`SupervisedAgent`] wraps each of them. [`known`] lists the programs
+//! Runners of external agents implement [`External`], and [`SupervisedAgent`] runs their turns. [`known`] lists the programs
 //! that Baton looks for.
 
 mod external;

@@ -1,10 +1,7 @@
 //! Resumes a turn that was interrupted while it waited for the user: runs the waiting call in a step of its own,
 //! and the model goes on with its result.
 
-use protocol::message::Finish;
-use protocol::number::Number;
 use protocol::request::ToolRef;
-use protocol::session::Tokens;
 use protocol::{AgentEvent, Message, MessageWithParts, PartBody, TurnEnd};
 use serde_json::Value;
 
@@ -26,22 +23,15 @@ impl Loop<'_> {
             return Flow::Continue(());
         };
         let step = self.step_context().await?;
-        self.turn.emit(AgentEvent::step_started()).await;
+        let snapshot = self.supervisor.changes.begin();
+        self.turn.emit(AgentEvent::StepStarted { snapshot, speaker: None }).await;
         let mut detector = std::mem::take(&mut self.detector);
         let outcome = step.tools.run(&[call], &self.tool_context(&step), &mut detector).await;
         self.detector = detector;
         if outcome == CallOutcome::Cancelled {
             return Flow::Break(TurnEnd::Cancelled);
         }
-        let finished = AgentEvent::StepFinished {
-            reason: Finish::ToolCalls,
-            tokens: Tokens::default(),
-            cost: Number(0.0),
-            snapshot: None,
-            patch: None,
-            error: None,
-        };
-        self.turn.emit(finished).await;
+        self.finish_calls().await;
         if outcome == CallOutcome::Refused && !self.inner.options.continue_on_deny {
             return Flow::Break(TurnEnd::Blocked);
         }

@@ -223,6 +223,12 @@ impl Loop<'_> {
         };
         self.supervisor.close_step(end).await;
     }
+
+    /// Closes a step that ran calls without asking a model.
+    pub(super) async fn finish_calls(&self) {
+        let (tokens, cost) = Default::default();
+        self.finish_step(&StepResult { reason: Finish::ToolCalls, tokens, cost }, None).await;
+    }
 }
 
 /// Returns the error for a finish reason that stands for one.

@@ -3,10 +3,7 @@
 use engine::ports::ChildSpec;
 use engine::ports::hooks::Refusal;
 use protocol::agent_event::Speaker;
-use protocol::message::Finish;
-use protocol::number::Number;
 use protocol::part::{SubtaskPart, TextPart};
-use protocol::session::Tokens;
 use protocol::{AgentEvent, Extra, Part, PartBody, TurnEnd};
 use serde_json::{Value, json};
 use supervision::{ToolFailure, object};
@@ -101,16 +98,7 @@ impl Loop<'_> {
             }
         };
         self.turn.emit(ended).await;
-        self.supervisor
-            .close_step(|snapshot, patch| AgentEvent::StepFinished {
-                reason: Finish::ToolCalls,
-                tokens: Tokens::default(),
-                cost: Number(0.0),
-                snapshot,
-                patch,
-                error: None,
-            })
-            .await;
+        self.finish_calls().await;
         if task.command.is_some() {
             let text = TextPart { text: NEXT.to_owned(), synthetic: Some(true), ..TextPart::default() };
             self.turn.emit(AgentEvent::Continued(vec![PartBody::Text(text)])).await;

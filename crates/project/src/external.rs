@@ -15,7 +15,7 @@ use drivers::{
     external::{Agent, Driver, Options},
     opencode,
     roster::{
-        self, About, DEFAULT_MODEL, External, IDLE, Program, SupervisedAgent,
+        self, About, DEFAULT_MODEL, External, IDLE, Program,
         known::{self, ACP, KNOWN, Kind, Known},
     },
 };
@@ -213,18 +213,13 @@ pub(crate) fn runners(
     providers: &Providers,
 ) -> Result<Vec<Arc<dyn External>>, Invalid> {
     let config = &settings.loaded.config;
-    let snapshots = settings.resolved.snapshots.then(|| Arc::clone(&services.snapshots));
-    let budget = settings.resolved.budget.clone();
-    let watch = |runner| -> Arc<dyn External> {
-        Arc::new(SupervisedAgent::new(runner, snapshots.clone(), budget.clone()))
-    };
     let candidates = candidates(&settings.environment, config)?;
     let usable = candidates.iter().filter(|candidate| candidate.is_there && candidate.is_enabled());
     let build = |candidate: &Candidate| {
         if let Some(warning) = unenforced(&settings.environment, config, candidate) {
             tracing::warn!(agent = candidate.id, "{warning}");
         }
-        watch(runner(services, settings, providers, candidate))
+        runner(services, settings, providers, candidate)
     };
     Ok(usable.map(build).collect())
 }

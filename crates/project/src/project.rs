@@ -216,6 +216,7 @@ fn roster(
     let tools = native::ToolOptions { plugins: plugins.tools(), ..options.tools };
     let options =
         native::Options { mcp: mcp.clone(), tools, providers: known(services, instance), ..options };
+    let (snapshots, budget) = (options.snapshots.clone(), options.budget.clone());
     let native = Native::new(models.clone(), services.clock.clone(), services.random.clone(), options);
     let about = Arc::clone(settings);
     let missing: Missing = Arc::new(move |provider| providers::missing(&about, provider));
@@ -228,6 +229,8 @@ fn roster(
         missing,
         runner: Arc::new(native.clone()),
         external,
+        snapshots: snapshots,
+        budget,
         continuation: settings.resolved.continuation.clone(),
     };
     (roster, native)

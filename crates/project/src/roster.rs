@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use drivers::roster::External;
+use drivers::roster::{External, SupervisedAgent};
 use engine::lifecycle::continuation::ContinuationPolicy;
 use engine::ports::{Resolved, Runner, Runners, Unresolved, Wanted};
 use futures::future::{self, BoxFuture, FutureExt};
@@ -15,9 +15,11 @@ use llm::Model;
 use native::commands;
 use protocol::Session;
 use protocol::agent::{Agent, AgentMode, Command};
+use protocol::config::Budget;
 use protocol::message::ModelRef;
 use protocol::prompt::{CommandInput, PromptInput};
 use protocol::request::Action;
+use supervision::Snapshots;
 use supervision::mcp::Servers;
 use supervision::permission::evaluate;
 
@@ -40,6 +42,10 @@ pub(crate) struct Roster {
     pub(crate) runner: Arc<dyn Runner>,
     /// The external agents, which run their own models. Each is also in `agents` under the same name.
     pub(crate) external: Vec<Arc<dyn External>>,
+    /// The snapshots of the files that external agents change; none if they are disabled.
+    pub(crate) snapshots: Option<Arc<Snapshots>>,
+    /// The budget of external agents.
+    pub(crate) budget: Budget,
     /// The limits of continuations.
     pub(crate) continuation: ContinuationPolicy,
 }
@@ -120,7 +126,10 @@ impl Roster {
     /// The runner for a model.
     fn runner(&self, model: &ModelRef) -> Arc<dyn Runner> {
         match self.external(&model.provider_id) {
-            Some(external) => Arc::clone(external) as Arc<dyn Runner>,
+            Some(external) => {
+                let (snapshots, budget) = (self.snapshots.clone(), self.budget.clone());
+                Arc::new(SupervisedAgent::new(Arc::clone(external), snapshots, budget))
+            }
             None => Arc::clone(&self.runner),
         }
     }

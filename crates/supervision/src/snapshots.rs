@@ -30,7 +30,7 @@ use workspace::files::Closed;
 use workspace::git::{Known, Repository};
 use workspace::{
     git::Status,
-    snapshot::{SnapshotStore, TreeDiff},
+    snapshot::{SnapshotStore, Timeouts, TreeDiff},
 };
 
 pub use changes::{BeforeCommand, Changes};
@@ -40,13 +40,16 @@ use worktree::Worktree;
 /// Maximum number of cached worktrees. When it is reached, worktrees without a turn are dropped from the cache.
 const MAX_WORKTREES: usize = 64;
 
-/// The time that a turn waits for its worktree to be ready.
+/// The default time that a turn waits for its worktree to be ready.
 const OPEN_WAIT: Duration = Duration::from_secs(2);
 
 /// The snapshots of all worktrees, stored in one directory.
 pub struct Snapshots {
     base: PathBuf,
     closed: Closed,
+    /// The time that a turn waits for its worktree to be ready.
+    open_wait: Duration,
+    timeouts: Timeouts,
     repositories: Known,
     ready: Mutex<HashMap<PathBuf, Arc<Worktree>>>,
 }
@@ -54,13 +57,20 @@ pub struct Snapshots {
 impl Snapshots {
     /// Stores snapshots in the directory `base`.
     pub fn new(base: PathBuf) -> Self {
-        Self { base, closed: Closed::default(), repositories: Known::default(), ready: Mutex::default() }
+        let (closed, timeouts, repositories, ready) = Default::default();
+        Self { base, closed, open_wait: OPEN_WAIT, timeouts, repositories, ready }
     }
 
     /// Leaves these paths out of all snapshots.
     #[must_use]
     pub fn without(self, closed: Closed) -> Self {
         Self { closed, ..self }
+    }
+
+    /// Applies one timeout to every wait. Tests use it to be independent of the load of their machine.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { open_wait: timeout, timeouts: Timeouts::uniform(timeout), ..self }
     }
 
     /// Returns the worktree of a session, or `None` if its directory is not in a repository.
@@ -71,7 +81,7 @@ impl Snapshots {
             ready.retain(|_, worktree| Arc::strong_count(worktree) > 1);
         }
         let place = || SnapshotStore::place(&self.base, &session.project_id, &repository.worktree);
-        let made = || Arc::new(Worktree::new(place(), self.closed.clone()));
+        let made = || Arc::new(Worktree::new(place(), self.closed.clone(), self.timeouts));
         let worktree = ready.entry(repository.worktree.clone()).or_insert_with(made);
         Some((Arc::clone(worktree), repository))
     }
@@ -88,7 +98,7 @@ impl Snapshots {
         let (worktree, repository) = self.worktree(session).await?;
         let preparing = Arc::clone(&worktree);
         let ready = tokio::spawn(async move { preparing.prepare(&repository).await });
-        let ready = timeout(OPEN_WAIT, ready).await.is_ok_and(|ready| ready.unwrap_or(false));
+        let ready = timeout(self.open_wait, ready).await.is_ok_and(|ready| ready.unwrap_or(false));
         ready.then_some(worktree)
     }
 }

@@ -55,6 +55,27 @@ pub const OPEN: Duration = Duration::from_secs(30);
 /// Timeout for comparing two snapshots or restoring files.
 pub const WORK: Duration = Duration::from_secs(30);
 
+/// The timeouts of a worktree's snapshots.
+#[derive(Debug, Clone, Copy)]
+pub struct Timeouts {
+    open: Duration,
+    track: Duration,
+    work: Duration,
+}
+
+impl Timeouts {
+    /// The same timeout for every operation. Tests use it to be independent of the load of their machine.
+    pub fn uniform(timeout: Duration) -> Self {
+        Self { open: timeout, track: timeout, work: timeout }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { open: OPEN, track: TRACK, work: WORK }
+    }
+}
+
 /// Lifetime of a snapshot, in git's notation.
 pub const RETENTION: &str = "7.days.ago";
 
@@ -92,6 +113,7 @@ impl Tree {
 #[derive(Debug)]
 pub struct SnapshotStore {
     git: Git,
+    timeouts: Timeouts,
     taken: AtomicU32,
     /// True if old snapshots should be removed.
     tidy_due: Arc<AtomicBool>,
@@ -117,15 +139,15 @@ impl SnapshotStore {
         directory: PathBuf,
         repository: &Repository,
         closed: &Closed,
+        timeouts: Timeouts,
         cancel: &CancellationToken,
     ) -> Result<Self, Error> {
         let git = Git { directory, worktree: repository.worktree.clone() };
-        timeout(OPEN, prepare(&git, repository, closed, cancel))
-            .await
-            .map_err(|_| Error::Late { after: OPEN })??;
+        within(timeouts.open, prepare(&git, repository, closed, cancel)).await?;
         let walk = Walk::new(&git.directory, &git.worktree);
         Ok(Self {
             git,
+            timeouts,
             walk,
             taken: AtomicU32::new(0),
             tidy_due: Arc::default(),
@@ -139,7 +161,7 @@ impl SnapshotStore {
     }
 
     pub async fn track(&self, cancel: &CancellationToken) -> Result<Tree, Error> {
-        let tree = timeout(TRACK, self.take(cancel)).await.map_err(|_| Error::Late { after: TRACK })??;
+        let tree = within(self.timeouts.track, self.take(cancel)).await?;
         if self.taken.fetch_add(1, Ordering::Relaxed).is_multiple_of(TIDY_EVERY) {
             self.tidy_due.store(true, Ordering::Relaxed);
         }
@@ -197,6 +219,11 @@ impl SnapshotStore {
             tokio::spawn(prune(self.git.clone(), cleaning, Arc::clone(&self.tidy_due)));
         }
     }
+}
+
+/// Stops an operation that takes too long.
+async fn within<T>(limit: Duration, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    timeout(limit, work).await.map_err(|_| Error::Late { after: limit })?
 }
 
 /// Adds files to the index. Returns false if some could not be added: a file that vanishes or cannot be read must not

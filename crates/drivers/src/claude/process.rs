@@ -1,7 +1,6 @@
 //! One running Claude Code.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::session::Turn;
@@ -11,8 +10,8 @@ use protocol::{MessageError, MessageWithParts, Millis, Todo, TurnEnd};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::translate::{self, Translator};
-use super::wire::{self, Permit, Segment, State};
+use super::translate::{Report, Request, Signals, Translator};
+use super::wire::{self, Segment, State};
 use super::{content, permit};
 use crate::external::child::Words;
 use crate::external::{
@@ -79,18 +78,10 @@ enum Stop {
     Overdue,
 }
 
-/// A request of Claude Code.
-#[derive(Debug)]
-pub struct Request {
-    id: String,
-    permit: Permit,
-}
-
 /// One process with one conversation.
 #[derive(Debug)]
 pub struct ClaudeProcess {
     child: Child,
-    directory: PathBuf,
     translator: Translator,
     /// Lines that arrived between turns.
     unread: VecDeque<OutputLine>,
@@ -136,8 +127,7 @@ impl ClaudeProcess {
         launch.environment.push(("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".into(), "1".into()));
         let mut process = Self {
             child: Child::start(&launch)?,
-            translator: Translator::new(launch.directory.clone()),
-            directory: launch.directory,
+            translator: Translator::new(launch.directory),
             unread: VecDeque::new(),
             queue: VecDeque::new(),
             manner,
@@ -188,36 +178,25 @@ impl ClaudeProcess {
         })
     }
 
-    fn apply(&mut self, signal: translate::Signal, out: &mut Vec<Signal<Request>>) {
-        use translate::Signal as Translated;
-        match signal {
-            Translated::Say(child, event) => out.push(Signal::Emit(child, event)),
-            Translated::ChildStarted(parent, subagent) => out.push(Signal::ChildStarted(parent, subagent)),
-            Translated::Ended { child, end } => out.push(Signal::ChildEnded(child, end)),
-            Translated::Named(note) => out.push(Signal::Note(note)),
-            Translated::State(state) => self.state(state, out),
-            Translated::Working => self.working(None, out),
-            Translated::Segment(segment) => self.working(Some(segment), out),
-            Translated::Permit { id, permit, child } => {
-                self.turn.has_begun = true;
-                let ask = permit::ask(&permit, &self.directory);
-                out.push(Signal::Asked { id: id.clone(), child, ask, request: Request { id, permit } });
-            }
-            Translated::Dropped(id) => out.push(Signal::Withdrawn(id)),
-            Translated::Unable(id) => self.queue.push_back(wire::refusal(&id)),
-            Translated::Refused(id, error) => {
+    fn apply(&mut self, report: Report, out: &mut Signals) {
+        match report {
+            Report::Working => self.working(None, out),
+            Report::Segment(segment) => self.working(Some(segment), out),
+            Report::Asked => self.turn.has_begun = true,
+            Report::State(state) => self.state(state, out),
+            Report::Unsupported(id) => self.queue.push_back(wire::refusal(&id)),
+            Report::Refused { id, error } => {
                 tracing::warn!(id, error, "Claude Code refused a control request");
             }
-            Translated::Strange(reason) => out.push(Signal::Noise(reason)),
         }
     }
 
-    fn working(&mut self, segment: Option<Segment>, out: &mut Vec<Signal<Request>>) {
+    fn working(&mut self, segment: Option<Segment>, out: &mut Signals) {
         (self.turn.has_begun, self.turn.segment) = (true, segment);
         out.push(Signal::Working);
     }
 
-    fn state(&mut self, state: State, out: &mut Vec<Signal<Request>>) {
+    fn state(&mut self, state: State, out: &mut Signals) {
         self.has_states = true;
         match state {
             // An idle before the first line of this turn belongs to the previous one.
@@ -254,15 +233,13 @@ impl ClaudeProcess {
     }
 
     /// The end of the turn according to its last segment.
-    fn end(&mut self, out: &mut Vec<Signal<Request>>) {
+    fn end(&mut self, out: &mut Signals) {
         let segment = self.turn.segment.take().unwrap_or_default();
         if segment.is_error {
             out.push(Self::failure(&segment));
             return;
         }
-        for signal in self.translator.end_turn() {
-            self.apply(signal, out);
-        }
+        self.translator.end_turn(out);
         out.push(Signal::Ended(TurnEnd::Completed));
     }
 
@@ -293,14 +270,14 @@ impl Process for ClaudeProcess {
         heard.map_err(|failure| Broken::gone(failure.to_string()))
     }
 
-    fn interpret(&mut self, frame: OutputLine, now: Millis) -> Vec<Signal<Request>> {
+    fn interpret(&mut self, frame: OutputLine, now: Millis) -> Signals {
         let line = match frame {
             OutputLine::Json(line) => line,
             OutputLine::Noise { text, why } => return vec![Signal::Noise(format!("{why}: {text}"))],
         };
         let mut out = Vec::new();
-        for signal in self.translator.translate(line, now) {
-            self.apply(signal, &mut out);
+        if let Some(report) = self.translator.translate(line, now, &mut out) {
+            self.apply(report, &mut out);
         }
         if self.has_ended() {
             self.end(&mut out);
@@ -360,7 +337,7 @@ impl Process for ClaudeProcess {
     }
 
     /// Ends the turn after a segment that no idle follows. A process that should have become idle does not get another turn.
-    fn conclude(&mut self) -> Vec<Signal<Request>> {
+    fn conclude(&mut self) -> Signals {
         if self.has_states && !self.turn.is_idle {
             self.turn.stop = Some(Stop::Overdue);
         }

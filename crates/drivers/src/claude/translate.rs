@@ -16,44 +16,38 @@ use protocol::session::Tokens;
 use protocol::{AgentEvent, MessageError, Millis, Todo, TurnEnd};
 use serde_json::Value;
 
+use super::permit;
 use super::wire::{Block, ControlBody, Line, Permit, Segment, State, System};
-use crate::external::Subagent;
+use crate::external::Signal;
 use children::Children;
 use scope::Scope;
 
-/// One consequence of a line.
+pub(super) type Signals = Vec<Signal<Request>>;
+
+/// The state of Claude Code that a line reports besides its signals.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Signal {
-    /// An event for the session, or for the session of the subagent with this name.
-    Say(Option<String>, AgentEvent),
-    /// A subagent begins, which this subagent or the agent itself has started.
-    ChildStarted(Option<String>, Subagent),
-    /// A subagent has ended.
-    Ended { child: String, end: TurnEnd },
-    /// Claude Code's id of the conversation.
-    Named(String),
-    /// Claude Code reports its state.
+pub(super) enum Report {
+    /// The agent itself works, and not only a subagent.
+    Working,
+    /// The agent or a subagent waits for an answer.
+    Asked,
     State(State),
     /// A segment of the turn has ended.
     Segment(Segment),
-    /// A permission request.
-    Permit {
-        /// Claude Code's id of the request.
-        id: String,
-        permit: Permit,
-        /// The subagent that asks. None if it is the agent itself.
-        child: Option<String>,
-    },
-    /// Claude Code has withdrawn the permission request with this id.
-    Dropped(String),
     /// A control request with this id, which Baton does not support.
-    Unable(String),
-    /// Claude Code has refused the control request with this id of Baton, for this reason.
-    Refused(String, String),
-    /// The agent itself works, and not only a subagent.
-    Working,
-    /// A line that cannot be decoded, with the error.
-    Strange(String),
+    Unsupported(String),
+    /// Claude Code has refused the control request with this id of Baton.
+    Refused {
+        id: String,
+        error: String,
+    },
+}
+
+/// A permission request of Claude Code.
+#[derive(Debug)]
+pub struct Request {
+    pub(super) id: String,
+    pub(super) permit: Permit,
 }
 
 /// The state of the translation of one conversation.
@@ -96,10 +90,8 @@ impl Translator {
     }
 
     /// Ends the step that waits for results when the turn ends.
-    pub(super) fn end_turn(&mut self) -> Vec<Signal> {
-        let mut out = Vec::new();
-        self.within(None, &mut out, Scope::end_turn);
-        out
+    pub(super) fn end_turn(&mut self, out: &mut Signals) {
+        self.within(None, out, Scope::end_turn);
     }
 
     /// Returns true while a background task runs.
@@ -120,60 +112,73 @@ impl Translator {
     }
 
     /// Translates a line.
-    pub(super) fn translate(&mut self, line: Value, now: Millis) -> Vec<Signal> {
-        let mut out = Vec::new();
+    pub(super) fn translate(&mut self, line: Value, now: Millis, out: &mut Signals) -> Option<Report> {
         match serde_json::from_value::<Line>(line) {
-            Ok(line) => self.line(line, now, &mut out),
-            Err(error) => out.push(Signal::Strange(error.to_string())),
+            Ok(line) => {
+                let report = self.line(line, now, out);
+                self.leave(out);
+                report
+            }
+            Err(error) => {
+                out.push(Signal::Noise(error.to_string()));
+                None
+            }
         }
-        out
     }
 
-    fn line(&mut self, line: Line, now: Millis, out: &mut Vec<Signal>) {
+    fn line(&mut self, line: Line, now: Millis, out: &mut Signals) -> Option<Report> {
         match line {
             Line::System(system) => self.system(system, now, out),
             Line::StreamEvent { event, parent_tool_use_id: whose } => {
-                self.working(whose.as_deref(), out);
+                self.resumed(out);
                 self.within(whose.as_deref(), out, |scope, events| scope.piece(event, events));
+                working(whose.as_deref())
             }
             Line::Assistant { message, parent_tool_use_id: whose, error } => {
-                self.working(whose.as_deref(), out);
+                self.resumed(out);
                 // The segment reports this error again, so the message that repeats it is skipped.
                 if error.is_none() {
                     self.within(whose.as_deref(), out, |scope, events| scope.spoken(message, events));
                 }
+                working(whose.as_deref())
             }
             Line::User { message, parent_tool_use_id: whose, tool_use_result } => {
                 self.results(whose.as_deref(), message.content, &tool_use_result, out);
+                None
             }
             Line::Result(segment) => {
-                self.working(None, out);
+                self.resumed(out);
                 self.segment(&segment, out);
-                out.push(Signal::Segment(segment));
+                Some(Report::Segment(segment))
             }
             Line::ControlRequest { request_id: id, request: ControlBody::CanUseTool(permit) } => {
                 let child = self.whose(permit.agent_id.as_deref(), permit.tool_use_id.as_deref());
-                out.push(Signal::Permit { id, permit, child });
+                let ask = permit::ask(&permit, &self.directory);
+                out.push(Signal::Asked { id: id.clone(), child, ask, request: Request { id, permit } });
+                Some(Report::Asked)
             }
             Line::ControlRequest { request_id: id, request: ControlBody::Unknown } => {
-                out.push(Signal::Unable(id));
+                Some(Report::Unsupported(id))
             }
-            Line::ControlCancelRequest { request_id: id } => out.push(Signal::Dropped(id)),
-            Line::ControlResponse { response } => {
-                if response.subtype == "error" {
-                    let error = response.error.unwrap_or_else(|| "no reason given".into());
-                    out.push(Signal::Refused(response.request_id, error));
-                }
+            Line::ControlCancelRequest { request_id: id } => {
+                out.push(Signal::Withdrawn(id));
+                None
             }
-            Line::Unknown => {}
+            Line::ControlResponse { response } => (response.subtype == "error").then(|| {
+                let error = response.error.unwrap_or_else(|| "no reason given".into());
+                Report::Refused { id: response.request_id, error }
+            }),
+            Line::Unknown => None,
         }
-        self.leave(out);
     }
 
-    fn system(&mut self, system: System, now: Millis, out: &mut Vec<Signal>) {
+    fn system(&mut self, system: System, now: Millis, out: &mut Signals) -> Option<Report> {
         match system {
-            System::Init { session_id } => out.extend([Signal::Named(session_id), Signal::Working]),
-            System::SessionStateChanged { state } => out.push(Signal::State(state)),
+            System::Init { session_id } => {
+                out.push(Signal::Note(session_id));
+                return Some(Report::Working);
+            }
+            System::SessionStateChanged { state } => return Some(Report::State(state)),
             System::ApiRetry { attempt, retry_delay_ms, error_status, error } => {
                 self.retrying = true;
                 let status = error_status.map_or_else(String::new, |status| format!(" ({status})"));
@@ -184,7 +189,7 @@ impl Translator {
                     reason = "a delay that does not fit is as good as endless"
                 )]
                 let next = now.saturating_add(retry_delay_ms.max(0.0) as Millis);
-                out.push(Signal::Say(None, AgentEvent::Retrying { attempt, limit: None, message, next }));
+                out.push(Signal::Emit(None, AgentEvent::Retrying { attempt, limit: None, message, next }));
             }
             System::TaskStarted { task_id, tool_use_id } => {
                 if let Some(call) = tool_use_id {
@@ -206,22 +211,20 @@ impl Translator {
                 self.task_ended(&task_id, &status, None, out);
                 self.task_told(&task_id);
             }
-            System::CompactBoundary => out.push(Signal::Say(None, AgentEvent::Compacted)),
+            System::CompactBoundary => out.push(Signal::Emit(None, AgentEvent::Compacted)),
             System::Unknown => {}
         }
+        None
     }
 
-    /// Ends the retry, because the model answers again. The output of a subagent does not count as work of the agent.
-    fn working(&mut self, whose: Option<&str>, out: &mut Vec<Signal>) {
+    /// Ends the retry, because the model answers again.
+    fn resumed(&mut self, out: &mut Signals) {
         if std::mem::take(&mut self.retrying) {
-            out.push(Signal::Say(None, AgentEvent::Resumed));
-        }
-        if whose.is_none() {
-            out.push(Signal::Working);
+            out.push(Signal::Emit(None, AgentEvent::Resumed));
         }
     }
 
-    fn results(&mut self, whose: Option<&str>, blocks: Vec<Block>, result: &Value, out: &mut Vec<Signal>) {
+    fn results(&mut self, whose: Option<&str>, blocks: Vec<Block>, result: &Value, out: &mut Signals) {
         for block in blocks {
             let Block::ToolResult { tool_use_id: id, content, is_error } = block else { continue };
             let is_error = is_error == Some(true);
@@ -231,7 +234,7 @@ impl Translator {
     }
 
     /// Ends the step with the cost of the segment, and adds the text of the segment if it was not said. A failed step stays open, so that the turn closes it with its error.
-    fn segment(&mut self, segment: &Segment, out: &mut Vec<Signal>) {
+    fn segment(&mut self, segment: &Segment, out: &mut Signals) {
         let mut cost = Number(segment.total_cost_usd);
         cost += Number(-self.spent);
         self.spent = segment.total_cost_usd;
@@ -241,7 +244,7 @@ impl Translator {
         if self.main.is_open() && !segment.is_error {
             self.within(None, out, |main, events| main.end_segment(cost, events));
         } else if cost.0 > 0.0 {
-            out.push(Signal::Say(None, AgentEvent::Spent { tokens: Tokens::default(), cost }));
+            out.push(Signal::Emit(None, AgentEvent::Spent { tokens: Tokens::default(), cost }));
         }
         if segment.is_error {
             let end = if segment.was_aborted() {
@@ -252,4 +255,9 @@ impl Translator {
             self.end_awaited(&end, out);
         }
     }
+}
+
+/// The output of a subagent does not count as work of the agent.
+fn working(whose: Option<&str>) -> Option<Report> {
+    whose.is_none().then_some(Report::Working)
 }

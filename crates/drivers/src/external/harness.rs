@@ -70,6 +70,11 @@ impl Clock for Ticking {
     }
 }
 
+/// Snapshots below a directory, with timeouts that no load of the machine exceeds.
+pub(crate) fn patient_snapshots(data: &TempDir) -> Option<Arc<Snapshots>> {
+    Some(Arc::new(Snapshots::new(data.path().to_owned()).with_timeout(LONG)))
+}
+
 /// A runner under its permission rules, without a budget and without snapshots.
 struct Supervised(Arc<dyn External>);
 
@@ -86,16 +91,31 @@ impl Runner for Supervised {
     }
 }
 
-struct OneRunner(Arc<dyn External>);
+/// An external agent, and the runner of its turns.
+pub(crate) struct Cast {
+    external: Arc<dyn External>,
+    pub(crate) runner: Arc<dyn Runner>,
+}
 
-impl Runners for OneRunner {
+impl Cast {
+    pub(crate) fn new(external: Arc<dyn External>, runner: impl Runner + 'static) -> Self {
+        Self { external, runner: Arc::new(runner) }
+    }
+
+    /// The agent under its permission rules, without a budget, snapshots and the history of other agents.
+    fn ruled(external: Arc<dyn External>) -> Self {
+        Self::new(Arc::clone(&external), Supervised(external))
+    }
+}
+
+impl Runners for Cast {
     fn resolve<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Resolved, Unresolved>> {
         async move {
             let model = wanted.model.cloned();
-            let model = model.unwrap_or_else(|| ModelRef::new(&self.0.about().id, "default"));
-            let runner = Arc::new(Supervised(Arc::clone(&self.0)));
+            let model = model.unwrap_or_else(|| ModelRef::new(&self.external.about().id, "default"));
+            let runner = Arc::clone(&self.runner);
             let mut resolved = Resolved::new(wanted.agent.unwrap_or("build"), model, runner);
-            resolved.delivery = self.0.delivery();
+            resolved.delivery = self.external.delivery();
             Ok(resolved)
         }
         .boxed()
@@ -115,23 +135,30 @@ pub(crate) struct Harness {
 impl Harness {
     /// An engine with these limits around the runner that is made. A runner that wakes up gets its turn.
     pub(crate) async fn bounded<R: External + 'static>(limits: Limits, make: impl FnOnce(Wake) -> R) -> Self {
-        Self::fresh(limits, Arc::new(NoUndo), |wake| Arc::new(make(wake))).await
+        Self::fresh(limits, Arc::new(NoUndo), |wake| Cast::ruled(Arc::new(make(wake)))).await
+    }
+
+    /// An engine with the default limits around one agent.
+    pub(crate) async fn around(external: Arc<dyn External>) -> Self {
+        Self::playing(|_| Cast::ruled(external)).await
+    }
+
+    /// An engine with the default limits around the agent and the runner that are made.
+    pub(crate) async fn playing(make: impl FnOnce(Wake) -> Cast) -> Self {
+        Self::fresh(Limits::default(), Arc::new(NoUndo), make).await
     }
 
     /// An engine that can revert files if there are snapshots.
-    pub(crate) async fn undoing(runner: Arc<dyn External>, snapshots: Option<Arc<Snapshots>>) -> Self {
-        let undo: Arc<dyn Undo> = match snapshots {
-            Some(snapshots) => snapshots,
-            None => Arc::new(NoUndo),
+    pub(crate) async fn undoing(cast: Cast, snapshots: Option<Arc<Snapshots>>) -> Self {
+        let (limits, undo): (_, Arc<dyn Undo>) = match snapshots {
+            // Long enough for the snapshot after an abort, however busy the machine is.
+            Some(snapshots) => (Limits { runner_grace: LONG, ..Limits::default() }, snapshots),
+            None => (Limits::default(), Arc::new(NoUndo)),
         };
-        Self::fresh(Limits::default(), undo, |_| runner).await
+        Self::fresh(limits, undo, |_| cast).await
     }
 
-    async fn fresh(
-        limits: Limits,
-        undo: Arc<dyn Undo>,
-        make: impl FnOnce(Wake) -> Arc<dyn External>,
-    ) -> Self {
+    async fn fresh(limits: Limits, undo: Arc<dyn Undo>, make: impl FnOnce(Wake) -> Cast) -> Self {
         let project = TempDir::new().unwrap();
         std::fs::write(project.path().join("README.md"), README).unwrap();
         let bus = Arc::new(Bus::default());
@@ -141,9 +168,13 @@ impl Harness {
 
     /// Another server opens the same log after the first one is gone.
     pub(crate) async fn restart<R: External + 'static>(self, make: impl FnOnce(Wake) -> R) -> Self {
+        self.restart_playing(|wake| Cast::ruled(Arc::new(make(wake)))).await
+    }
+
+    /// Another server with another runner opens the same log after the first one is gone.
+    pub(crate) async fn restart_playing(self, make: impl FnOnce(Wake) -> Cast) -> Self {
         let bus = Arc::new(Bus::default());
         let memory = Arc::new(self.memory.reopen(bus.clone()));
-        let make = |wake| Arc::new(make(wake)) as Arc<dyn External>;
         let harness = Self::on(self.project, memory, bus, self.limits, Arc::new(NoUndo), make).await;
         harness.sessions.recover().await.unwrap();
         harness
@@ -155,14 +186,14 @@ impl Harness {
         bus: Arc<Bus>,
         limits: Limits,
         undo: Arc<dyn Undo>,
-        make: impl FnOnce(Wake) -> Arc<dyn External>,
+        make: impl FnOnce(Wake) -> Cast,
     ) -> Self {
         let (wakes, mut woken) = tokio::sync::mpsc::unbounded_channel();
         let wake: Wake = Arc::new(move |session, why| drop(wakes.send((session, why))));
         let sessions = Sessions::new(Parts {
             log: memory.clone(),
             reads: memory.clone(),
-            runners: Arc::new(OneRunner(make(wake))),
+            runners: Arc::new(make(wake)),
             undo,
             clock: Arc::new(Ticking::default()),
             random: Arc::new(SystemRandom),

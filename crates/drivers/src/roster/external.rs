@@ -1,7 +1,7 @@
 //! The description of an external agent.
 //!
-//! An [`External`] is a runner. It is always wrapped in [`SupervisedAgent`](super::SupervisedAgent), which records its file changes and
-//! applies budgets and permission rules to it.
+//! An [`External`] is a runner. [`SupervisedAgent`](super::SupervisedAgent) runs its turns: it records file changes and
+//! applies budgets and permission rules.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

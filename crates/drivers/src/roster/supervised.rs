@@ -12,32 +12,30 @@ use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
 use protocol::config::Budget;
 use protocol::message::Origin;
-use protocol::prompt::Delivery;
-use protocol::request::Rule;
-use protocol::{AgentEvent, Message, MessageError, MessageWithParts, Session, SessionId, TurnEnd};
+use protocol::{AgentEvent, Message, MessageError, MessageWithParts, Session, TurnEnd};
 use supervision::{Snapshots, Supervisor};
 
 use super::handover::Missed;
 use super::{About, External, handover};
 
-/// An external agent under supervision.
+/// The runner of an external agent's turns under supervision.
 #[derive(Clone)]
 pub struct SupervisedAgent {
-    runner: Arc<dyn External>,
+    agent: Arc<dyn External>,
     snapshots: Option<Arc<Snapshots>>,
     budget: Budget,
 }
 
 impl SupervisedAgent {
     /// Without snapshots, file changes are not recorded.
-    pub fn new(runner: Arc<dyn External>, snapshots: Option<Arc<Snapshots>>, budget: Budget) -> Self {
-        Self { runner, snapshots, budget }
+    pub fn new(agent: Arc<dyn External>, snapshots: Option<Arc<Snapshots>>, budget: Budget) -> Self {
+        Self { agent, snapshots, budget }
     }
 
     /// Adds the part of the conversation that the agent has missed to its prompt, and reports to the user that the agent
     /// has no other memory of it.
     async fn introduce(&self, turn: &Turn, supervised: &mut Turn) {
-        let about = self.about();
+        let about = self.agent.about();
         if turn.session.parent_id.is_some() || !is_prompt(turn).await {
             return;
         }
@@ -61,7 +59,7 @@ impl SupervisedAgent {
             Missed::Undone => {
                 // An agent that never had a conversation keeps the pause after its failed starts.
                 if turn.session.note(&about.id).is_some() {
-                    self.runner.forget(&turn.session.id).await;
+                    self.agent.forget(&turn.session.id).await;
                     forget_note(&mut supervised.session, &about.id);
                 }
                 handover::conversation(turn).await.map(|conversation| {
@@ -104,51 +102,28 @@ fn forget_note(session: &mut Session, name: &str) {
 
 impl fmt::Debug for SupervisedAgent {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_tuple("SupervisedAgent").field(&self.about().id).finish()
-    }
-}
-
-impl External for SupervisedAgent {
-    fn about(&self) -> &About {
-        self.runner.about()
-    }
-
-    fn rules(&self) -> &[Rule] {
-        self.runner.rules()
-    }
-
-    fn delivery(&self) -> Delivery {
-        self.runner.delivery()
-    }
-
-    fn forget<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
-        self.runner.forget(session)
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.runner.close()
+        out.debug_tuple("SupervisedAgent").field(&self.agent.about().id).finish()
     }
 }
 
 impl Runner for SupervisedAgent {
     fn run(&self, mut turn: Turn) -> BoxFuture<'static, TurnEnd> {
-        let watched = self.clone();
+        let this = self.clone();
         async move {
             let mut supervised = turn.supervised();
             let turn = Arc::new(turn);
-            let supervisor = match Supervisor::start(watched.snapshots.as_ref(), &watched.budget, &turn).await
-            {
+            let supervisor = match Supervisor::start(this.snapshots.as_ref(), &this.budget, &turn).await {
                 Ok(supervisor) => supervisor,
                 Err(error) => return TurnEnd::Error(MessageError::unknown(error.to_string())),
             };
-            watched.introduce(&turn, &mut supervised).await;
-            let rules = watched.rules().to_vec();
-            supervisor.follow(rules, supervised, |turn| watched.runner.run(turn)).await
+            this.introduce(&turn, &mut supervised).await;
+            let rules = this.agent.rules().to_vec();
+            supervisor.follow(rules, supervised, |turn| this.agent.run(turn)).await
         }
         .boxed()
     }
 
     fn prepare<'a>(&'a self, draft: Draft<'a>) -> BoxFuture<'a, Result<Prepared, String>> {
-        self.runner.prepare(draft)
+        self.agent.prepare(draft)
     }
 }

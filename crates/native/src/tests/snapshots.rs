@@ -8,7 +8,7 @@ use engine::limits::Limits;
 use protocol::message::ModelRef;
 use protocol::part::PatchPart;
 use protocol::prompt::PromptInput;
-use protocol::request::{Action, Rule};
+use protocol::request::{Action, PermissionReply, Rule};
 use protocol::{EventBody, Message, PartBody, Session, ToolState};
 use serde_json::json;
 use supervision::Snapshots;
@@ -20,6 +20,12 @@ use workspace::process::{self, Exit, Spec};
 use super::harness::{Harness, Responder};
 use super::scripted_model::{Reply, ScriptedModel};
 use crate::{Options, built_in};
+
+/// Snapshots with timeouts that no load of the machine exceeds.
+fn patient(data: &TempDir) -> Option<Arc<Snapshots>> {
+    let snapshots = Snapshots::new(data.path().join("snapshot")).with_timeout(Duration::from_hours(1));
+    Some(Arc::new(snapshots))
+}
 
 /// A harness whose project is a repository.
 pub(super) struct Repository {
@@ -42,9 +48,19 @@ impl Repository {
     }
 
     async fn with_all(steps: impl IntoIterator<Item = Reply>, mcp: Servers, limits: Limits) -> Self {
+        Self::ruled(steps, mcp, limits, &[Rule::new("*", "*", Action::Allow)]).await
+    }
+
+    /// Creates a repository with these permission rules.
+    async fn ruled(
+        steps: impl IntoIterator<Item = Reply>,
+        mcp: Servers,
+        limits: Limits,
+        rules: &[Rule],
+    ) -> Self {
         let data = TempDir::new().unwrap();
-        let snapshots = Some(Arc::new(Snapshots::new(data.path().join("snapshot"))));
-        let agents = built_in(&[Rule::new("*", "*", Action::Allow)]);
+        let snapshots = patient(&data);
+        let agents = built_in(rules);
         let options = Options { agents, snapshots, mcp, ..Options::default() };
         let harness =
             Harness::with_all(Arc::new(ScriptedModel::new(steps)), options, Vec::new(), limits).await;
@@ -84,7 +100,7 @@ async fn git(directory: &Path, command: &str) {
 }
 
 pub(super) async fn run(program: &str, directory: &Path, command: &str) {
-    let spec = Spec::new(program, directory, Duration::from_secs(30)).args(command.split(' '));
+    let spec = Spec::new(program, directory, Duration::from_hours(1)).args(command.split(' '));
     let done = process::run(spec, &CancellationToken::new(), |_| {}).await.unwrap();
     assert_eq!(done.exit, Exit::Code(0), "{}", done.output.text());
 }
@@ -216,6 +232,25 @@ async fn changes_of_an_aborted_step_can_be_reverted() {
 }
 
 #[tokio::test]
+async fn a_call_that_waited_when_the_server_stopped_reports_its_changes() {
+    let steps = [write("1", "a.txt", "a"), Reply::text("done")];
+    let rules = [Rule::new("edit", "*", Action::Ask)];
+    let mut repository = Repository::ruled(steps, Servers::default(), Limits::default(), &rules).await;
+    let session = repository.harness.session().await;
+    repository.ask(&session, "please").await;
+    repository.harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    repository.harness = repository.harness.restart().await;
+    let waiting = repository.harness.sessions.permissions(None).await.unwrap();
+    repository.harness.sessions.reply_permission(&waiting[0].id, PermissionReply::Once, None).await.unwrap();
+    // The first idle is that of the turn that was interrupted.
+    for _ in 0..2 {
+        repository.harness.until_idle(&session, Responder::AllowOnce).await;
+    }
+    assert_eq!(repository.read("a.txt").as_deref(), Some("a"));
+    assert_eq!(repository.patches(&session).await, [["a.txt"]]);
+}
+
+#[tokio::test]
 async fn a_subagents_change_is_also_its_parents() {
     let steps = [
         Reply::call(
@@ -239,7 +274,7 @@ async fn a_subagents_change_is_also_its_parents() {
 #[tokio::test]
 async fn without_a_repository_a_turn_runs_without_snapshots() {
     let data = TempDir::new().unwrap();
-    let snapshots = Some(Arc::new(Snapshots::new(data.path().join("snapshot"))));
+    let snapshots = patient(&data);
     let model = ScriptedModel::new([write("1", "a.txt", "a"), Reply::text("done")]);
     let mut harness = Harness::with_model(Arc::new(model), Options { snapshots, ..Options::default() }).await;
     let session = harness.turn("any", Responder::AllowOnce).await;

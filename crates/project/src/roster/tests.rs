@@ -25,6 +25,8 @@ fn roster() -> Roster {
         missing: Arc::new(|provider| (provider == "acme").then(|| "set ACME_KEY".to_owned())),
         runner: Arc::new(native),
         external: vec![Arc::new(Stranger(stranger()))],
+        snapshots: None,
+        budget: Budget::default(),
         continuation: ContinuationPolicy { todos: true, ..ContinuationPolicy::default() },
     }
 }

@@ -17,11 +17,18 @@ pub(crate) struct Claims(Mutex<Records>);
 struct Records {
     /// A logical clock: every claim and every reading gets the next number.
     now: u64,
-    /// The parents of the sessions that have a turn in this worktree.
-    parents: HashMap<SessionId, Option<SessionId>>,
+    /// The sessions that have a turn in this worktree.
+    sessions: HashMap<SessionId, Registration>,
     /// The readings that are still held, with their number of holders.
     open: BTreeMap<u64, usize>,
     claims: Vec<Claim>,
+}
+
+#[derive(Debug)]
+struct Registration {
+    parent: Option<SessionId>,
+    /// A turn can begin while a task of the session's last turn still holds its claimant.
+    claimants: usize,
 }
 
 #[derive(Debug)]
@@ -54,7 +61,10 @@ impl Claims {
 
     /// Registers a turn of a session.
     pub(crate) fn register(self: &Arc<Self>, session: &SessionId, parent: Option<&SessionId>) -> Claimant {
-        self.records().parents.insert(session.clone(), parent.cloned());
+        let mut records = self.records();
+        let new = || Registration { parent: parent.cloned(), claimants: 0 };
+        records.sessions.entry(session.clone()).or_insert_with(new).claimants += 1;
+        drop(records);
         Claimant { claims: Arc::clone(self), session: session.clone() }
     }
 }
@@ -101,7 +111,7 @@ impl Records {
     /// Returns a session and its ancestors.
     fn lineage(&self, session: &SessionId) -> Vec<SessionId> {
         let mut lineage = vec![session.clone()];
-        while let Some(parent) = lineage.last().and_then(|last| self.parents.get(last)).cloned().flatten()
+        while let Some(parent) = lineage.last().and_then(|last| self.sessions.get(last)?.parent.clone())
             && lineage.len() <= MAX_ANCESTORS
         {
             lineage.push(parent);
@@ -118,7 +128,13 @@ impl Records {
 
 impl Drop for Claimant {
     fn drop(&mut self) {
-        self.claims.records().parents.remove(&self.session);
+        let mut records = self.claims.records();
+        if let Some(registration) = records.sessions.get_mut(&self.session) {
+            registration.claimants -= 1;
+            if registration.claimants == 0 {
+                records.sessions.remove(&self.session);
+            }
+        }
     }
 }
 
@@ -184,6 +200,18 @@ mod tests {
     }
 
     #[test]
+    fn a_session_stays_registered_while_one_of_its_turns_lasts() {
+        let claims = Arc::default();
+        let top = claimant(&claims, "ses_1", None);
+        let since = top.now();
+        let (last, next) =
+            (claimant(&claims, "ses_2", Some("ses_1")), claimant(&claims, "ses_2", Some("ses_1")));
+        drop(last);
+        next.claim([Path::new("a")]);
+        assert_eq!(names(&top.own(&since)), "a");
+    }
+
+    #[test]
     fn claims_older_than_every_reading_are_dropped() {
         let claims: Arc<Claims> = Arc::default();
         let one = claimant(&claims, "ses_1", None);
@@ -194,7 +222,7 @@ mod tests {
         drop((second, one));
         let records = claims.records();
         assert!(
-            records.claims.is_empty() && records.open.is_empty() && records.parents.is_empty(),
+            records.claims.is_empty() && records.open.is_empty() && records.sessions.is_empty(),
             "{records:?}"
         );
     }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use workspace::files::Closed;
 use workspace::git::Repository;
-use workspace::snapshot::{Error, MAX_PATCHES, SnapshotStore, Tree};
+use workspace::snapshot::{Error, MAX_PATCHES, SnapshotStore, Timeouts, Tree};
 
 use super::claims::Claims;
 use super::wire;
@@ -26,15 +26,16 @@ const PAUSE: Duration = Duration::from_mins(10);
 pub(crate) struct Worktree {
     place: PathBuf,
     closed: Closed,
+    timeouts: Timeouts,
     shadow: OnceCell<SnapshotStore>,
     pub(crate) claims: Arc<Claims>,
     paused_until: Mutex<Option<Instant>>,
 }
 
 impl Worktree {
-    pub(super) fn new(place: PathBuf, closed: Closed) -> Self {
+    pub(super) fn new(place: PathBuf, closed: Closed, timeouts: Timeouts) -> Self {
         let (shadow, claims, paused_until) = Default::default();
-        Self { place, closed, shadow, claims, paused_until }
+        Self { place, closed, timeouts, shadow, claims, paused_until }
     }
 
     /// Opens the snapshots unless they are open. Returns false if that fails or if an earlier failure is too
@@ -43,8 +44,9 @@ impl Worktree {
         if self.is_paused() {
             return false;
         }
-        let (closed, cancel) = (&self.closed, CancellationToken::new());
-        let open = async || SnapshotStore::open(self.place.clone(), repository, closed, &cancel).await;
+        let (closed, timeouts, cancel) = (&self.closed, self.timeouts, CancellationToken::new());
+        let open =
+            async || SnapshotStore::open(self.place.clone(), repository, closed, timeouts, &cancel).await;
         match self.shadow.get_or_try_init(open).await {
             Ok(_) => true,
             Err(error) => {

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Error, SnapshotStore, Tree, WORK};
+use super::{Error, SnapshotStore, Tree, within};
 use crate::git::Status;
 
 /// Most files in a comparison. Beyond that only the first ones by name are compared.
@@ -46,7 +45,7 @@ impl SnapshotStore {
         }
         let args = ["diff-tree", "-r", "-z", "--no-renames", "--name-only", from.as_str(), to.as_str()];
         let git = self.git.plain(cancel);
-        let listed = timeout(WORK, git.read(&args)).await.map_err(|_| Error::Late { after: WORK })??;
+        let listed = within(self.timeouts.work, git.read(&args)).await?;
         let names = listed.split('\0').filter(|name| !name.is_empty());
         Ok(names.map(|name| self.git.worktree.join(name)).collect())
     }
@@ -62,9 +61,7 @@ impl SnapshotStore {
         if from == to || files.is_empty() {
             return Ok(Vec::new());
         }
-        timeout(WORK, self.differences(from, to, files, cancel))
-            .await
-            .map_err(|_| Error::Late { after: WORK })?
+        within(self.timeouts.work, self.differences(from, to, files, cancel)).await
     }
 
     async fn differences(

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::index::{Index, blocking};
-use super::{Error, SnapshotStore, Tree, WORK};
+use super::{Error, SnapshotStore, Tree, within};
 
 impl SnapshotStore {
     /// Restores files to their state in the snapshot. Files that did not exist then are removed. Files outside
@@ -22,7 +21,7 @@ impl SnapshotStore {
         if files.is_empty() {
             return Ok(());
         }
-        timeout(WORK, self.bring_back(tree, files, cancel)).await.map_err(|_| Error::Late { after: WORK })?
+        within(self.timeouts.work, self.bring_back(tree, files, cancel)).await
     }
 
     async fn bring_back(

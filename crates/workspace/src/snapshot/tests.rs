@@ -13,6 +13,12 @@ use super::*;
 use crate::git::Status;
 use crate::process::{self, Exit, Spec};
 
+/// Opens snapshots with timeouts that no load of the machine exceeds.
+async fn open(place: PathBuf, repository: &Repository, closed: &Closed) -> SnapshotStore {
+    let timeouts = Timeouts::uniform(Duration::from_hours(1));
+    SnapshotStore::open(place, repository, closed, timeouts, &CancellationToken::new()).await.unwrap()
+}
+
 struct Harness {
     /// Dropping it removes all files.
     _directory: TempDir,
@@ -55,7 +61,7 @@ impl Harness {
     async fn shadow(&self) -> SnapshotStore {
         let repository = Repository::find(&self.top).await.unwrap();
         let place = SnapshotStore::place(&self.data, "project", &repository.worktree);
-        SnapshotStore::open(place, &repository, &Closed::default(), &CancellationToken::new()).await.unwrap()
+        open(place, &repository, &Closed::default()).await
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -330,7 +336,7 @@ async fn closed_paths_are_in_no_snapshot() {
     let repository = Repository::find(&harness.top).await.unwrap();
     let place = SnapshotStore::place(&harness.data, "project", &repository.worktree);
     let closed = Closed::new([harness.path("[data] of*"), harness.path("key.json")], []);
-    let shadow = SnapshotStore::open(place, &repository, &closed, &CancellationToken::new()).await.unwrap();
+    let shadow = open(place, &repository, &closed).await;
     let before = track(&shadow).await;
     fs::create_dir(harness.path("[data] of*")).unwrap();
     for name in ["[data] of*/auth.json", "key.json", "open.json"] {

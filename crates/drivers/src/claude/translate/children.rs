@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::super::tools::{self, Call};
 use super::scope::{self, Scope};
-use super::{Signal, Translator};
-use crate::external::Subagent;
+use super::{Signals, Translator};
+use crate::external::{Signal, Subagent};
 
 /// Most subagents at a time that get a session. Others are shown only as tool calls.
 const MAX_CHILDREN: usize = 64;
@@ -68,7 +68,7 @@ impl Translator {
     pub(super) fn within(
         &mut self,
         whose: Option<&str>,
-        out: &mut Vec<Signal>,
+        out: &mut Signals,
         act: impl FnOnce(&mut Scope, &mut Vec<AgentEvent>),
     ) {
         let mut events = Vec::new();
@@ -80,11 +80,11 @@ impl Translator {
                 act(&mut child.scope, &mut events);
             }
         }
-        out.extend(events.into_iter().map(|event| Signal::Say(whose.map(str::to_owned), event)));
+        out.extend(events.into_iter().map(|event| Signal::Emit(whose.map(str::to_owned), event)));
     }
 
     /// A subagent works for this call, if that is what the call is for.
-    pub(super) fn start_child(&mut self, name: &str, task: Option<String>, out: &mut Vec<Signal>) {
+    pub(super) fn start_child(&mut self, name: &str, task: Option<String>, out: &mut Signals) {
         if let Some(child) = self.children.get_mut(name) {
             child.task = task.or(child.task.take());
             return;
@@ -124,7 +124,7 @@ impl Translator {
         content: &Value,
         is_error: bool,
         result: &Value,
-        out: &mut Vec<Signal>,
+        out: &mut Signals,
     ) {
         if result.get("status").is_some_and(|status| status == "async_launched") {
             self.start_child(name, None, out);
@@ -144,7 +144,7 @@ impl Translator {
     }
 
     /// Ends the subagent of a background task.
-    pub(super) fn task_ended(&mut self, task: &str, how: &str, why: Option<String>, out: &mut Vec<Signal>) {
+    pub(super) fn task_ended(&mut self, task: &str, how: &str, why: Option<String>, out: &mut Signals) {
         let end = match how {
             "completed" => TurnEnd::Completed,
             "killed" | "stopped" => TurnEnd::Cancelled,
@@ -168,7 +168,7 @@ impl Translator {
     }
 
     /// Ends subagents whose calls were closed without a result.
-    pub(super) fn leave(&mut self, out: &mut Vec<Signal>) {
+    pub(super) fn leave(&mut self, out: &mut Signals) {
         let waits = |child: &Child, name: &str| match &child.parent {
             None => self.main.call(name).is_some(),
             Some(parent) => self.children.get(parent).is_some_and(|it| it.scope.call(name).is_some()),
@@ -179,13 +179,13 @@ impl Translator {
     }
 
     /// Ends the subagents in the foreground.
-    pub(super) fn end_awaited(&mut self, end: &TurnEnd, out: &mut Vec<Signal>) {
+    pub(super) fn end_awaited(&mut self, end: &TurnEnd, out: &mut Signals) {
         let awaited = self.children.iter().filter(|(_, child)| !child.background);
         let awaited = awaited.map(|(name, _)| name.clone()).collect();
         self.end_those(awaited, end, out);
     }
 
-    fn end_those(&mut self, names: Vec<String>, end: &TurnEnd, out: &mut Vec<Signal>) {
+    fn end_those(&mut self, names: Vec<String>, end: &TurnEnd, out: &mut Signals) {
         for name in names {
             self.end(&name, String::new(), end.clone(), out);
             self.children.remove(&name);
@@ -193,7 +193,7 @@ impl Translator {
     }
 
     /// Ends a subagent after all of its own subagents.
-    fn end(&mut self, name: &str, report: String, end: TurnEnd, out: &mut Vec<Signal>) {
+    fn end(&mut self, name: &str, report: String, end: TurnEnd, out: &mut Signals) {
         let below = self.children.iter().filter(|(_, child)| child.parent.as_deref() == Some(name));
         let below = below.map(|(name, _)| name.clone()).collect();
         self.end_those(below, &failed(LEFT), out);
@@ -203,8 +203,8 @@ impl Translator {
         if end == TurnEnd::Completed {
             child.scope.report(report, &mut events);
         }
-        out.extend(events.into_iter().map(|event| Signal::Say(Some(name.to_owned()), event)));
-        out.push(Signal::Ended { child: name.to_owned(), end });
+        out.extend(events.into_iter().map(|event| Signal::Emit(Some(name.to_owned()), event)));
+        out.push(Signal::ChildEnded(name.to_owned(), end));
     }
 }
 

@@ -138,10 +138,9 @@ impl Fake {
         OpenCode::new(options, remote, Arc::new(SystemClock), Arc::new(SystemRandom))
     }
 
-    /// A runner that calls this server and has short timeouts.
+    /// A runner that calls this server and does not wait long for an answer.
     pub(super) fn hasty_runner(&self) -> Driver<OpenCode> {
-        let timeouts =
-            Timeouts { call: Duration::from_secs(2), lost: Duration::from_secs(1), ..Timeouts::default() };
+        let timeouts = Timeouts { call: Duration::from_secs(2), ..Timeouts::default() };
         driver(OpenCode { timeouts, ..self.agent() })
     }
 

@@ -1,8 +1,7 @@
 //! Servers that misbehave in ways that only OpenCode's interface allows; `roster::tests::misbehaviour` has the others. Each
-//! turn ends exactly once and before its deadline, with an error that names the cause.
+//! turn ends exactly once, with an error that names the cause.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use client::check::{Checker, End};
 use futures::future::join_all;
@@ -12,9 +11,6 @@ use serde_json::json;
 use super::fake::{Act, Fake, SESSION};
 use super::script::*;
 use crate::external::harness::{Harness, SimulatedUser};
-
-/// Longest duration of a case.
-const DEADLINE: Duration = Duration::from_mins(1);
 
 /// The script of a server and the expected outcome.
 struct Case {
@@ -47,6 +43,12 @@ impl Case {
     fn aborted(mut self) -> Self {
         self.abort = true;
         self
+    }
+
+    /// Returns true if the turn ends with the timeout of a call. Other cases have long timeouts, which no load of the
+    /// machine exceeds.
+    fn runs_into_a_timeout(&self) -> bool {
+        self.error.ends_with("within 2s")
     }
 }
 
@@ -142,15 +144,14 @@ async fn every_turn_ends_once_with_its_cause() {
 async fn play(case: Case) {
     let name = case.name;
     let fake = Fake::new().await;
-    let runner = Arc::new(fake.hasty_runner());
-    let mut harness = Harness::undoing(runner, None).await;
+    let runner = Arc::new(if case.runs_into_a_timeout() { fake.hasty_runner() } else { fake.runner() });
+    let mut harness = Harness::around(runner).await;
     let refuses = case
         .script
         .iter()
         .any(|act| matches!(act, Act::Say(event) if event.to_string().contains("per_refuse")));
     let user = if refuses { SimulatedUser::Refuses } else { SimulatedUser::Agrees };
     let session = harness.session().await;
-    let begun = Instant::now();
     // Apply the part of the script before the first prompt before the runner makes any call.
     let first = case.script.iter().position(|act| matches!(act, Act::Prompted)).unwrap_or(case.script.len());
     let (setup, script) = case.script.split_at(first);
@@ -174,7 +175,6 @@ async fn play(case: Case) {
         end = abort => end,
         () = async { playing.await; std::future::pending().await } => unreachable!(),
     };
-    assert!(begun.elapsed() < DEADLINE, "{name} took {:?}", begun.elapsed());
     assert_eq!(end, case.end, "{name}: {:?}", harness.seen.last());
     judge(&harness, &case, &session).await;
 }

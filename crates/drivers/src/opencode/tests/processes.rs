@@ -76,7 +76,7 @@ async fn one_process_serves_all_turns_and_ends_with_its_runner() {
     let fake = Fake::new().await;
     let installed = Installed::new(&format!("{LISTENS}\nexec sleep 600"));
     let runner = Arc::new(installed.runner(&fake, Duration::from_hours(1)));
-    let mut harness = Harness::undoing(runner.clone(), None).await;
+    let mut harness = Harness::around(runner.clone()).await;
     let (one, two) = (harness.session().await, harness.session().await);
     for session in [&one, &two, &one] {
         harness.submit(session, "please").await;
@@ -114,8 +114,7 @@ async fn the_error_of_a_failed_start_quotes_the_error_output() {
     ] {
         let fake = Fake::new().await;
         let installed = Installed::new(script);
-        let mut harness =
-            Harness::undoing(Arc::new(installed.runner(&fake, Duration::from_hours(1))), None).await;
+        let mut harness = Harness::around(Arc::new(installed.runner(&fake, Duration::from_hours(1)))).await;
         let session = harness.session().await;
         assert_eq!(
             harness.turn(&session, "please", SimulatedUser::Agrees).await,
@@ -132,7 +131,7 @@ async fn the_error_of_a_failed_start_quotes_the_error_output() {
 async fn the_error_names_a_missing_program() {
     let fake = Fake::new().await;
     let runner = fake.runner_of(fake.program(vec!["/nowhere/opencode".into()]), None);
-    let mut harness = Harness::undoing(Arc::new(runner), None).await;
+    let mut harness = Harness::around(Arc::new(runner)).await;
     let session = harness.session().await;
     assert_eq!(harness.turn(&session, "please", SimulatedUser::Agrees).await, EndReason::Error);
     assert!(error(&harness).contains("/nowhere/opencode"), "{}", error(&harness));
@@ -158,7 +157,7 @@ async fn output_after_the_start_is_ignored() {
         let fake = Fake::new().await;
         let installed = Installed::new(&format!("{LISTENS}\n{then}\nexec sleep 600"));
         let runner = Arc::new(installed.runner(&fake, Duration::from_hours(1)));
-        let mut harness = Harness::undoing(runner.clone(), None).await;
+        let mut harness = Harness::around(runner.clone()).await;
         let session = harness.session().await;
         harness.submit(&session, "please").await;
         fake.play([start(), answer("$A", "Hello"), idle()].concat()).await;
@@ -174,8 +173,7 @@ async fn a_process_that_ends_during_a_turn_ends_it_and_the_next_turn_starts_anot
     let installed = Installed::new(&format!(
         "{LISTENS}\ncd $(dirname $0); while [ ! -e crash ]; do sleep 0.02; done; rm crash; echo 'out of luck' >&2; exit 7"
     ));
-    let mut harness =
-        Harness::undoing(Arc::new(installed.runner(&fake, Duration::from_hours(1))), None).await;
+    let mut harness = Harness::around(Arc::new(installed.runner(&fake, Duration::from_hours(1)))).await;
     let session = harness.session().await;
     harness.submit(&session, "please").await;
     fake.play([start(), vec![opened("$A")]].concat()).await;
@@ -194,8 +192,7 @@ async fn a_process_that_ends_during_a_turn_ends_it_and_the_next_turn_starts_anot
 async fn an_idle_process_is_stopped_and_started_again() {
     let fake = Fake::new().await;
     let installed = Installed::new(&format!("{LISTENS}\ntrap '' TERM; sleep 600 & wait; wait"));
-    let mut harness =
-        Harness::undoing(Arc::new(installed.runner(&fake, Duration::from_millis(50))), None).await;
+    let mut harness = Harness::around(Arc::new(installed.runner(&fake, Duration::from_millis(50)))).await;
     let session = harness.session().await;
     for turn in 1..=2 {
         harness.submit(&session, "please").await;

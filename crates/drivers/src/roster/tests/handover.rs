@@ -14,27 +14,17 @@ use serde_json::json;
 use super::scenario_harness::{ScenarioHarness, each};
 use super::supervised::{Behaviour, ID, watched};
 use crate::external::harness::SimulatedUser;
-use crate::roster::{About, External, SupervisedAgent};
+use crate::roster::SupervisedAgent;
 
 /// Two agents; the model of a prompt chooses between them.
 struct Pair {
     agent: SupervisedAgent,
-    other: Arc<dyn External>,
+    other: Arc<dyn Runner>,
 }
 
 impl Runner for Pair {
     fn run(&self, turn: Turn) -> BoxFuture<'static, TurnEnd> {
         if turn.model.provider_id == ID { self.other.run(turn) } else { self.agent.run(turn) }
-    }
-}
-
-impl External for Pair {
-    fn about(&self) -> &About {
-        self.agent.about()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.agent.close()
     }
 }
 
@@ -67,7 +57,7 @@ async fn a_fork_receives_the_earlier_conversation() {
 async fn a_prompt_contains_the_turns_of_another_agent() {
     each(async |kind| {
         let scene = "prompted; says One; finish; prompted; says Two; finish; linger";
-        let pair = |agent| Pair { agent, other: watched(Behaviour::Remembers, None, json!({})) };
+        let pair = |agent| Pair { agent, other: watched(Behaviour::Remembers, None, json!({})).runner };
         let mut stage = ScenarioHarness::wrapped(kind, scene, &Budget::default(), pair).await;
         let session = stage.harness.session().await;
         assert_eq!(

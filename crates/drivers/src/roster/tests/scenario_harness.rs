@@ -19,8 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::limits::Limits;
-use engine::ports::SystemClock;
+use engine::ports::{Runner, SystemClock};
 use futures::future::{FutureExt, join_all};
 use protocol::config::Budget;
 use protocol::prompt::SessionPatch;
@@ -32,7 +31,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::acp;
 use crate::claude::{self, Claude};
 use crate::codex::{self, Codex};
-use crate::external::harness::{Fake, Harness};
+use crate::external::harness::{Cast, Fake, Harness};
 use crate::external::keeper::Wake;
 use crate::external::{Driver, IdleLimits, Options};
 use crate::opencode::tests::{fake, scene::Player};
@@ -108,7 +107,7 @@ impl ScenarioHarness {
     }
 
     /// Plays a scenario with a runner around the agent.
-    pub(super) async fn wrapped<R: External + 'static>(
+    pub(super) async fn wrapped<R: Runner + 'static>(
         kind: Kind,
         scene: &str,
         budget: &Budget,
@@ -117,18 +116,22 @@ impl ScenarioHarness {
         Self::cast(FakePeer::new(kind, scene).await, kind, scene, budget, wrap).await
     }
 
-    async fn cast<R: External + 'static>(
+    async fn cast<R: Runner + 'static>(
         mut cast: FakePeer,
         kind: Kind,
         scene: &str,
         budget: &Budget,
         wrap: impl FnOnce(SupervisedAgent) -> R,
     ) -> Self {
-        let mut runner = None;
-        let make = |wake| wrap(watched(&cast, kind, budget, wake, &mut runner));
-        let harness = Harness::bounded(Limits::default(), make).await;
+        let mut external = None;
+        let make = |wake| {
+            let external = external.insert(cast.runner(kind, wake));
+            let supervised = SupervisedAgent::new(Arc::clone(external), None, budget.clone());
+            Cast::new(Arc::clone(external), wrap(supervised))
+        };
+        let harness = Harness::playing(make).await;
         cast.raise(scene, harness.project.path());
-        Self { harness, kind, scene: scene.to_owned(), cast, runner: runner.unwrap() }
+        Self { harness, kind, scene: scene.to_owned(), cast, runner: external.unwrap() }
     }
 
     /// Simulates a restart of the server; the agent plays its scenario from the beginning.
@@ -149,11 +152,15 @@ impl ScenarioHarness {
     async fn restart_as(self, scene: String) -> Self {
         let Self { harness, kind, mut cast, runner, .. } = self;
         runner.close().await;
-        let mut runner = None;
-        let make = |wake| watched(&cast, kind, &Budget::default(), wake, &mut runner);
-        let harness = harness.restart(make).await;
+        let mut external = None;
+        let make = |wake| {
+            let external = external.insert(cast.runner(kind, wake));
+            let supervised = SupervisedAgent::new(Arc::clone(external), None, Budget::default());
+            Cast::new(Arc::clone(external), supervised)
+        };
+        let harness = harness.restart_playing(make).await;
         cast.raise(&scene, harness.project.path());
-        Self { harness, kind, scene, cast, runner: runner.unwrap() }
+        Self { harness, kind, scene, cast, runner: external.unwrap() }
     }
 
     /// A session whose turns continue while todos are open.
@@ -217,19 +224,6 @@ impl ScenarioHarness {
 /// The script of a program that plays a scenario.
 fn program(kind: Kind, scene: &str) -> String {
     format!("{}\n{}\n{scene}", include_str!("scenario_harness/words.sh"), dialect(kind))
-}
-
-/// The wrapped runner, and a handle on the inner one.
-fn watched(
-    cast: &FakePeer,
-    kind: Kind,
-    budget: &Budget,
-    wake: Wake,
-    runner: &mut Option<Arc<dyn External>>,
-) -> SupervisedAgent {
-    let external = cast.runner(kind, wake);
-    *runner = Some(Arc::clone(&external));
-    SupervisedAgent::new(external, None, budget.clone())
 }
 
 impl FakePeer {

@@ -16,7 +16,7 @@ use serde_json::json;
 use supervision::Snapshots;
 use tempfile::TempDir;
 
-use crate::external::harness::{Harness, README, SimulatedUser};
+use crate::external::harness::{Cast, Harness, README, SimulatedUser, patient_snapshots};
 use crate::roster::{About, External, SupervisedAgent};
 
 /// The id of the agent.
@@ -121,11 +121,7 @@ async fn finish(turn: &Turn) {
         .await;
 }
 
-pub(super) fn watched(
-    deed: Behaviour,
-    snapshots: Option<Arc<Snapshots>>,
-    budget: serde_json::Value,
-) -> Arc<dyn External> {
+pub(super) fn watched(deed: Behaviour, snapshots: Option<Arc<Snapshots>>, budget: serde_json::Value) -> Cast {
     let about = About {
         id: ID.into(),
         name: "Stranger".into(),
@@ -135,13 +131,14 @@ pub(super) fn watched(
         abilities: Abilities::LEAST,
     };
     let budget: Budget = serde_json::from_value(budget).unwrap();
-    Arc::new(SupervisedAgent::new(Arc::new(Fixed { about, deed }), snapshots, budget))
+    let agent: Arc<dyn External> = Arc::new(Fixed { about, deed });
+    Cast::new(Arc::clone(&agent), SupervisedAgent::new(agent, snapshots, budget))
 }
 
 #[tokio::test]
 async fn file_changes_are_shown_and_can_be_reverted() {
     let data = TempDir::new().unwrap();
-    let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
+    let snapshots = patient_snapshots(&data);
     let mut harness =
         Harness::undoing(watched(Behaviour::Edits, snapshots.clone(), json!({})), snapshots).await;
     harness.commit().await;
@@ -169,7 +166,7 @@ async fn file_changes_are_shown_and_can_be_reverted() {
 #[tokio::test]
 async fn an_aborted_step_reports_its_changes() {
     let data = TempDir::new().unwrap();
-    let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
+    let snapshots = patient_snapshots(&data);
     let mut harness =
         Harness::undoing(watched(Behaviour::Hangs, snapshots.clone(), json!({})), snapshots).await;
     harness.commit().await;

@@ -44,8 +44,7 @@ async fn harness() -> Harness {
 async fn plain(harness: &Harness) -> SnapshotStore {
     let repository = Repository::find(&harness.top).await.unwrap();
     let place = harness.data.join("plain");
-    let mut shadow =
-        SnapshotStore::open(place, &repository, &Closed::default(), &CancellationToken::new()).await.unwrap();
+    let mut shadow = open(place, &repository, &Closed::default()).await;
     shadow.walk.disable();
     shadow
 }

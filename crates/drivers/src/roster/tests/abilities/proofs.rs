@@ -6,14 +6,13 @@ use protocol::config::Budget;
 use protocol::prompt::{Delivery, PartInput, PartInputBody, PromptInput};
 use protocol::{EndReason, EventBody, PartBody, Session, SessionStatus};
 use serde_json::json;
-use supervision::Snapshots;
 use tempfile::TempDir;
 
 use super::super::continuation;
 use super::super::scenario_harness::{FakePeer, ScenarioHarness};
-use crate::external::harness::{Harness, README, SimulatedUser};
+use crate::external::harness::{Cast, Harness, README, SimulatedUser, patient_snapshots};
+use crate::roster::SupervisedAgent;
 use crate::roster::known::Kind;
-use crate::roster::{External, SupervisedAgent};
 
 /// Runs a turn in which every request is allowed.
 async fn played(kind: Kind, scene: &str) -> (ScenarioHarness, Session) {
@@ -194,13 +193,12 @@ pub(super) async fn attachments(kind: Kind, able: bool) {
 pub(super) async fn snapshots(kind: Kind, able: bool) {
     assert!(able, "Baton looks at the files itself");
     let data = TempDir::new().unwrap();
-    let snapshots = Some(Arc::new(Snapshots::new(data.path().to_owned())));
+    let snapshots = patient_snapshots(&data);
     let scene = "prompted; writes; says Done; finish; linger";
     let mut cast = FakePeer::new(kind, scene).await;
     let external = cast.runner(kind, Arc::new(|_, _| {}));
-    let runner: Arc<dyn External> =
-        Arc::new(SupervisedAgent::new(Arc::clone(&external), snapshots.clone(), Budget::default()));
-    let mut harness = Harness::undoing(runner, snapshots).await;
+    let runner = SupervisedAgent::new(Arc::clone(&external), snapshots.clone(), Budget::default());
+    let mut harness = Harness::undoing(Cast::new(Arc::clone(&external), runner), snapshots).await;
     harness.commit().await;
     cast.raise(scene, harness.project.path());
     let session = harness.session().await;
