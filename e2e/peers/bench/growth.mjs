@@ -1,5 +1,5 @@
 // How Baton's cost grows with its store, a session, its subscribers and a worktree. Prints a table; nothing here passes
-// or fails.
+// or fails. Memory and CPU time depend little on the load of the machine, so they are comparable between runs.
 //
 // `cargo xtask bench growth [sessions|messages|subscribers|files]…`
 
@@ -83,10 +83,12 @@ async function measure(model, { fill, join, found }, size) {
     const turn = async (text) => side.turn(typeof session === "string" ? session : await side.session(), text)
     const opening = await turn("hello")
     const firsts = []
+    const before = side.cpu
     for (let count = 0; count < TURNS; count++) {
       const { sent, first } = await turn("hello")
       firsts.push(first - sent)
     }
+    const cpu = (side.cpu - before) / TURNS
     const { sent, idle } = await turn(`steps ${STEPS}`)
     const lists = []
     for (let count = 0; count < LISTS; count++) {
@@ -99,6 +101,7 @@ async function measure(model, { fill, join, found }, size) {
       mib(healthy),
       ms(opening.first - opening.sent),
       ms(median(firsts)),
+      ms(cpu),
       ms((idle - sent) / STEPS),
       ms(median(lists)),
       mib(side.memory),
@@ -119,6 +122,7 @@ for (const [name, subject] of Object.entries(SUBJECTS)) {
   }
 }
 await model.stop()
-const heads = ["with", "start", "memory", "first delta, first turn", "first delta", "tool step", "list of 50", "memory after", "load"]
+const times = ["first delta, first turn", "first delta", "CPU of a turn", "tool step", "list of 50"]
+const heads = ["with", "start", "memory", ...times, "memory after", "load"]
 console.log(`| ${heads.join(" | ")} |\n|${"---|".repeat(heads.length)}`)
 for (const cells of rows) console.log(`| ${cells.join(" | ")} |`)
