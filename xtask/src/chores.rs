@@ -44,10 +44,13 @@ pub(crate) fn docs(repo: &Repo) -> Result<()> {
         .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))
 }
 
+/// Benchmarks in `e2e/peers/bench`, which share the world of the peers.
+const PEER_BENCHES: [&str; 3] = ["web", "compare", "growth"];
+
 /// Benchmarks the optimised binary; the figures of a debug build would mean nothing.
 pub(crate) fn bench(repo: &Repo, args: &[String]) -> Result<()> {
     if let [name, rest @ ..] = args
-        && name == "web"
+        && PEER_BENCHES.contains(&name.as_str())
     {
         return peers::bench(repo, name, rest);
     }

@@ -56,7 +56,7 @@ enum Chore {
     Lint,
     /// Check rules that no compiler checks: the arrows between rooms, file sizes, leftovers
     Tidy,
-    /// Build the release binary and run the benchmarks against it; `bench web` compares the page with OpenCode's
+    /// Build the release binary and measure it; `bench compare` and `bench web` measure OpenCode beside it
     Bench {
         /// Passed on to the benchmark program
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

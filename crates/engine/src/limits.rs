@@ -58,6 +58,8 @@ pub const MAX_PARTS: usize = 1_000;
 pub const MAX_INBOX: usize = 1_024;
 /// Capacity of the queue between a runner and its session actor, in reports.
 pub const MAX_CALLS: usize = 256;
+/// Maximum number of a runner's reports that one commit stores, so that a command does not wait for all that are queued.
+pub const MAX_EVENTS_PER_COMMIT: usize = 64;
 /// Maximum nesting depth of child sessions.
 pub const MAX_DEPTH: usize = 8;
 /// Maximum number of sessions in the listing of a family.

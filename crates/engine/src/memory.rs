@@ -43,12 +43,13 @@ struct Shared {
     tables: Tables,
     outbox: Waiting,
     opening: u64,
+    commits: u64,
 }
 
 impl Memory {
     /// Creates an empty log.
     pub fn new(observer: Arc<dyn Observer>) -> Self {
-        let shared = Shared { tables: Tables::default(), outbox: Waiting::default(), opening: 0 };
+        let shared = Shared { tables: Tables::default(), outbox: Waiting::default(), opening: 0, commits: 0 };
         Self { shared: Arc::new(Mutex::new(shared)), observer, faults: Faults::default(), opening: 0 }
     }
 
@@ -69,6 +70,11 @@ impl Memory {
     /// The failures that this log simulates.
     pub fn faults(&self) -> &Faults {
         &self.faults
+    }
+
+    /// The number of commits so far, for tests of how much is stored at once.
+    pub fn commits(&self) -> u64 {
+        self.lock().commits
     }
 
     /// Removes the log's events up to a position, as retention does.
@@ -121,6 +127,7 @@ impl Log for Memory {
             }
             let appended = self.write(|shared| {
                 let (appended, events) = shared.tables.append(commit)?;
+                shared.commits += 1;
                 // Still under the lock: the order of publication is the order of the log.
                 if !events.is_empty() {
                     self.observer.committed(events);

@@ -13,7 +13,7 @@ use crate::{
     Error,
     bus::Place,
     lifecycle::{Input, Lifecycle},
-    ports::{OpenPrompt, Page, Resolved, Wanted},
+    ports::{OpenPrompt, Resolved, Wanted},
     sessions::{Cause, DamagedSession, Sessions},
     transcript::{Emit, close},
 };
@@ -43,8 +43,10 @@ impl Actor {
         myself: mpsc::Sender<Command>,
     ) -> Result<Option<Self>, Error> {
         let shared = sessions.shared.clone();
-        let Some((session, head)) = shared.reads.session(id).await? else { return Ok(None) };
-        let newest = shared.reads.messages(id, Page { before: None, limit: Some(1) }).await?;
+        // Only the place of the newest message is read: the message itself may have many large parts.
+        let (found, newest) =
+            tokio::try_join!(shared.reads.session(id), shared.reads.nth_before(id, None, 1))?;
+        let Some((session, head)) = found else { return Ok(None) };
         let root = sessions.root(&session).await?;
         let place = Place {
             directory: session.directory.as_str().into(),
@@ -56,7 +58,7 @@ impl Actor {
             myself,
             place,
             head,
-            latest: newest.first().map_or(0, |message| message.info.created()),
+            latest: newest.map_or(0, |place| place.created),
             session,
             root,
             life: Lifecycle::default(),

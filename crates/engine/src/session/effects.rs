@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     lifecycle::{Effect, Input, Lifecycle, Run},
-    limits::MAX_CALLS,
+    limits::{MAX_CALLS, MAX_EVENTS_PER_COMMIT},
     ports::{ChildEnd, ChildSpec, Resolved},
     sessions::Submitted,
     transcript::{Emit, Transcript},
@@ -319,7 +319,20 @@ impl Actor {
         }
     }
 
+    /// Applies an event and those that the runner has reported meanwhile, and stores them in one commit. The runner
+    /// continues while a commit is written, so a busy store makes commits larger instead of more.
     async fn report(&mut self, run: Run, event: AgentEvent) {
+        self.apply(run, event).await;
+        for _ in 1..MAX_EVENTS_PER_COMMIT {
+            let Some(event) = self.run.as_mut().and_then(Running::ready_event) else { break };
+            self.apply(run, event).await;
+        }
+        self.flush().await;
+    }
+
+    /// Applies one event. Durable events wait for the next commit; a live event is published after the durable events
+    /// before it are stored.
+    async fn apply(&mut self, run: Run, event: AgentEvent) {
         match &event {
             AgentEvent::Retrying { attempt, limit, message, next } => {
                 if let Some(run) = &mut self.run {
@@ -341,8 +354,13 @@ impl Actor {
             return;
         }
         let event = match event {
-            AgentEvent::Diffed { prompt, session } => return self.diffed(prompt, session).await,
+            // Both compare the event with what is stored.
+            AgentEvent::Diffed { prompt, session } => {
+                self.flush().await;
+                return self.diffed(prompt, session).await;
+            }
             AgentEvent::Todos(list) => {
+                self.flush().await;
                 self.note_list(&list).await;
                 AgentEvent::Todos(list)
             }
@@ -373,7 +391,6 @@ impl Actor {
                 shared.bus.publish(Some(&self.place), &shared.mint.event(body));
             }
         }
-        self.flush().await;
     }
 
     /// Records changed files: with the prompt that is being answered, and with the session.
@@ -395,9 +412,7 @@ impl Actor {
         self.session.summary = Some(summary(&session));
         emit.session(&mut self.session);
         emit.diff(session);
-        let events = emit.into_events();
-        self.unsaved.extend(events);
-        self.flush().await;
+        self.unsaved.extend(emit.into_events());
     }
 
     async fn join(&mut self, run: Run, reply: oneshot::Sender<Vec<MessageId>>) {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use protocol::{MessageError, Part, SessionStatus, TurnEnd};
+use protocol::{AgentEvent, MessageError, Part, SessionStatus, TurnEnd};
 use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +21,8 @@ pub(super) struct Running {
     /// Notifications from the actor to the runner.
     pub(super) signals: Arc<Signals>,
     calls: mpsc::Receiver<Call>,
+    /// A call that [`Running::ready_event`] has received and that is no event.
+    ahead: Option<Call>,
     task: JoinHandle<TurnEnd>,
     cancel: CancellationToken,
     /// True once the runner has returned; the run may still wait for its children.
@@ -59,6 +61,7 @@ impl Running {
             retry: None,
             signals,
             calls,
+            ahead: None,
             task,
             cancel,
             ended: false,
@@ -70,6 +73,9 @@ impl Running {
     /// The runner's next call. All calls come before the end.
     pub(super) async fn next(run: &mut Option<Self>) -> RunnerMessage {
         let Some(run) = run.as_mut().filter(|run| !run.ended) else { return std::future::pending().await };
+        if let Some(call) = run.ahead.take() {
+            return RunnerMessage::Call(call);
+        }
         tokio::select! {
             biased;
             Some(call) = run.calls.recv() => RunnerMessage::Call(call),
@@ -79,6 +85,21 @@ impl Running {
                     if error.is_cancelled() { TurnEnd::Cancelled } else { TurnEnd::Error(crashed(error)) }
                 }))
             }
+        }
+    }
+
+    /// The next event, if the runner has already reported it and no other call comes before it.
+    pub(super) fn ready_event(&mut self) -> Option<AgentEvent> {
+        if self.ahead.is_some() {
+            return None;
+        }
+        match self.calls.try_recv() {
+            Ok(Call::Emit(event)) => Some(event),
+            Ok(call) => {
+                self.ahead = Some(call);
+                None
+            }
+            Err(_) => None,
         }
     }
 

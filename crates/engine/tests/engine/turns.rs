@@ -8,27 +8,19 @@ use serde_json::json;
 
 use crate::harness::{Harness, finish, say, step};
 
+/// Reports a tool call that runs and completes.
+async fn tool_call(turn: &Turn, call: String) {
+    let (input, tool) = (Extra::new(), "bash".to_owned());
+    turn.emit(AgentEvent::ToolRunning { call: call.clone(), tool, input, title: None, metadata: None }).await;
+    let (output, title) = ("a".to_owned(), "ls".to_owned());
+    let (metadata, attachments) = (Extra::new(), Vec::new());
+    turn.emit(AgentEvent::ToolCompleted { call, output, title, metadata, attachments }).await;
+}
+
 /// A turn with two steps, a tool call and an open todo.
 async fn busy(turn: Turn) -> TurnEnd {
     turn.emit(AgentEvent::step_started()).await;
-    let (call, tool) = ("call_1".to_owned(), "bash".to_owned());
-    turn.emit(AgentEvent::ToolRunning {
-        call: call.clone(),
-        tool,
-        input: Extra::new(),
-        title: None,
-        metadata: None,
-    })
-    .await;
-    let (output, title) = ("a".to_owned(), "ls".to_owned());
-    turn.emit(AgentEvent::ToolCompleted {
-        call,
-        output,
-        title,
-        metadata: Extra::new(),
-        attachments: Vec::new(),
-    })
-    .await;
+    tool_call(&turn, "call_1".to_owned()).await;
     turn.emit(finish(Finish::ToolCalls)).await;
     let todo = json!([{ "content": "the rest", "status": "pending", "priority": "low" }]);
     turn.emit(AgentEvent::Todos(serde_json::from_value(todo).unwrap())).await;
@@ -81,4 +73,31 @@ async fn the_last_turn_has_its_end_once_it_has_ended() {
     harness.script(|_| async { TurnEnd::Error(MessageError::unknown("no")) });
     harness.sessions.prompt(&session.id, PromptInput::text("z")).await.unwrap();
     assert_eq!(harness.sessions.last_turn(&session.id).await.unwrap().end, Some(EndReason::Error));
+}
+
+/// Runs a turn with so many tool calls, reported without a pause. Returns the commits that it took.
+async fn commits_of(calls: usize) -> u64 {
+    let harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(move |turn| async move {
+        turn.emit(AgentEvent::step_started()).await;
+        for call in 0..calls {
+            tool_call(&turn, format!("call_{call}")).await;
+        }
+        turn.emit(finish(Finish::Stop)).await;
+        TurnEnd::Completed
+    });
+    let before = harness.memory.commits();
+    harness.sessions.prompt(&session.id, PromptInput::text("go")).await.unwrap();
+    let turn = harness.sessions.last_turn(&session.id).await.unwrap();
+    assert_eq!(turn.tools.iter().filter(|tool| tool.status == "completed").count(), calls);
+    harness.memory.commits() - before
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_wait_together_share_a_commit() {
+    // One commit accepts the prompt, one starts it, one stores its step and one ends the turn.
+    assert_eq!(commits_of(10).await, 4);
+    // Nothing is lost when more events wait than one commit takes.
+    assert!(commits_of(100).await < 20);
 }
