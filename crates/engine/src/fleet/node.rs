@@ -300,12 +300,15 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
     fn looked(&mut self, view: View<N, H>) -> Effects<N, H> {
         let Some(by) = self.identity() else { return Vec::new() };
         // A snapshot from before the registration shows a smaller number; only a greater one is news.
-        let newest = view.members.get(&self.id).map(|member| member.incarnation);
-        if newest.is_some_and(|incarnation| incarnation > by.incarnation) {
+        let own = view.members.get(&self.id);
+        if own.is_some_and(|member| member.incarnation > by.incarnation) {
             return self.start_over();
         }
+        // The answer to the drain may have been lost, and the drain with it.
+        let must_drain = self.is_draining && own.is_some_and(|member| member.state == State::Up);
         let gap = self.since_look.replace(Duration::ZERO);
-        let mut effects = self.watch(&by, &view.members, gap);
+        let mut effects = if must_drain { self.drain() } else { Vec::new() };
+        effects.extend(self.watch(&by, &view.members, gap));
         for (holding, seat) in view.holdings {
             effects.extend(self.consider(holding, &seat, &view.members));
         }
@@ -367,6 +370,7 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
         let is_dead = |node: &N| members.get(node).is_none_or(|member| member.state == State::Dead);
         let is_mine = row.owner.as_ref() == Some(&self.id);
         let is_left = row.owner.as_ref().is_none_or(|owner| is_mine || is_dead(owner)) && seat.is_unfinished;
+        let may_take = seat.rank.is_some() && !self.is_draining;
         let after = DELAY * seat.rank.unwrap_or_default();
         match &row.kind {
             _ if self.has_stepped_back => Wish::Nothing,
@@ -375,8 +379,8 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
                 claim_if(is_left || is_in_custody, false, Duration::ZERO)
             }
             // An earlier process of this node owns it, and this one must not work on it: others may.
-            _ if is_mine && seat.rank.is_none() => Wish::Release,
-            _ if seat.rank.is_none() || self.is_draining => Wish::Nothing,
+            _ if is_mine && !may_take => Wish::Release,
+            _ if !may_take => Wish::Nothing,
             Kind::Own(home) => claim_if(is_left && is_dead(home), true, after),
             Kind::Shared => claim_if(is_left, false, after),
         }

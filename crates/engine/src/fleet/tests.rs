@@ -3,7 +3,6 @@
 
 mod canonical;
 mod database;
-mod dive;
 mod explore;
 mod faults;
 mod mistakes;

@@ -7,13 +7,14 @@
 use std::{
     collections::HashSet,
     hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
 };
 
 use super::{
     database::{NODES, OWN, SHARED},
     mistakes::Mistake,
     monitor::Verdict,
-    process::{Ask, Life, Link},
+    process::{Ask, Life, Link, SLOW, TICK},
     world::{Action, World},
 };
 use crate::fleet::Transaction;
@@ -36,6 +37,7 @@ pub(super) struct Sizes {
     pub(super) gives: u8,
     /// First uses of a workspace that no node owns.
     pub(super) uses: u8,
+    pub(super) drains: u8,
     /// Nodes that fail: those with the lowest numbers.
     pub(super) faulty: u8,
 }
@@ -82,6 +84,12 @@ impl Scene {
         scene
     }
 
+    /// Node 0 gets a clock that measures this time in a tick.
+    pub(super) fn with_clock(mut self, clock: Duration) -> Self {
+        self.world.processes[0].clock = clock;
+        self
+    }
+
     /// Everything that could happen next.
     pub(super) fn actions(&self) -> Vec<Action> {
         let mut actions = Vec::new();
@@ -114,6 +122,9 @@ impl Scene {
                 }
                 if left.pauses > 0 {
                     actions.push(Action::Pause(node));
+                }
+                if left.drains > 0 && process.node.identity().is_some() {
+                    actions.push(Action::Drain(node));
                 }
                 if process.link != Link::Up {
                     actions.push(Action::Link(node, Link::Up));
@@ -210,6 +221,7 @@ impl Scene {
             Action::Checkpoint(..) => Some(&mut left.checkpoints),
             Action::GiveBack(..) => Some(&mut left.gives),
             Action::Use(..) => Some(&mut left.uses),
+            Action::Drain(_) => Some(&mut left.drains),
             _ => None,
         };
         if let Some(budget) = pays {
@@ -285,14 +297,14 @@ impl Trail {
     }
 }
 
-pub(super) fn digest(scene: &Scene) -> u64 {
+fn digest(scene: &Scene) -> u64 {
     let mut hasher = DefaultHasher::new();
     scene.hash(&mut hasher);
     hasher.finish()
 }
 
 /// Work in both workspaces with no faults but a crash and lost answers.
-pub(super) const CRASHES: Sizes = Sizes {
+const CRASHES: Sizes = Sizes {
     ticks: 7,
     crashes: 1,
     starts: 1,
@@ -306,13 +318,14 @@ pub(super) const CRASHES: Sizes = Sizes {
     checkpoints: 0,
     gives: 0,
     uses: 0,
+    drains: 0,
     faulty: NODES,
 };
 /// A node that is paused or cut off while others take over.
-pub(super) const PAUSES: Sizes =
+const PAUSES: Sizes =
     Sizes { crashes: 0, starts: 0, pauses: 1, links: 1, losses: 0, frames: 1, tools: 2, ..CRASHES };
 /// Lost answers, released workspaces and checkpoints.
-pub(super) const LOSSES: Sizes = Sizes {
+const LOSSES: Sizes = Sizes {
     crashes: 0,
     starts: 0,
     ticks: 2,
@@ -324,8 +337,10 @@ pub(super) const LOSSES: Sizes = Sizes {
     tools: 0,
     ..CRASHES
 };
+/// A node that takes no new work and gives back what it has.
+const DRAINS: Sizes = Sizes { losses: 1, ticks: 4, prompts: 1, gives: 2, drains: 1, tools: 0, ..CRASHES };
 /// A replica that has not got the newest commits becomes the database.
-pub(super) const FAILOVER: Sizes = Sizes {
+const FAILOVER: Sizes = Sizes {
     crashes: 0,
     starts: 0,
     ticks: 3,
@@ -338,16 +353,16 @@ pub(super) const FAILOVER: Sizes = Sizes {
 };
 
 /// The explored scenes, by name.
-pub(super) fn scenes(mistake: Option<Mistake>) -> [(&'static str, Scene); 5] {
-    let mut scenes = [
+fn scenes() -> [(&'static str, Scene); 7] {
+    [
         ("crashes, shared", Scene::busy(SHARED, CRASHES)),
         ("crashes, own", Scene::busy(OWN, CRASHES)),
         ("pauses", Scene::busy(SHARED, PAUSES)),
+        ("slow clock", Scene::busy(SHARED, PAUSES).with_clock(SLOW)),
         ("losses", Scene::idle(LOSSES)),
+        ("drains", Scene::idle(DRAINS)),
         ("failover", Scene::idle(FAILOVER)),
-    ];
-    scenes.iter_mut().for_each(|(_, scene)| scene.world.mistake = mistake);
-    scenes
+    ]
 }
 
 /// A number from the environment, for longer runs than a test run has time for.
@@ -359,14 +374,27 @@ pub(super) fn setting(name: &str, usual: u64) -> u64 {
     })
 }
 
-/// States per scene that every test run explores.
-const STATES: usize = 12_000;
+/// States per scene that every test run explores. `BATON_FLEET_STATES` changes them.
+const STATES: u64 = 6_000;
 
 #[test]
 fn every_state_within_reach_keeps_the_rules() {
-    for (name, scene) in scenes(None) {
-        let reach = Reach { depth: 60, states: STATES, rests: 16 };
+    let most = usize::try_from(setting("BATON_FLEET_STATES", STATES)).unwrap();
+    let mut total = 0;
+    for (name, scene) in scenes() {
+        let reach = Reach { depth: 60, states: most, rests: 32 };
         let (states, depth) = explore(scene, reach).unwrap_or_else(|rule| panic!("{name}: {rule}"));
         println!("{name}: {states} states, complete to depth {depth}");
+        total += states;
     }
+    println!("{total} states");
+}
+
+#[test]
+fn a_clock_of_half_the_rate_breaks_the_lease() {
+    let left = Sizes { ticks: 5, links: 1, faulty: 1, ..Sizes::default() };
+    let reach = Reach { depth: 40, states: 20_000, rests: 4 };
+    assert!(explore(Scene::tool(left).with_clock(SLOW), reach).is_ok(), "a rate of two thirds is tolerated");
+    let rule = explore(Scene::tool(left).with_clock(TICK / 2), reach).unwrap_err();
+    assert!(rule.starts_with("I7"), "{rule}");
 }

@@ -35,18 +35,18 @@ impl World {
     }
 
     pub(super) fn start(&mut self, node: u8) -> Verdict {
-        let mut origin = self.process(node).origin;
+        let Process { mut origin, clock, .. } = *self.process(node);
         origin.process += 1;
-        *self.process_mut(node) = Process::new(origin);
+        *self.process_mut(node) = Process { clock, ..Process::new(origin) };
         self.monitor.restarted(node);
         self.feed(node, Input::Tick)
     }
 
     pub(super) fn crash(&mut self, node: u8) {
-        let origin = self.process(node).origin;
+        let Process { origin, clock, .. } = *self.process(node);
         let flights = std::mem::take(&mut self.process_mut(node).flights);
         flights.into_iter().for_each(|flight| self.keep_late(flight));
-        *self.process_mut(node) = Process { life: Life::Down, ..Process::new(origin) };
+        *self.process_mut(node) = Process { life: Life::Down, clock, ..Process::new(origin) };
     }
 
     pub(super) fn resume(&mut self, node: u8) -> Verdict {

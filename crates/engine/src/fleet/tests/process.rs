@@ -14,8 +14,10 @@ use crate::fleet::{
 pub(super) const TERMS: Terms = Terms { length: Duration::from_secs(6) };
 /// One step of the model's time: the share of a lease that one look counts for.
 pub(super) const TICK: Duration = Duration::from_millis(1_500);
+/// The same time on the slowest clock that a lease tolerates.
+pub(super) const SLOW: Duration = Duration::from_secs(1);
 /// Longest pause that makes a difference, in ticks.
-const MAX_OWED: u8 = 5;
+const MAX_OWED: u8 = 6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Life {
@@ -83,6 +85,8 @@ pub(super) struct Process {
     pub(super) life: Life,
     pub(super) link: Link,
     pub(super) origin: Origin,
+    /// Time that its clock measures in one tick.
+    pub(super) clock: Duration,
     /// Ticks that the node has not been told of.
     pub(super) owed: u8,
     pub(super) node: Node<u8, u8>,
@@ -107,6 +111,7 @@ impl Process {
             life: Life::Running,
             link: Link::Up,
             origin,
+            clock: TICK,
             owed: 0,
             node: Node::new(origin.node, TERMS),
             writer: Writer::default(),
@@ -126,7 +131,12 @@ impl Process {
         self.age = (self.age + 1).min(MAX_OWED);
         self.asked = (self.asked + 1).min(MAX_OWED);
         self.owed = (self.owed + 1).min(MAX_OWED);
-        self.guard = self.guard.saturating_sub(TICK);
+        self.guard = self.guard.saturating_sub(self.clock);
+    }
+
+    /// Age of the newest successful beat, by the clock of this machine.
+    pub(super) fn measured(&self) -> Duration {
+        self.clock * u32::from(self.age)
     }
 
     pub(super) fn is_running(&self) -> bool {

@@ -1,15 +1,17 @@
 //! Letting a fleet come to rest: I9, and the end of I4.
 
+use std::time::Duration;
+
 use super::{
-    database::{NODES, SHARED},
+    database::{NODES, OWN, SHARED},
     explore::BOTH,
     monitor::Verdict,
-    process::{Life, Link},
+    process::{Life, Link, TICK},
     world::{Action, World},
 };
 
-/// Ticks in which every unfinished session has to be adopted: L + 3 s.
-const REST: usize = 6;
+/// Time in which every unfinished session has to be adopted: L + 3 s.
+const REST: Duration = Duration::from_secs(9);
 /// Bound for the steps that bring the model to rest between two ticks.
 const ROUNDS: usize = 200;
 
@@ -57,7 +59,7 @@ impl World {
         if self.processes.iter().all(|process| process.life == Life::Down) {
             return Ok(());
         }
-        for _ in 0..REST {
+        for _ in 0..self.rest() {
             self.drain()?;
             self.act(Action::Tick)?;
         }
@@ -66,11 +68,28 @@ impl World {
         self.finish()
     }
 
+    /// Ticks until [`REST`] has passed on the slowest clock of the fleet.
+    fn rest(&self) -> u128 {
+        let slowest = self.processes.iter().map(|process| process.clock).min().unwrap_or(TICK);
+        REST.as_millis().div_ceil(slowest.as_millis())
+    }
+
+    /// Tells if a node is there that may run the workspace: its own, or one that takes new work.
+    fn can_run(&self, workspace: u8) -> bool {
+        let takes = |node: u8| self.process(node).is_running() && self.db.rank(node).is_some();
+        if workspace == OWN { self.process(0).is_running() } else { (0..NODES).any(takes) }
+    }
+
+    /// Tells if a node is there that may at least end the turns of a workspace.
+    fn can_end(&self, workspace: u8) -> bool {
+        self.can_run(workspace) || self.can_run(SHARED)
+    }
+
     fn is_adopted(&self, workspace: u8) -> Verdict {
         let session = self.db.session(workspace);
-        let can_run = workspace == SHARED || self.process(0).is_running();
-        let waits = can_run && !session.waiting.is_empty();
-        if session.running.is_none() && !waits {
+        let waits = self.can_run(workspace) && !session.waiting.is_empty();
+        let runs = self.can_end(workspace) && session.running.is_some();
+        if !runs && !waits {
             return Ok(());
         }
         let attends = |node: u8| {
@@ -103,8 +122,7 @@ impl World {
         }
         for workspace in BOTH {
             let session = self.db.session(workspace);
-            let can_run = workspace == SHARED || self.process(0).is_running();
-            if can_run && session.known.len() != session.ended.len() {
+            if self.can_run(workspace) && session.known.len() != session.ended.len() {
                 return Err(format!("I4: a prompt of workspace {workspace} has no end: {session:?}"));
             }
         }

@@ -336,11 +336,31 @@ fn an_older_snapshot_takes_nothing_away() {
 fn a_draining_node_gives_back_and_claims_nothing() {
     let mut record = record(Kind::Shared);
     let mut node = owner(&mut record);
-    assert_eq!(node.step(Duration::ZERO, Input::Drain), [Effect::Send(Transaction::Drain { by: by("a") })]);
+    let drains = Transaction::Drain { by: by("a") };
+    assert_eq!(node.step(Duration::ZERO, Input::Drain), [Effect::Send(drains)]);
+    record.apply(&drains);
     let releases = Transaction::Release { by: by("a"), holding: VOLUME, epoch: 1 };
     assert_eq!(node.step(Duration::ZERO, Input::GiveBack(VOLUME)), [Effect::Send(releases)]);
     node.step(Duration::ZERO, Input::Answered(releases, record.apply(&releases)));
     let seat = Seat { row: record.holdings[VOLUME], is_unfinished: true, rank: None };
     let view = View { members: record.members.clone(), holdings: [(VOLUME, seat)].into() };
     assert_eq!(node.step(Duration::ZERO, Input::Looked(view)), []);
+}
+
+#[test]
+fn a_lost_drain_is_repeated_and_the_work_of_an_earlier_process_is_given_back() {
+    let mut record = record(Kind::Shared);
+    record.apply(&claim("a", 0, false));
+    let mut node = TestNode::new("a", TERMS);
+    node.step(Duration::ZERO, Input::Drain);
+    node.step(Duration::ZERO, Input::Tick);
+    let registers = Transaction::Register { node: "a" };
+    node.step(Duration::ZERO, Input::Answered(registers, record.apply(&registers)));
+    let by = Identity { node: "a", incarnation: 2 };
+    assert_eq!(node.step(Duration::ZERO, Input::Lost(Transaction::Drain { by })), []);
+    let seat = Seat { row: record.holdings[VOLUME], is_unfinished: true, rank: Some(0) };
+    let view = View { members: record.members.clone(), holdings: [(VOLUME, seat)].into() };
+    let releases = Transaction::Release { by, holding: VOLUME, epoch: 1 };
+    let expected = [Transaction::Drain { by }, releases].map(Effect::Send);
+    assert_eq!(node.step(Duration::ZERO, Input::Looked(view)), expected);
 }

@@ -3,7 +3,7 @@
 use super::{
     database::NODES,
     explore::{Scene, Sizes, setting},
-    process::Life,
+    process::{Life, SLOW, TICK},
     world::Action,
 };
 
@@ -22,6 +22,7 @@ const SIZES: Sizes = Sizes {
     checkpoints: 3,
     gives: 4,
     uses: 4,
+    drains: 1,
     faulty: NODES,
 };
 
@@ -61,13 +62,15 @@ fn is_fault(action: &Action) -> bool {
             | Action::Lose(..)
             | Action::Failover
             | Action::GiveBack(..)
+            | Action::Drain(_)
     )
 }
 
 /// Walks and lets the fleet come to rest. Returns the number of steps.
 fn walk(seed: u64) -> Result<usize, String> {
     let mut dice = Dice(seed);
-    let mut scene = Scene::idle(SIZES);
+    // Every other fleet has a node with a slow clock.
+    let mut scene = Scene::idle(SIZES).with_clock(if seed.is_multiple_of(2) { TICK } else { SLOW });
     let mut steps = Vec::new();
     while steps.len() < STEPS {
         let Some(action) = choose(&scene, &mut dice) else { break };

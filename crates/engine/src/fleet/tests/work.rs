@@ -4,7 +4,7 @@ use super::{
     database::{Event, OWN, What},
     mistakes::Mistake,
     monitor::Verdict,
-    process::{Ask, Flight, TERMS, TICK},
+    process::{Ask, Flight, TERMS},
     world::{World, at},
 };
 use crate::fleet::{
@@ -53,7 +53,7 @@ impl World {
         if !turn.any(|event| event.what == What::Admit && (event.epoch, event.by) == (actor.epoch, by)) {
             return Err(format!("I7: node {node} began a tool without an admission"));
         }
-        if TICK * u32::from(process.age) >= TERMS.step_back() {
+        if process.measured() >= TERMS.step_back() {
             return Err(format!("I7: node {node} began a tool {} ticks after its beat", process.age));
         }
         let others = || self.processes.iter().filter(|other| other.origin.node != node);

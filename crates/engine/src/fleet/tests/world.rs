@@ -4,7 +4,7 @@ use super::{
     database::{Commit, Database, NODES, OWN, Prompt, SHARED, TestTransaction, What, Written},
     mistakes::Mistake,
     monitor::{Monitor, Origin, Verdict},
-    process::{Actor, Ask, Flight, Life, Link, Process, TERMS, TICK},
+    process::{Actor, Ask, Flight, Life, Link, Process, TERMS},
 };
 use crate::fleet::{
     Answer, Effect, Input, Refusal, Seat, Transaction, View,
@@ -21,6 +21,7 @@ pub(super) enum Action {
     Pause(u8),
     Resume(u8),
     Link(u8, Link),
+    Drain(u8),
     /// The database runs a transaction and answers.
     Execute(u8, usize),
     /// The part of a commit before the log lock runs; only planted mistakes need it.
@@ -107,6 +108,7 @@ impl World {
             Action::Pause(node) => self.process_mut(node).life = Life::Paused,
             Action::Resume(node) => self.resume(node)?,
             Action::Link(node, link) => self.process_mut(node).link = link,
+            Action::Drain(node) => self.feed(node, Input::Drain)?,
             Action::Execute(node, index) => self.execute(node, index)?,
             Action::Begin(node, index) => self.begin(node, index),
             Action::Lose(node, index) => {
@@ -154,7 +156,7 @@ impl World {
     /// Tells the protocol of one node what happened, and how long ago the last thing was.
     pub(super) fn feed(&mut self, node: u8, input: Input<u8, u8>) -> Verdict {
         let process = self.process_mut(node);
-        let elapsed = TICK * u32::from(std::mem::take(&mut process.owed));
+        let elapsed = process.clock * u32::from(std::mem::take(&mut process.owed));
         let effects = process.node.step(elapsed, input);
         for effect in effects {
             self.carry_out(node, effect)?;
@@ -349,7 +351,7 @@ impl World {
             .node
             .identity()
             .is_some_and(|identity| self.db.record.members[&node].incarnation <= identity.incarnation + 1);
-        if is_this && TICK * u32::from(process.age) < TERMS.step_back() {
+        if is_this && process.measured() < TERMS.step_back() {
             return Err(format!("I7: node {node} was declared dead {} ticks after its beat", process.age));
         }
         if process.tools[at(SHARED)] {
