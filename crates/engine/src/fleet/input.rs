@@ -31,7 +31,7 @@ pub enum Input<N: Ord, H: Ord> {
     Lost(Transaction<N, H>),
     Looked(View<N, H>),
     LookFailed,
-    /// A client uses a holding that no node owns.
+    /// A client uses a holding that no living node owns.
     Use(H, Seat<N>),
     /// The repair of a holding's sessions was committed.
     Adopted {

@@ -386,11 +386,11 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
         }
     }
 
+    /// Claims a holding at once: a client waits for it. If its owner lives after all, the record refuses.
     fn first_use(&mut self, holding: H, seat: &Seat<N>) -> Effects<N, H> {
         let is_open = !self.tenures.contains_key(&holding) && !self.has_stepped_back && seat.rank.is_some();
-        let is_free = seat.row.owner.as_ref().is_none_or(|owner| *owner == self.id);
         let is_elsewhere = matches!(&seat.row.kind, Kind::Own(home) if *home != self.id);
-        if is_open && is_free && !is_elsewhere { self.send_claim(holding, seat, false) } else { Vec::new() }
+        if is_open && !is_elsewhere { self.send_claim(holding, seat, false) } else { Vec::new() }
     }
 
     fn send_claim(&mut self, holding: H, seat: &Seat<N>, custody: bool) -> Effects<N, H> {

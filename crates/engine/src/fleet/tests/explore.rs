@@ -171,7 +171,9 @@ impl Scene {
         {
             actions.push(Action::Repair(node, workspace));
         }
-        let is_free = self.world.db.record.holdings[&workspace].owner.is_none_or(|owner| owner == node);
+        let record = &self.world.db.record;
+        let is_free =
+            record.holdings[&workspace].owner.is_none_or(|owner| owner == node || record.is_dead(&owner));
         if left.uses > 0 && process.link == Link::Up && is_free && process.node.epoch(&workspace).is_none() {
             actions.push(Action::Use(node, workspace));
         }
