@@ -5,6 +5,7 @@
 
 pub mod bus;
 mod error;
+pub mod fleet;
 pub mod lifecycle;
 pub mod limits;
 pub mod memory;
