@@ -17,6 +17,7 @@ use bytes::Bytes;
 use futures::{FutureExt, future};
 use protocol::{
     ApprovalId, MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo,
+    WorkspaceId,
     project::ProjectNote,
     request::{Approval, Request},
 };
@@ -166,6 +167,10 @@ impl Reads for Memory {
         self.read(|tables| tables.session(id))
     }
 
+    fn workspace(&self, session: &SessionId) -> StoreFuture<'_, Option<WorkspaceId>> {
+        self.read(|tables| tables.workspace(session))
+    }
+
     fn sessions(&self, listing: Listing) -> StoreFuture<'_, Vec<Session>> {
         self.read(|tables| tables.sessions(&listing))
     }
@@ -219,12 +224,12 @@ impl Reads for Memory {
         self.read(|tables| tables.todos(session))
     }
 
-    fn statuses(&self) -> StoreFuture<'_, Vec<(SessionId, Arc<str>, SessionStatus)>> {
-        self.read(Tables::statuses)
+    fn statuses(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<(SessionId, SessionStatus)>> {
+        self.read(|tables| tables.statuses(workspace))
     }
 
-    fn requests(&self) -> StoreFuture<'_, Vec<(Arc<str>, Request)>> {
-        self.read(Tables::requests)
+    fn requests(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<Request>> {
+        self.read(|tables| tables.requests(workspace))
     }
 
     fn status(&self, session: &SessionId) -> StoreFuture<'_, Option<SessionStatus>> {
@@ -235,8 +240,8 @@ impl Reads for Memory {
         self.read(|tables| tables.requests_of(session))
     }
 
-    fn approvals(&self, directory: Option<&str>) -> StoreFuture<'_, Vec<Approval>> {
-        self.read(|tables| tables.approvals(directory))
+    fn approvals(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<Approval>> {
+        self.read(|tables| tables.approvals(workspace))
     }
 
     fn prompts(&self, session: &SessionId) -> StoreFuture<'_, Vec<OpenPrompt>> {
@@ -251,8 +256,8 @@ impl Reads for Memory {
         self.read(|tables| tables.find(&search))
     }
 
-    fn unfinished(&self) -> StoreFuture<'_, Vec<SessionId>> {
-        self.read(Tables::unfinished)
+    fn unfinished(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<SessionId>> {
+        self.read(|tables| tables.unfinished(workspace))
     }
 
     fn replay(&self, span: Span) -> StoreFuture<'_, Vec<Stored>> {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use engine::ports::{Commit, Error, Logged, Notice, StoreFailure};
 use protocol::{
     EndReason, Event, EventBody, EventId, Message, MessageId, Millis, Part, PartId, Session, SessionId,
-    queue::Waiting, request::Approval,
+    WorkspaceId, queue::Waiting, request::Approval,
 };
 use serde::Serialize;
 
@@ -17,6 +17,7 @@ use serde::Serialize;
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) session: SessionId,
+    pub(super) workspace: WorkspaceId,
     pub(super) directory: Arc<str>,
     pub(super) project: Arc<str>,
     pub(super) expected: u64,
@@ -146,6 +147,7 @@ impl Prepared {
             .collect::<Result<_, Error>>()?;
         Ok(Self {
             session: commit.session,
+            workspace: commit.workspace,
             directory: commit.directory,
             project: commit.project,
             expected: commit.expected,
@@ -179,12 +181,13 @@ impl Prepared {
 
     /// The events for the observer; `first` is the position of the first one.
     pub(super) fn into_logged(self, first: u64) -> Vec<Logged> {
-        let Self { session, directory, project, entries, .. } = self;
+        let Self { session, workspace, directory, project, entries, .. } = self;
         (first..)
             .zip(entries)
             .map(|(position, entry)| Logged {
                 position,
                 session: session.clone(),
+                workspace: workspace.clone(),
                 directory: Arc::clone(&directory),
                 project: Arc::clone(&project),
                 event: entry.event,

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use protocol::{ApprovalId, Event, Part, SessionId, project::ProjectNote};
+use protocol::{ApprovalId, Event, Part, SessionId, WorkspaceId, project::ProjectNote};
 
 use super::StoreFuture;
 
@@ -34,7 +34,9 @@ pub trait Log: Send + Sync {
 pub struct Commit {
     /// The session; its events are numbered from 1.
     pub session: SessionId,
-    /// The session's directory, for scoping streams.
+    /// The session's workspace. Its session, its approvals and its events belong to it.
+    pub workspace: WorkspaceId,
+    /// The session's directory, for the global stream's envelope.
     pub directory: Arc<str>,
     /// The session's project, for the global stream's envelope.
     pub project: Arc<str>,
@@ -71,6 +73,7 @@ pub struct Logged {
     /// Global position, from 1, in commit order: the cursor of event streams.
     pub position: u64,
     pub session: SessionId,
+    pub workspace: WorkspaceId,
     pub directory: Arc<str>,
     pub project: Arc<str>,
     pub event: Event,

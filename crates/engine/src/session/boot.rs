@@ -44,9 +44,11 @@ impl Actor {
     ) -> Result<Option<Self>, Error> {
         let shared = sessions.shared.clone();
         let Some((session, head)) = shared.reads.session(id).await? else { return Ok(None) };
+        let Some(workspace) = shared.reads.workspace(id).await? else { return Ok(None) };
         let newest = shared.reads.messages(id, Page { before: None, limit: Some(1) }).await?;
         let root = sessions.root(&session).await?;
         let place = Place {
+            workspace,
             directory: session.directory.as_str().into(),
             project: session.project_id.as_str().into(),
         };

@@ -196,6 +196,7 @@ impl Actor {
         let signals = Arc::new(Signals::default());
         let turn = Turn {
             session: self.session.clone(),
+            workspace: self.place.workspace.clone(),
             prompt: transcript.prompt().clone(),
             agent: resolved.agent.clone(),
             model: resolved.model.clone(),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use protocol::{
-    AgentEvent, MessageId, MessageWithParts, Millis, Part, PartBody, Session, SessionId, Todo,
+    AgentEvent, MessageId, MessageWithParts, Millis, Part, PartBody, Session, SessionId, Todo, WorkspaceId,
     agent_event::{Answer, Ask},
     message::ModelRef,
     part::{PatchPart, TextPart},
@@ -30,6 +30,8 @@ use crate::{
 pub struct Turn {
     /// The session as it was when the run began.
     pub session: Session,
+    /// The session's workspace, to which its approvals belong.
+    pub(crate) workspace: WorkspaceId,
     /// The user message to answer.
     pub prompt: MessageId,
     pub agent: String,
@@ -134,6 +136,7 @@ impl Turn {
     pub fn supervised(&mut self) -> Turn {
         Turn {
             session: self.session.clone(),
+            workspace: self.workspace.clone(),
             prompt: self.prompt.clone(),
             agent: self.agent.clone(),
             model: self.model.clone(),
@@ -218,7 +221,7 @@ impl Turn {
         }
     }
 
-    /// Asks the user for a permission. Returns [`Answer::Always`] as soon as the directory's approvals satisfy
+    /// Asks the user for a permission. Returns [`Answer::Always`] as soon as the workspace's approvals satisfy
     /// `enough`, because the user answered another request.
     pub async fn ask_unless(
         &self,
@@ -240,9 +243,9 @@ impl Turn {
         answer.unwrap_or(Answer::Withdrawn)
     }
 
-    /// The approvals of the session's directory, as rules.
+    /// The approvals of the session's workspace, as rules.
     pub async fn approved(&self) -> Result<Vec<Rule>, ports::Error> {
-        let approvals = self.reads.approvals(Some(&self.session.directory)).await?;
+        let approvals = self.reads.approvals(Some(&self.workspace)).await?;
         Ok(approvals.iter().map(Approval::rule).collect())
     }
 

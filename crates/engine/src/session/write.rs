@@ -60,6 +60,7 @@ impl Actor {
         let mint = &self.shared().mint;
         Commit {
             session: self.session.id.clone(),
+            workspace: self.place.workspace.clone(),
             directory: self.place.directory.clone(),
             project: self.place.project.clone(),
             expected: self.head,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use protocol::{
-    EventBody, Extra, Session, SessionId,
+    EventBody, Extra, Session, SessionId, WorkspaceId,
     event::SessionInfo,
     message::ModelRef,
     number::Number,
@@ -54,7 +54,8 @@ impl Sessions {
         if session.agent.is_some() || session.model.is_some() {
             self.check_names(&session).await?;
         }
-        self.store_new(&session, Vec::new()).await?;
+        let workspace = self.shared.bus.fleet().workspace(&session.directory);
+        self.store_new(&workspace, &session, Vec::new()).await?;
         Ok(session)
     }
 
@@ -103,7 +104,7 @@ impl Sessions {
         };
         // The prompt names the model, so the agent's name is checked when the prompt is submitted.
         let child = self.draft(home, input);
-        self.store_new(&child, Vec::new()).await?;
+        self.store_new(&self.workspace_of(&parent.id).await?, &child, Vec::new()).await?;
         Ok(child.id)
     }
 
@@ -177,14 +178,20 @@ impl Sessions {
     }
 
     /// Stores a new session together with its first events.
-    pub(super) async fn store_new(&self, session: &Session, more: Vec<EventBody>) -> Result<(), Error> {
-        self.store_part(session, 0, more, true).await.map(drop)
+    pub(super) async fn store_new(
+        &self,
+        workspace: &WorkspaceId,
+        session: &Session,
+        more: Vec<EventBody>,
+    ) -> Result<(), Error> {
+        self.store_part(workspace, session, 0, more, true).await.map(drop)
     }
 
     /// Appends initial events of a new session, preceded by its creation if it has no events yet. Returns its
     /// number of events. Everything survives a power cut once a commit with `flush` does.
     pub(super) async fn store_part(
         &self,
+        workspace: &WorkspaceId,
         session: &Session,
         head: u64,
         events: Vec<EventBody>,
@@ -195,6 +202,7 @@ impl Sessions {
         let events = created.into_iter().chain(events).map(|body| self.shared.mint.encoded(body)).collect();
         let commit = Commit {
             session: session.id.clone(),
+            workspace: workspace.clone(),
             directory: Arc::from(session.directory.as_str()),
             project: Arc::from(session.project_id.as_str()),
             expected: head,

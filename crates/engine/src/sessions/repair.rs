@@ -7,7 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -246,35 +246,34 @@ impl Sessions {
         let shared = &self.shared;
         let (_, newest) = shared.reads.bounds().await?;
         shared.bus.seed(newest);
-        let unfinished = shared.reads.unfinished().await?;
-        let requests = shared.reads.requests().await?;
-        self.remember(shared.reads.statuses().await?, &requests).await?;
+        let unfinished = shared.reads.unfinished(None).await?;
+        let requests = shared.reads.requests(None).await?;
+        self.remember(shared.reads.statuses(None).await?, &requests).await?;
         for id in &unfinished {
             shared.unfinished.add(id.clone(), DamagedSession::new(Cause::Died));
         }
         let _ = timeout(shared.limits.recovery, self.repair_all()).await;
         shared.bus.open();
         self.start_repairs();
-        self.keep_deadlines(requests.iter().map(|(_, request)| request.session_id().clone()).collect());
+        self.keep_deadlines(requests.iter().map(|request| request.session_id().clone()).collect());
         Ok(unfinished.len())
     }
 
     /// Gives the bus the statuses and open requests, which it sends to new subscribers.
     async fn remember(
         &self,
-        statuses: Vec<(SessionId, Arc<str>, SessionStatus)>,
-        requests: &[(Arc<str>, Request)],
+        statuses: Vec<(SessionId, SessionStatus)>,
+        requests: &[Request],
     ) -> Result<(), Error> {
-        let statuses = statuses.into_iter().map(|(session_id, directory, status)| {
+        let statuses = statuses.into_iter().map(|(session_id, status)| {
             let status = StatusChanged::new(session_id.clone(), status);
-            (directory, session_id, EventBody::SessionStatus(status))
+            (session_id, EventBody::SessionStatus(status))
         });
-        let requests = requests.iter().map(|(directory, request)| {
-            (directory.clone(), request.session_id().clone(), asked(request.clone()))
-        });
-        let placed = stream::iter(statuses.chain(requests)).map(|(directory, session, event)| async move {
-            let project = self.get(&session).await?.project_id.into();
-            Ok::<_, Error>((Place { directory, project }, event))
+        let requests = requests.iter().map(|request| (request.session_id().clone(), asked(request.clone())));
+        let placed = stream::iter(statuses.chain(requests)).map(|(session, event)| async move {
+            let (workspace, session) = (self.workspace_of(&session).await?, self.get(&session).await?);
+            let (directory, project) = (session.directory.into(), session.project_id.into());
+            Ok::<_, Error>((Place { workspace, directory, project }, event))
         });
         let placed: Vec<_> = placed.buffered(REPAIRS_AT_ONCE).try_collect().await?;
         for (place, event) in placed {

@@ -24,7 +24,7 @@ pub(crate) async fn a_writer_that_is_behind_is_refused(subject: &Subject) {
         let refused = subject.append("ses_a", expected, vec![idle("ses_a")]).await.unwrap_err();
         assert_eq!(refused.failure, StoreFailure::Conflict, "{refused}");
     }
-    assert_eq!(subject.reads.statuses().await.unwrap().len(), 1);
+    assert_eq!(subject.reads.statuses(None).await.unwrap().len(), 1);
     assert_eq!(subject.reads.bounds().await.unwrap(), (1, 2));
     assert_eq!(subject.seen.positions(), [1, 2]);
     // A refused commit uses no position.

@@ -76,8 +76,9 @@ pub(super) async fn write(
     events(batch, &keys, now, &mut statements);
     statements.push(Statement::new(LOCK_LOG));
     let bytes = batch.events.iter().map(|event| number(event.body.len() as u64));
-    let append = Statement::new("SELECT baton.append($1, $2, $3, $4, $5, $6, $7)")
+    let append = Statement::new("SELECT baton.append($1, $2, $3, $4, $5, $6, $7, $8)")
         .token(token)
+        .texts(batch.events.iter().map(|event| event.workspace))
         .texts(keys.iter().map(|key| key.as_ref().map(|(session, _)| session.as_str())))
         .numbers(keys.iter().map(|key| key.as_ref().map_or(0, |(_, seq)| *seq)))
         .numbers(bytes);
@@ -264,18 +265,20 @@ fn states<'a>(batch: &'a Batch<'a>, add: Add<'_, 'a>) {
 }
 
 fn sessions<'a>(batch: &'a Batch<'a>) -> Statement<'a> {
-    let rows = || batch.sessions.values();
+    let rows = || batch.sessions.values().map(|(_, row)| *row);
     Statement::new(
-        "INSERT INTO session (id, head, project, directory, path, parent, title, created, updated, archived, body)
-         SELECT id, 0, project, directory, path, parent, title, created, updated, archived, body
-         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-             AS wish (id, project, directory, path, parent, title, created, updated, archived, body)
-         ON CONFLICT (id) DO UPDATE SET project = excluded.project, directory = excluded.directory,
-             path = excluded.path, parent = excluded.parent, title = excluded.title,
+        "INSERT INTO session
+             (id, head, workspace, project, directory, path, parent, title, created, updated, archived, body)
+         SELECT id, 0, workspace, project, directory, path, parent, title, created, updated, archived, body
+         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+             AS wish (id, workspace, project, directory, path, parent, title, created, updated, archived, body)
+         ON CONFLICT (id) DO UPDATE SET workspace = excluded.workspace, project = excluded.project,
+             directory = excluded.directory, path = excluded.path, parent = excluded.parent, title = excluded.title,
              created = excluded.created, updated = excluded.updated, archived = excluded.archived,
              body = excluded.body",
     )
     .texts(batch.sessions.keys().copied())
+    .texts(batch.sessions.values().map(|(workspace, _)| *workspace))
     .texts(rows().map(|row| storable(&row.project)))
     .texts(rows().map(|row| storable(&row.directory)))
     .texts(rows().map(|row| row.path.as_deref().map(storable)))
@@ -316,26 +319,27 @@ fn requests<'a>(batch: &'a Batch<'a>, add: Add<'_, 'a>) {
     let approvals = || batch.approvals.iter();
     add(!batch.approvals.is_empty(), &|| {
         Statement::new(
-            "INSERT INTO approval (id, directory, permission, pattern, body)
-             SELECT id, directory, permission, pattern, body
-             FROM unnest($1, $2, $3, $4, $5) WITH ORDINALITY
-                 AS wish (id, directory, permission, pattern, body, nth)
+            "INSERT INTO approval (id, workspace, directory, permission, pattern, body)
+             SELECT id, workspace, directory, permission, pattern, body
+             FROM unnest($1, $2, $3, $4, $5, $6) WITH ORDINALITY
+                 AS wish (id, workspace, directory, permission, pattern, body, nth)
              ORDER BY nth ON CONFLICT DO NOTHING",
         )
-        .texts(approvals().map(|row| row.id.as_str()))
-        .texts(approvals().map(|row| storable(&row.directory)))
-        .texts(approvals().map(|row| storable(&row.permission)))
-        .texts(approvals().map(|row| storable(&row.pattern)))
-        .texts(approvals().map(|row| row.body.as_str()))
+        .texts(approvals().map(|(_, row)| row.id.as_str()))
+        .texts(approvals().map(|(workspace, _)| *workspace))
+        .texts(approvals().map(|(_, row)| storable(&row.directory)))
+        .texts(approvals().map(|(_, row)| storable(&row.permission)))
+        .texts(approvals().map(|(_, row)| storable(&row.pattern)))
+        .texts(approvals().map(|(_, row)| row.body.as_str()))
     });
     add(!batch.approvals.is_empty(), &|| {
         Statement::new(
             "DELETE FROM approval USING (
-                 SELECT number, row_number() OVER (PARTITION BY directory ORDER BY number DESC) AS nth
-                 FROM approval WHERE directory = ANY ($1)
+                 SELECT number, row_number() OVER (PARTITION BY workspace ORDER BY number DESC) AS nth
+                 FROM approval WHERE workspace = ANY ($1)
              ) AS ranked WHERE approval.number = ranked.number AND ranked.nth > $2",
         )
-        .texts(approvals().map(|row| storable(&row.directory)))
+        .texts(approvals().map(|(workspace, _)| *workspace))
         .with(limit(Some(MAX_APPROVALS)), Type::INT8)
     });
 }

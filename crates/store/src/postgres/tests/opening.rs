@@ -1,8 +1,9 @@
 //! Databases that are refused, with the reason and without a change.
 
 use super::{super::OpenError, *};
-use crate::contract::{commit, created};
-use engine::ports::{Log as _, Reads as _, StoreFailure};
+use crate::contract::{DIRECTORY, commit, created, id, session};
+use engine::ports::{Alone, Fleet as _, Log as _, Reads as _, Span, StoreFailure};
+use serde_json::json;
 
 async fn refusal(url: &str) -> OpenError {
     let seen = Arc::new(Seen::default());
@@ -40,6 +41,36 @@ async fn a_writer_that_was_replaced_cannot_commit() {
         (1, vec![1]),
         "nothing was stored or published"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn directories_of_the_first_schema_become_workspaces() {
+    let Some(databases) = Databases::start() else { return };
+    let url = databases.url();
+    let client = connect(&url).await;
+    let first = include_str!("../schema.sql");
+    let approval = json!({
+        "id": "psv_1", "projectID": "p", "directory": DIRECTORY, "action": "bash", "resource": "make *",
+    });
+    let rows = format!(
+        "CREATE SCHEMA baton; {first} UPDATE baton.fleet SET schema = 1;
+         INSERT INTO baton.session (id, head, project, directory, title, created, updated, archived, body)
+             VALUES ('ses_a', 1, 'global', '{DIRECTORY}', 'a title', 1, 1, false, '{}');
+         INSERT INTO baton.event (session, seq, directory, project, at, id, body)
+             VALUES ('ses_a', 1, '{DIRECTORY}', 'global', 1, 'evt_1', '{{}}');
+         INSERT INTO baton.log (position, session, seq, total) VALUES (1, 'ses_a', 1, 2);
+         INSERT INTO baton.approval (id, directory, permission, pattern, body)
+             VALUES ('psv_1', '{DIRECTORY}', 'bash', 'make *', '{approval}')",
+        session("ses_a", json!({}))
+    );
+    client.batch_execute(&rows).await.unwrap();
+    let (store, _) = open(&url, Options::default()).await;
+    let workspace = Alone.workspace(DIRECTORY);
+    assert_eq!(store.workspace(&id("ses_a")).await.unwrap(), Some(workspace.clone()));
+    assert_eq!(store.approvals(Some(&workspace)).await.unwrap().len(), 1);
+    let span = Span { after: 0, upto: u64::MAX, workspace: Some(workspace), limit: 9 };
+    assert_eq!(store.replay(span).await.unwrap().len(), 1);
+    store.append(commit("ses_b", 0, vec![created("ses_b")])).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
