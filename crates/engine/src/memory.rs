@@ -27,8 +27,8 @@ use outbox::Waiting;
 use tables::Tables;
 
 use crate::ports::{
-    Appended, Commit, Cursor, Error, Found, Listing, Log, Observer, OpenPrompt, Page, Reads, Record, Search,
-    Span, StoreFailure, StoreFuture, Stored, Stretch,
+    Alone, Appended, Commit, Cursor, Error, Fence, Found, Listing, Log, Observer, OpenPrompt, Page, Reads,
+    Record, Search, Span, StoreFailure, StoreFuture, Stored, Stretch,
 };
 
 /// A log that loses everything when the last handle is dropped.
@@ -44,12 +44,30 @@ struct Shared {
     tables: Tables,
     outbox: Waiting,
     opening: u64,
+    /// Epochs of workspaces that have changed their owner.
+    epochs: BTreeMap<WorkspaceId, u64>,
+}
+
+impl Shared {
+    fn check(&self, fence: &Fence) -> Result<(), Error> {
+        let epoch = self.epochs.get(&fence.workspace).copied().unwrap_or(Alone::EPOCH);
+        if epoch == fence.epoch {
+            return Ok(());
+        }
+        let message = format!("{} is in epoch {epoch}, the writer in {}", fence.workspace, fence.epoch);
+        Err(Error::new(StoreFailure::Fenced, message))
+    }
 }
 
 impl Memory {
     /// Creates an empty log.
     pub fn new(observer: Arc<dyn Observer>) -> Self {
-        let shared = Shared { tables: Tables::default(), outbox: Waiting::default(), opening: 0 };
+        let shared = Shared {
+            tables: Tables::default(),
+            outbox: Waiting::default(),
+            opening: 0,
+            epochs: BTreeMap::new(),
+        };
         Self { shared: Arc::new(Mutex::new(shared)), observer, faults: Faults::default(), opening: 0 }
     }
 
@@ -70,6 +88,11 @@ impl Memory {
     /// The failures that this log simulates.
     pub fn faults(&self) -> &Faults {
         &self.faults
+    }
+
+    /// Gives a workspace to another owner: writers of the present epoch are fenced from now on.
+    pub fn change_owner(&self, workspace: &WorkspaceId) {
+        *self.lock().epochs.entry(workspace.clone()).or_insert(Alone::EPOCH) += 1;
     }
 
     /// Removes the log's events up to a position, as retention does.
@@ -121,6 +144,7 @@ impl Log for Memory {
                 _ => {}
             }
             let appended = self.write(|shared| {
+                shared.check(&commit.fence)?;
                 let (appended, events) = shared.tables.append(commit)?;
                 // Still under the lock: the order of publication is the order of the log.
                 if !events.is_empty() {
@@ -142,9 +166,10 @@ impl Log for Memory {
         })
     }
 
-    fn checkpoint(&self, parts: Vec<Part>) -> StoreFuture<'_, ()> {
+    fn checkpoint(&self, fence: Fence, parts: Vec<Part>) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             self.write(|shared| {
+                shared.check(&fence)?;
                 shared.tables.checkpoint(parts);
                 Ok(())
             })

@@ -13,7 +13,7 @@ mod undo;
 
 pub use fleet::{Alone, Fleet, own_workspace};
 pub use hooks::{HookPoint, Hooks, NoHooks};
-pub use log::{Appended, Commit, Encoded, Error, Log, Logged, Observer, StoreFailure};
+pub use log::{Appended, Commit, Encoded, Error, Fence, Log, Logged, Observer, StoreFailure};
 pub use outbox::{Notice, Outbox};
 pub use reads::{
     Cursor, Direction, Found, Listing, OpenPrompt, Page, PartRecord, Reads, Record, Search, Span, Stored,

@@ -18,6 +18,8 @@ use serde::Serialize;
 pub(super) struct Prepared {
     pub(super) session: SessionId,
     pub(super) workspace: WorkspaceId,
+    /// The epoch of the writer's fence.
+    pub(super) epoch: u64,
     pub(super) directory: Arc<str>,
     pub(super) project: Arc<str>,
     pub(super) expected: u64,
@@ -147,7 +149,8 @@ impl Prepared {
             .collect::<Result<_, Error>>()?;
         Ok(Self {
             session: commit.session,
-            workspace: commit.workspace,
+            workspace: commit.fence.workspace,
+            epoch: commit.fence.epoch,
             directory: commit.directory,
             project: commit.project,
             expected: commit.expected,

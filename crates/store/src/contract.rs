@@ -22,7 +22,9 @@ use std::{
 
 use engine::{
     memory::Memory,
-    ports::{Appended, Commit, Encoded, Error, Log, Logged, Observer, Outbox, Reads, Span, Stored},
+    ports::{
+        Alone, Appended, Commit, Encoded, Error, Fence, Log, Logged, Observer, Outbox, Reads, Span, Stored,
+    },
 };
 use protocol::{SessionId, WorkspaceId};
 use tempfile::TempDir;
@@ -42,6 +44,11 @@ pub(crate) fn here() -> WorkspaceId {
 /// The same directory on another node.
 pub(crate) fn there() -> WorkspaceId {
     id("wrk_there")
+}
+
+/// The fence of a workspace that never changed its owner.
+pub(crate) fn fence(workspace: WorkspaceId) -> Fence {
+    Fence { workspace, epoch: Alone::EPOCH }
 }
 
 /// The directory of the tests' sessions.
@@ -164,7 +171,7 @@ impl Subject {
 pub(crate) fn commit(session: &str, expected: u64, events: Vec<Encoded>) -> Commit {
     Commit {
         session: id::<SessionId>(session),
-        workspace: here(),
+        fence: fence(here()),
         directory: DIRECTORY.into(),
         project: "global".into(),
         expected,
@@ -210,6 +217,7 @@ macro_rules! contract {
                 the_observer_knows_before_the_writer,
                 commits_of_many_sessions_have_one_order,
                 two_writers_cannot_both_win,
+                a_writer_of_another_epoch_is_refused_alone,
                 the_log_keeps_the_bytes,
             }
             tables {

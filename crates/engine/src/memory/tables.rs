@@ -99,11 +99,11 @@ impl Tables {
         let mut logged = Vec::with_capacity(commit.events.len());
         for (number, encoded) in (before + 1..).zip(commit.events) {
             self.newest += 1;
-            self.apply(&commit.session, &commit.workspace, &encoded.event.body);
+            self.apply(&commit.session, &commit.fence.workspace, &encoded.event.body);
             let alive = self.sessions.contains_key(&commit.session);
             let stored = Stored {
                 position: self.newest,
-                workspace: commit.workspace.clone(),
+                workspace: commit.fence.workspace.clone(),
                 directory: Arc::clone(&commit.directory),
                 project: Arc::clone(&commit.project),
                 json: encoded.json.clone(),
@@ -113,7 +113,7 @@ impl Tables {
             logged.push(Logged {
                 position: self.newest,
                 session: commit.session.clone(),
-                workspace: commit.workspace.clone(),
+                workspace: commit.fence.workspace.clone(),
                 directory: Arc::clone(&commit.directory),
                 project: Arc::clone(&commit.project),
                 event: encoded.event,

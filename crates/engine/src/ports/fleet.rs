@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use futures::future::{self, FutureExt};
 use protocol::{WorkspaceId, id::Id};
 use ring::digest::{SHA256, digest};
+
+use super::{Fence, StoreFuture};
 
 /// Number of hexadecimal digits in the id of a workspace: 160 bits, so that no two directories share one.
 const DIGITS: usize = 40;
@@ -15,6 +18,11 @@ const DIGITS: usize = 40;
 pub trait Fleet: fmt::Debug + Send + Sync {
     /// The workspace of a directory on this node.
     fn workspace(&self, directory: &str) -> WorkspaceId;
+
+    /// Makes this node the owner of a workspace, unless it is already, and returns the fence of its commits. Fails with
+    /// [`StoreFailure::Fenced`](super::StoreFailure::Fenced) if another node owns the workspace. A session has an actor
+    /// only on the node that owns its workspace.
+    fn claim<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Fence>;
 }
 
 /// The fleet of a record that one node has for itself. All answers are constant.
@@ -24,11 +32,18 @@ pub struct Alone;
 impl Alone {
     /// The name of the only node of a record.
     pub const NODE: &'static str = "single";
+
+    /// The epoch of every workspace, because none ever changes its owner.
+    pub const EPOCH: u64 = 0;
 }
 
 impl Fleet for Alone {
     fn workspace(&self, directory: &str) -> WorkspaceId {
         own_workspace(Self::NODE, directory)
+    }
+
+    fn claim<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Fence> {
+        future::ready(Ok(Fence { workspace: workspace.clone(), epoch: Self::EPOCH })).boxed()
     }
 }
 

@@ -45,6 +45,7 @@ impl Actor {
         let shared = sessions.shared.clone();
         let Some((session, head)) = shared.reads.session(id).await? else { return Ok(None) };
         let Some(workspace) = shared.reads.workspace(id).await? else { return Ok(None) };
+        let fence = shared.bus.fleet().claim(&workspace).await?;
         let newest = shared.reads.messages(id, Page { before: None, limit: Some(1) }).await?;
         let root = sessions.root(&session).await?;
         let place = Place {
@@ -57,6 +58,7 @@ impl Actor {
             inbox,
             myself,
             place,
+            fence,
             head,
             latest: newest.first().map_or(0, |message| message.info.created()),
             session,

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use protocol::{
-    EventBody, Message, MessageId, MessageWithParts, PartBody, Session, SessionId, UserMessage, WorkspaceId,
+    EventBody, Message, MessageId, MessageWithParts, PartBody, Session, SessionId, UserMessage,
     message::AssistantTime, prompt::SessionInput,
 };
 
 use super::{Home, Pages, Sessions};
 use crate::{
     Error,
-    ports::Cursor,
+    ports::{Cursor, Fence},
     transcript::{Emit, close},
 };
 
@@ -50,7 +50,7 @@ impl Sessions {
         let pages = self.pages(id, None, cut.before).await?.sized(COPY_BYTES);
         let copying = Copying {
             sessions: self.clone(),
-            workspace: self.workspace_of(id).await?,
+            fence: self.claim(id).await?,
             session: session.clone(),
             renamed: HashMap::new(),
         };
@@ -82,8 +82,8 @@ impl Sessions {
 /// A copy in progress.
 struct Copying {
     sessions: Sessions,
-    /// The workspace of the original.
-    workspace: WorkspaceId,
+    /// The right to write for the workspace of the original.
+    fence: Fence,
     session: Session,
     /// Ids of the copies by ids of the originals.
     renamed: HashMap<MessageId, MessageId>,
@@ -118,7 +118,7 @@ impl Copying {
             let done = pages.is_done();
             messages.extend(last.take_if(|_| done));
             let copies = self.copy(messages);
-            head = self.sessions.store_part(&self.workspace, &self.session, head, copies, done).await?;
+            head = self.sessions.store_part(&self.fence, &self.session, head, copies, done).await?;
             if done {
                 return Ok(());
             }

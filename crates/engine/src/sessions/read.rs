@@ -10,7 +10,7 @@ use protocol::{
 use super::Sessions;
 use crate::{
     Error,
-    ports::{Listing, Page},
+    ports::{Fence, Listing, Page},
     session::back::look_back,
 };
 
@@ -91,6 +91,11 @@ impl Sessions {
     /// The workspace of a session, which may be a directory of another node.
     pub async fn workspace_of(&self, id: &SessionId) -> Result<WorkspaceId, Error> {
         self.shared.reads.workspace(id).await?.ok_or_else(|| Error::no_session(id))
+    }
+
+    /// Claims the workspace of a session for this node.
+    pub(super) async fn claim(&self, id: &SessionId) -> Result<Fence, Error> {
+        Ok(self.shared.bus.fleet().claim(&self.workspace_of(id).await?).await?)
     }
 
     /// The status of every session that is not idle, in one directory or in all.

@@ -155,6 +155,14 @@ impl Sessions {
         self.start_repairs();
     }
 
+    /// Leaves a session to the node that owns its workspace. Callers whose commands the actor dropped get the error.
+    pub(crate) fn leave(&self, id: &SessionId, error: ports::Error) {
+        tracing::info!(session = %id, %error, "this server may not write the session any more");
+        self.shared.unfinished.repaired(id);
+        self.shared.unfinished.lock().error = Some(error);
+        self.shared.registry.remove(id);
+    }
+
     /// Records an abort of a session that needs repair; false if it needs none.
     pub(crate) fn abort_unfinished(&self, id: &SessionId) -> bool {
         self.shared.unfinished.abort(id)

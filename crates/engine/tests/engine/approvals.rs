@@ -12,7 +12,7 @@ use protocol::{
     request::{PermissionReply, PermissionRequest, Rule},
 };
 
-use crate::harness::Harness;
+use crate::harness::{Harness, Node};
 
 fn may_i(pattern: &str) -> Ask {
     Ask::Permission {
@@ -149,7 +149,7 @@ async fn an_approval_does_not_hold_for_the_same_path_on_another_node() {
     harness.submit(&session, "x").await;
     let waiting = asked(&mut harness, 1).await;
     reply(&harness, &waiting[0], PermissionReply::Always).await;
-    let harness = harness.crash_to("other").await;
+    let harness = harness.crash_to(std::sync::Arc::new(Node("other"))).await;
     harness.sessions.recover().await.unwrap();
     let other = harness.session().await;
     assert_eq!(other.directory, session.directory);

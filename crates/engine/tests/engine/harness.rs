@@ -15,7 +15,10 @@ use engine::{
     lifecycle::continuation::ContinuationPolicy,
     limits::Limits,
     memory::Memory,
-    ports::{Clock, Fleet, Hooks, Random, Resolved, Runner, Runners, Unresolved, Wanted, own_workspace},
+    ports::{
+        Alone, Clock, Fence, Fleet, Hooks, Random, Resolved, Runner, Runners, StoreFuture, Unresolved,
+        Wanted, own_workspace,
+    },
     session::Turn,
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -137,11 +140,15 @@ pub(crate) struct Harness {
 
 /// A node of a fleet, with its own directories.
 #[derive(Debug)]
-struct Node(&'static str);
+pub(crate) struct Node(pub(crate) &'static str);
 
 impl Fleet for Node {
     fn workspace(&self, directory: &str) -> WorkspaceId {
         own_workspace(self.0, directory)
+    }
+
+    fn claim<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Fence> {
+        Alone.claim(workspace)
     }
 }
 
@@ -171,8 +178,8 @@ impl Harness {
     }
 
     /// Kills the process and opens the same log on another node.
-    pub(crate) async fn crash_to(self, node: &'static str) -> Self {
-        self.succeeded_by(Bus::new(Arc::new(Node(node)))).await
+    pub(crate) async fn crash_to(self, fleet: Arc<dyn Fleet>) -> Self {
+        self.succeeded_by(Bus::new(fleet)).await
     }
 
     async fn succeeded_by(self, bus: Bus) -> Self {

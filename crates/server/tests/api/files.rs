@@ -145,7 +145,7 @@ async fn changes_can_be_applied_in_another_directory() {
 async fn a_terminal_is_controlled_by_events() {
     let harness = Harness::new();
     let session = harness.session().await;
-    let scope = harness.sessions.scope(harness.directory());
+    let scope = harness.sessions.scope(&harness.directory());
     let mut stream = harness.sessions.subscribe(scope, None).await.unwrap();
     let toast = json!({ "message": "hi", "variant": "info", "duration": 5_000 });
     let calls = [

@@ -289,7 +289,8 @@ pub(crate) async fn sessions_are_listed_by_every_filter(subject: &Subject) {
     ];
     for (session, fields) in sessions {
         let workspace = if session == "ses_b" { there() } else { here() };
-        let commit = Commit { workspace, ..commit(session, 0, vec![created_with(session, fields)]) };
+        let commit =
+            Commit { fence: fence(workspace), ..commit(session, 0, vec![created_with(session, fields)]) };
         subject.log.append(commit).await.unwrap();
     }
     let text = |text: &str| Some(text.to_owned());

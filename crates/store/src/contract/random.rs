@@ -102,12 +102,12 @@ async fn take(subject: &Subject, step: &Step) -> Result<Appended, StoreFailure> 
                 events.insert(0, created(name));
             }
             let workspace = if *session == 2 { there() } else { here() };
-            let commit = Commit { workspace, ..commit(name, head + off, events) };
+            let commit = Commit { fence: fence(workspace), ..commit(name, head + off, events) };
             subject.log.append(commit).await.map_err(|refused| refused.failure)
         }
         Step::Checkpoint(parts) => {
             let parts = parts.iter().map(|[session, a, b, c]| part(SESSIONS[*session], *a, *b, *c)).collect();
-            subject.log.checkpoint(parts).await.map_err(|refused| refused.failure)?;
+            subject.log.checkpoint(fence(here()), parts).await.map_err(|refused| refused.failure)?;
             Ok(Appended { head: 0, position: 0 })
         }
         Step::Forget(which) => {

@@ -26,7 +26,7 @@ pub(crate) async fn a_workspace_sees_its_own_events(subject: &Subject) {
     for (session, workspace) in [("ses_a", here()), ("ses_b", there()), ("ses_c", here())] {
         let commit = Commit {
             project: format!("project of {workspace}").into(),
-            workspace,
+            fence: fence(workspace),
             ..commit(session, 0, vec![created(session), busy(session)])
         };
         subject.log.append(commit).await.unwrap();

@@ -213,7 +213,7 @@ pub(crate) async fn requests_wait_until_they_are_answered(subject: &Subject) {
 
 /// Appends to a session of another node, which has the same directory.
 async fn say_there(subject: &Subject, session: &str, expected: u64, events: Vec<Encoded>) {
-    let commit = Commit { workspace: there(), ..commit(session, expected, events) };
+    let commit = Commit { fence: fence(there()), ..commit(session, expected, events) };
     subject.log.append(commit).await.unwrap();
 }
 
@@ -403,23 +403,26 @@ pub(crate) async fn checkpoints_touch_open_parts_only(subject: &Subject) {
     };
     subject
         .log
-        .checkpoint(vec![
-            part("prt_1", "so far", None),
-            part("prt_2", "reopened?", None),
-            part("prt_3", "never there", None),
-            text("ses_gone", message, "prt_1", "no session", None),
-        ])
+        .checkpoint(
+            fence(here()),
+            vec![
+                part("prt_1", "so far", None),
+                part("prt_2", "reopened?", None),
+                part("prt_3", "never there", None),
+                text("ses_gone", message, "prt_1", "no session", None),
+            ],
+        )
         .await
         .unwrap();
     assert_eq!(texts().await, ["so far", "done"]);
     // Only an event closes a part, never a checkpoint.
-    subject.log.checkpoint(vec![part("prt_1", "closed?", Some(2))]).await.unwrap();
-    subject.log.checkpoint(vec![]).await.unwrap();
+    subject.log.checkpoint(fence(here()), vec![part("prt_1", "closed?", Some(2))]).await.unwrap();
+    subject.log.checkpoint(fence(here()), vec![]).await.unwrap();
     assert_eq!(texts().await, ["so far", "done"]);
     assert_eq!(subject.everything().await.len(), log, "a checkpoint is no event");
     assert_eq!(subject.reads.open(&id("ses_a")).await.unwrap().len(), 1);
     subject.say("ses_a", vec![saved(&part("prt_1", "so far, so good", Some(2)))]).await;
-    subject.log.checkpoint(vec![part("prt_1", "too late", None)]).await.unwrap();
+    subject.log.checkpoint(fence(here()), vec![part("prt_1", "too late", None)]).await.unwrap();
     assert_eq!(texts().await, ["so far, so good", "done"]);
 }
 

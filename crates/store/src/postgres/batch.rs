@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use engine::ports::Fence;
 use protocol::{MessageId, Millis};
 
 use crate::change::{ApprovalRow, Change, Entry, PartRow, Prepared, SessionRow};
@@ -16,6 +17,8 @@ type Three<'a> = (&'a str, &'a str, &'a str);
 /// The changes of a group.
 #[derive(Debug, Default)]
 pub(super) struct Batch<'a> {
+    /// The epoch that the group's writers have for each of its workspaces.
+    pub(super) fences: BTreeMap<&'a str, u64>,
     pub(super) heads: BTreeMap<&'a str, Head>,
     pub(super) checkpoints: BTreeMap<Three<'a>, &'a str>,
     pub(super) sessions_removed: BTreeSet<&'a str>,
@@ -130,12 +133,19 @@ impl<'a> Batch<'a> {
     /// next group, where the database decides.
     pub(super) fn admits(&self, commit: &Prepared) -> bool {
         let known = self.heads.get(commit.session.as_str());
-        known.is_none_or(|known| known.alive && !known.deleted && known.head == commit.expected)
+        self.fits(commit.workspace.as_str(), commit.epoch)
+            && known.is_none_or(|known| known.alive && !known.deleted && known.head == commit.expected)
+    }
+
+    /// Returns true if the group's writers have this epoch for the workspace, or none yet.
+    pub(super) fn fits(&self, workspace: &str, epoch: u64) -> bool {
+        self.fences.get(workspace).is_none_or(|known| *known == epoch)
     }
 
     /// Adds a commit, which [`Batch::admits`] has admitted.
     pub(super) fn add(&mut self, commit: &'a Prepared) {
         let (session, workspace) = (commit.session.as_str(), commit.workspace.as_str());
+        self.fences.insert(workspace, commit.epoch);
         let (expected, creates) = (commit.expected, commit.creates());
         let fresh = Head { expected, creates, head: expected, alive: true, deleted: false };
         let known = self.heads.entry(session).or_insert(fresh);
@@ -164,8 +174,15 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Saves the text of a part, unless the group has closed or removed it.
-    pub(super) fn checkpoint(&mut self, part: &'a PartRow) {
+    /// Saves the text of parts, unless the group has closed or removed them.
+    pub(super) fn checkpoint(&mut self, fence: &'a Fence, parts: &'a [PartRow]) {
+        self.fences.insert(fence.workspace.as_str(), fence.epoch);
+        for part in parts {
+            self.save_text(part);
+        }
+    }
+
+    fn save_text(&mut self, part: &'a PartRow) {
         let key = (part.session.as_str(), part.message.as_str(), part.id.as_str());
         match self.parts.get_mut(&key) {
             Some((true, body)) => *body = &part.body,

@@ -54,6 +54,11 @@ impl<'a> Statement<'a> {
             .with(token.backend, Type::INT4)
     }
 
+    /// Adds the workspaces of the group and the epochs that its writers have for them.
+    fn fences(self, batch: &'a Batch<'a>) -> Self {
+        self.texts(batch.fences.keys().copied()).numbers(batch.fences.values().map(|epoch| number(*epoch)))
+    }
+
     async fn run(&self, client: &Client) -> Result<Vec<Row>, tokio_postgres::Error> {
         let values: Vec<(&(dyn ToSql + Sync), Type)> =
             self.values.iter().map(|(value, kind)| (&**value as _, kind.clone())).collect();
@@ -72,12 +77,13 @@ pub(super) async fn write(
 ) -> Result<u64, Fault> {
     let keys = keys(batch, token, orphans);
     let mut statements = vec![Statement::new("BEGIN")];
-    tables(batch, &mut statements);
+    tables(batch, token, &mut statements);
     events(batch, &keys, now, &mut statements);
     statements.push(Statement::new(LOCK_LOG));
     let bytes = batch.events.iter().map(|event| number(event.body.len() as u64));
-    let append = Statement::new("SELECT baton.append($1, $2, $3, $4, $5, $6, $7, $8)")
+    let append = Statement::new("SELECT baton.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")
         .token(token)
+        .fences(batch)
         .texts(batch.events.iter().map(|event| event.workspace))
         .texts(keys.iter().map(|key| key.as_ref().map(|(session, _)| session.as_str())))
         .numbers(keys.iter().map(|key| key.as_ref().map_or(0, |(_, seq)| *seq)))
@@ -148,14 +154,16 @@ fn events<'a>(
 }
 
 /// The statements that change the state tables: removals before additions.
-fn tables<'a>(batch: &'a Batch<'a>, statements: &mut Vec<Statement<'a>>) {
+fn tables<'a>(batch: &'a Batch<'a>, token: Token, statements: &mut Vec<Statement<'a>>) {
     let mut add = |wanted: bool, statement: &dyn Fn() -> Statement<'a>| {
         if wanted {
             statements.push(statement());
         }
     };
     add(!batch.heads.is_empty(), &|| {
-        Statement::new("SELECT baton.accept($1, $2, $3)")
+        Statement::new("SELECT baton.accept($1, $2, $3, $4, $5, $6, $7, $8, $9)")
+            .token(token)
+            .fences(batch)
             .texts(batch.heads.keys().copied())
             .numbers(batch.heads.values().map(|head| number(head.expected)))
             .flags(batch.heads.values().map(|head| head.creates))

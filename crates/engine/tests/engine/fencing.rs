@@ -1,0 +1,88 @@
+//! Fences: an actor whose node has lost the workspace ends without a word, because the new owner ends the turn.
+
+use std::sync::Arc;
+
+use engine::{
+    Error,
+    ports::{self, Alone, Fence, Fleet, StoreFailure, StoreFuture},
+};
+use futures::FutureExt;
+use protocol::{
+    AgentEvent, EventBody, SessionStatus, TurnEnd, WorkspaceId,
+    prompt::{PromptInput, SessionInput},
+};
+use tokio::sync::oneshot;
+
+use crate::harness::Harness;
+
+fn is_fenced<T>(result: &Result<T, Error>) -> bool {
+    matches!(result, Err(Error::Store(error)) if error.failure == StoreFailure::Fenced)
+}
+
+/// The events of a turn whose workspace gets another owner after its first text. With `ends`, the text ends; otherwise
+/// only the timer that saves open text finds out.
+async fn lost_workspace(ends: bool) {
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    let (go, wait) = oneshot::channel::<()>();
+    harness.script(move |turn| async move {
+        turn.emit(AgentEvent::step_started()).await;
+        turn.emit(AgentEvent::TextStarted { key: "0".into() }).await;
+        turn.emit(AgentEvent::TextDelta { key: "0".into(), delta: "said".into() }).await;
+        let _ = wait.await;
+        if ends {
+            turn.emit(AgentEvent::TextEnded { key: "0".into() }).await;
+        }
+        std::future::pending::<TurnEnd>().await
+    });
+    harness.submit(&session, "x").await;
+    harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+    let before = harness.story(&session.id).len();
+    harness.memory.change_owner(&harness.sessions.workspace(&session.directory));
+    go.send(()).unwrap();
+    assert!(is_fenced(&harness.sessions.wait(&session.id).await));
+    harness.drain();
+    assert_eq!(harness.story(&session.id).len(), before, "neither an error nor an idle is published");
+    let statuses = harness.sessions.statuses(None).await.unwrap();
+    assert_eq!(statuses.get(&session.id), Some(&SessionStatus::BUSY), "the new owner ends the turn");
+    let stats = harness.sessions.stats();
+    assert_eq!((stats.live, stats.unfinished), (0, 0), "and this node does not try to repair it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fenced_commit_ends_the_actor_without_a_word() {
+    lost_workspace(true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fenced_checkpoint_ends_the_actor_without_a_word() {
+    lost_workspace(false).await;
+}
+
+/// A node that owns no workspace.
+#[derive(Debug)]
+struct Guest;
+
+impl Fleet for Guest {
+    fn workspace(&self, directory: &str) -> WorkspaceId {
+        Alone.workspace(directory)
+    }
+
+    fn claim<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Fence> {
+        let message = format!("another node owns {workspace}");
+        futures::future::ready(Err(ports::Error::new(StoreFailure::Fenced, message))).boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_actor_starts_on_a_node_that_does_not_own_the_workspace() {
+    let harness = Harness::new().await;
+    let session = harness.session().await;
+    let harness = harness.crash_to(Arc::new(Guest)).await;
+    assert!(is_fenced(&harness.sessions.submit(&session.id, PromptInput::text("x")).await));
+    assert!(is_fenced(&harness.sessions.fork(&session.id, None).await));
+    assert!(is_fenced(&harness.sessions.create(Harness::home(), SessionInput::default()).await));
+    let stats = harness.sessions.stats();
+    assert_eq!((stats.live, stats.unfinished), (0, 0));
+    assert_eq!(harness.sessions.get(&session.id).await.unwrap(), session, "reading works");
+}
