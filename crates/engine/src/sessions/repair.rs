@@ -11,7 +11,9 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
-use protocol::{EventBody, MessageId, SessionId, SessionStatus, event::StatusChanged, request::Request};
+use protocol::{
+    EventBody, MessageId, SessionId, SessionStatus, WorkspaceId, event::StatusChanged, request::Request,
+};
 use tokio::{sync::Notify, time::timeout};
 
 use super::{Sessions, Shared};
@@ -254,17 +256,43 @@ impl Sessions {
         let shared = &self.shared;
         let (_, newest) = shared.reads.bounds().await?;
         shared.bus.seed(newest);
-        let unfinished = shared.reads.unfinished(None).await?;
-        let requests = shared.reads.requests(None).await?;
-        self.remember(shared.reads.statuses(None).await?, &requests).await?;
-        for id in &unfinished {
-            shared.unfinished.add(id.clone(), DamagedSession::new(Cause::Died));
-        }
+        let left = self.find_left(None).await?;
         let _ = timeout(shared.limits.recovery, self.repair_all()).await;
         shared.bus.open();
         self.start_repairs();
-        self.keep_deadlines(requests.iter().map(|request| request.session_id().clone()).collect());
-        Ok(unfinished.len())
+        self.keep_deadlines(left.waiting);
+        Ok(left.unfinished)
+    }
+
+    /// Claims a workspace whose last owner is gone and repairs its sessions, in the same way as [`Self::recover`] but
+    /// while clients are served. Sessions that have an actor here are left alone, so it may be repeated. Returns the
+    /// number of sessions that needed repair.
+    pub async fn adopt(&self, workspace: &WorkspaceId) -> Result<usize, Error> {
+        self.shared.bus.fleet().claim(workspace).await?;
+        let left = self.find_left(Some(workspace)).await?;
+        let _ = timeout(self.shared.limits.recovery, self.repair_all()).await;
+        self.start_repairs();
+        self.keep_deadlines(left.waiting);
+        Ok(left.unfinished)
+    }
+
+    /// Finds the sessions of one workspace or of all that a dead owner left unfinished, and schedules their repair.
+    async fn find_left(&self, workspace: Option<&WorkspaceId>) -> Result<Left, Error> {
+        let shared = &self.shared;
+        let is_left = |id: &SessionId| !shared.registry.is_live(id);
+        let mut unfinished = shared.reads.unfinished(workspace).await?;
+        unfinished.retain(is_left);
+        let mut requests = shared.reads.requests(workspace).await?;
+        requests.retain(|request| is_left(request.session_id()));
+        let mut statuses = shared.reads.statuses(workspace).await?;
+        statuses.retain(|(id, _)| is_left(id));
+        self.remember(statuses, &requests).await?;
+        for id in &unfinished {
+            // If an actor of the session has started meanwhile, the next one repairs it.
+            shared.unfinished.add(id.clone(), DamagedSession::new(Cause::Died));
+        }
+        let waiting = requests.iter().map(|request| request.session_id().clone()).collect();
+        Ok(Left { unfinished: unfinished.len(), waiting })
     }
 
     /// Gives the bus the statuses and open requests, which it sends to new subscribers.
@@ -306,6 +334,14 @@ impl Sessions {
             stream::iter(waiting).for_each_concurrent(REPAIRS_AT_ONCE, settle).await;
         });
     }
+}
+
+/// The sessions that a dead owner left.
+struct Left {
+    /// Number of sessions that need repair.
+    unfinished: usize,
+    /// Sessions with open requests.
+    waiting: BTreeSet<SessionId>,
 }
 
 fn asked(request: Request) -> EventBody {
