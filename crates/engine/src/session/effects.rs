@@ -304,6 +304,12 @@ impl Actor {
                 self.flush().await;
                 let _ = reply.send(());
             }
+            RunnerMessage::Call(Call::Admit(reply)) => {
+                self.flush().await;
+                if self.broken.is_none() {
+                    let _ = reply.send(());
+                }
+            }
             RunnerMessage::Ended(end) => {
                 let (reason, error) = match end {
                     TurnEnd::Completed => (EndReason::Completed, None),

@@ -84,6 +84,8 @@ pub(crate) enum Call {
     Child(ChildSpec, oneshot::Sender<Result<ChildStarted, String>>),
     /// Answer when all events before this call are stored.
     Flush(oneshot::Sender<()>),
+    /// Answer when all events before this call are stored under the node's present right to write; never answer otherwise.
+    Admit(oneshot::Sender<()>),
 }
 
 /// Tells whether approvals settle a permission that is being asked for.
@@ -387,6 +389,14 @@ impl Turn {
             }
         }
         Ok(found)
+    }
+
+    /// Waits until the events so far are committed, and returns true if the runner may go on. Runners emit the event that
+    /// shows a tool call as running, and begin the tool only after this returns true: then the record shows everything
+    /// that has touched the files, and a node that has lost the workspace begins no tool.
+    #[must_use]
+    pub async fn admit(&self) -> bool {
+        self.call(Call::Admit).await.is_some() && !self.cancel.is_cancelled()
     }
 
     /// Resolves when the turn was stopped: return as soon as possible.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use engine::{
     Error,
-    ports::{self, Alone, Fence, Fleet, StoreFailure, StoreFuture},
+    memory::faults::Fault,
+    ports::{self, Alone, Fence, Fleet, Reads, StoreFailure, StoreFuture},
 };
 use futures::FutureExt;
 use protocol::{
-    AgentEvent, EventBody, SessionStatus, TurnEnd, WorkspaceId,
+    AgentEvent, EventBody, Extra, PartBody, Session, SessionStatus, TurnEnd, WorkspaceId,
     prompt::{PromptInput, SessionInput},
 };
 use tokio::sync::oneshot;
@@ -85,4 +86,50 @@ async fn no_actor_starts_on_a_node_that_does_not_own_the_workspace() {
     let stats = harness.sessions.stats();
     assert_eq!((stats.live, stats.unfinished), (0, 0));
     assert_eq!(harness.sessions.get(&session.id).await.unwrap(), session, "reading works");
+}
+
+/// Runs a turn that begins a tool once it is admitted. Returns true if the tool began, and whether the record showed it as
+/// running by then.
+async fn tool(prepare: impl FnOnce(&Harness, &Session)) -> (bool, bool) {
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    let (go, wait) = oneshot::channel::<()>();
+    let (tell, told) = oneshot::channel();
+    let (memory, id) = (harness.memory.clone(), session.id.clone());
+    harness.script(move |turn| async move {
+        turn.emit(AgentEvent::step_started()).await;
+        let _ = wait.await;
+        let (call, tool) = ("c1".to_owned(), "bash".to_owned());
+        turn.emit(AgentEvent::ToolRunning { call, tool, input: Extra::new(), title: None, metadata: None })
+            .await;
+        let is_admitted = turn.admit().await;
+        let open = memory.open(&id).await.unwrap();
+        let mut parts = open.iter().flat_map(|message| &message.parts);
+        let is_stored = parts.any(|part| matches!(&part.body, PartBody::Tool(tool) if tool.call_id == "c1"));
+        tell.send((is_admitted, is_stored)).unwrap();
+        TurnEnd::Completed
+    });
+    harness.submit(&session, "x").await;
+    harness.until(|body| matches!(body, EventBody::PartUpdated(_))).await;
+    prepare(&harness, &session);
+    go.send(()).unwrap();
+    told.await.unwrap_or((false, false))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_begins_after_the_commit_that_shows_it() {
+    assert_eq!(tool(|_, _| ()).await, (true, true));
+    let slow = |harness: &Harness, _: &Session| {
+        let delay = Fault::Delay(std::time::Duration::from_secs(5));
+        harness.memory.faults().next(1, delay);
+    };
+    assert_eq!(tool(slow).await, (true, true), "however long the commit takes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_tool_begins_on_a_node_that_lost_the_workspace() {
+    let lost = |harness: &Harness, session: &Session| {
+        harness.memory.change_owner(&harness.sessions.workspace(&session.directory));
+    };
+    assert_eq!(tool(lost).await, (false, false));
 }
