@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use protocol::{Event, EventBody, Part, PartId, SessionId};
+use protocol::{Event, EventBody, Part, PartId, SessionId, WorkspaceId};
 
 use active::ActiveSessions;
 pub use frame::Frame;
@@ -22,13 +22,13 @@ use open::OpenParts;
 use queue::Queue;
 pub use queue::{Lagged, MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, Subscription};
 
-use crate::ports::{Logged, Observer};
+use crate::ports::{Alone, Fleet, Logged, Observer};
 
 /// Restricts a subscription.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
-    /// Subscribers with `None` see every event. Events without a directory go only to them.
-    pub directory: Option<Arc<str>>,
+    /// Subscribers with `None` see every event. Events without a workspace go only to them.
+    pub workspace: Option<WorkspaceId>,
     /// Sessions whose deltas the subscriber wants; `None` for all. It receives all other events in any case.
     pub deltas: Option<Arc<HashSet<SessionId>>>,
 }
@@ -39,13 +39,14 @@ impl Scope {
             (Some(wanted), Some(session)) => wanted.contains(session),
             _ => true,
         };
-        is_wanted && (self.directory.is_none() || self.directory == frame.directory)
+        is_wanted && (self.workspace.is_none() || self.workspace == frame.workspace)
     }
 }
 
-/// The directory and project in which an event happened.
+/// The workspace, directory and project in which an event happened. Made by [`Bus::place`] for a directory of this node.
 #[derive(Debug, Clone)]
 pub struct Place {
+    pub workspace: WorkspaceId,
     pub directory: Arc<str>,
     pub project: Arc<str>,
 }
@@ -87,15 +88,39 @@ struct Inner {
 }
 
 /// Publishes events to subscribers and tracks the state that new subscribers need.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Bus {
     inner: Mutex<Inner>,
+    fleet: Arc<dyn Fleet>,
+}
+
+impl Default for Bus {
+    /// The bus of a node that has its record for itself.
+    fn default() -> Self {
+        Self::new(Arc::new(Alone))
+    }
 }
 
 impl Bus {
-    /// Creates a bus that continues after the log's newest position.
-    pub fn new(position: u64) -> Self {
-        Self { inner: Mutex::new(Inner { position, ..Inner::default() }) }
+    /// Creates a bus for a node of a fleet.
+    pub fn new(fleet: Arc<dyn Fleet>) -> Self {
+        Self { inner: Mutex::default(), fleet }
+    }
+
+    /// The fleet whose events the bus carries.
+    pub fn fleet(&self) -> &Arc<dyn Fleet> {
+        &self.fleet
+    }
+
+    /// The place of events in a directory of this node.
+    pub fn place(&self, directory: impl Into<Arc<str>>, project: impl Into<Arc<str>>) -> Place {
+        let directory = directory.into();
+        Place { workspace: self.fleet.workspace(&directory), directory, project: project.into() }
+    }
+
+    /// The scope of a subscriber to a directory of this node.
+    pub fn scope(&self, directory: &str) -> Scope {
+        Scope { workspace: Some(self.fleet.workspace(directory)), ..Scope::default() }
     }
 
     /// Sets the log's end position, once the store is open and before anything is published. Until [`Self::open`]
@@ -133,9 +158,9 @@ impl Bus {
         let queue = Arc::new(Queue::default());
         let mut inner = self.lock();
         inner.subscribers.push((scope.clone(), Arc::downgrade(&queue)));
-        let going = inner.going.all(scope.directory.as_ref());
-        let unheard = inner.going.unheard(scope.directory.as_ref());
-        let open = inner.open.all(scope.directory.as_ref());
+        let going = inner.going.all(scope.workspace.as_ref());
+        let unheard = inner.going.unheard(scope.workspace.as_ref());
+        let open = inner.open.all(scope.workspace.as_ref());
         Joined { position: inner.position, going, unheard, open, subscription: Subscription::new(queue) }
     }
 
@@ -215,7 +240,8 @@ impl Observer for Bus {
     fn committed(&self, events: Vec<Logged>) {
         let mut inner = self.lock();
         for logged in events {
-            let place = Place { directory: logged.directory, project: logged.project };
+            let Logged { workspace, directory, project, .. } = logged;
+            let place = Place { workspace, directory, project };
             inner.track(&place, &logged.event.body);
             inner.position = logged.position;
             inner.deliver(&Arc::new(Frame::durable(&place, logged.position, logged.json)));

@@ -68,7 +68,7 @@ pub const MAX_FAMILY: usize = 1_000;
 pub const MAX_WORDS: usize = 16;
 /// Maximum number of texts that one search over all sessions returns.
 pub const MAX_FOUND: usize = 100;
-/// Maximum number of stored approvals in one directory; the oldest are dropped.
+/// Maximum number of stored approvals in one workspace; the oldest are dropped.
 pub const MAX_APPROVALS: usize = 500;
 /// Maximum size of the text with which a hook continues a turn, in bytes.
 pub const MAX_NEXT: usize = 64 * 1024;

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use futures::{FutureExt, future};
 use protocol::{
     ApprovalId, MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo,
+    WorkspaceId,
     project::ProjectNote,
     request::{Approval, Request},
 };
@@ -26,8 +27,8 @@ use outbox::Waiting;
 use tables::Tables;
 
 use crate::ports::{
-    Appended, Commit, Cursor, Error, Found, Listing, Log, Observer, OpenPrompt, Page, Reads, Record, Search,
-    Span, StoreFailure, StoreFuture, Stored, Stretch,
+    Alone, Appended, Commit, Cursor, Error, Fence, Found, Listing, Log, Observer, OpenPrompt, Page, Reads,
+    Record, Search, Span, StoreFailure, StoreFuture, Stored, Stretch,
 };
 
 /// A log that loses everything when the last handle is dropped.
@@ -44,12 +45,31 @@ struct Shared {
     outbox: Waiting,
     opening: u64,
     commits: u64,
+    /// Epochs of workspaces that have changed their owner.
+    epochs: BTreeMap<WorkspaceId, u64>,
+}
+
+impl Shared {
+    fn check(&self, fence: &Fence) -> Result<(), Error> {
+        let epoch = self.epochs.get(&fence.workspace).copied().unwrap_or(Alone::EPOCH);
+        if epoch == fence.epoch {
+            return Ok(());
+        }
+        let message = format!("{} is in epoch {epoch}, the writer in {}", fence.workspace, fence.epoch);
+        Err(Error::new(StoreFailure::Fenced, message))
+    }
 }
 
 impl Memory {
     /// Creates an empty log.
     pub fn new(observer: Arc<dyn Observer>) -> Self {
-        let shared = Shared { tables: Tables::default(), outbox: Waiting::default(), opening: 0, commits: 0 };
+        let shared = Shared {
+            tables: Tables::default(),
+            outbox: Waiting::default(),
+            opening: 0,
+            commits: 0,
+            epochs: BTreeMap::new(),
+        };
         Self { shared: Arc::new(Mutex::new(shared)), observer, faults: Faults::default(), opening: 0 }
     }
 
@@ -75,6 +95,11 @@ impl Memory {
     /// The number of commits so far, for tests of how much is stored at once.
     pub fn commits(&self) -> u64 {
         self.lock().commits
+    }
+
+    /// Gives a workspace to another owner: writers of the present epoch are fenced from now on.
+    pub fn change_owner(&self, workspace: &WorkspaceId) {
+        *self.lock().epochs.entry(workspace.clone()).or_insert(Alone::EPOCH) += 1;
     }
 
     /// Removes the log's events up to a position, as retention does.
@@ -126,6 +151,7 @@ impl Log for Memory {
                 _ => {}
             }
             let appended = self.write(|shared| {
+                shared.check(&commit.fence)?;
                 let (appended, events) = shared.tables.append(commit)?;
                 shared.commits += 1;
                 // Still under the lock: the order of publication is the order of the log.
@@ -148,9 +174,10 @@ impl Log for Memory {
         })
     }
 
-    fn checkpoint(&self, parts: Vec<Part>) -> StoreFuture<'_, ()> {
+    fn checkpoint(&self, fence: Fence, parts: Vec<Part>) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             self.write(|shared| {
+                shared.check(&fence)?;
                 shared.tables.checkpoint(parts);
                 Ok(())
             })
@@ -171,6 +198,10 @@ impl Log for Memory {
 impl Reads for Memory {
     fn session(&self, id: &SessionId) -> StoreFuture<'_, Option<(Session, u64)>> {
         self.read(|tables| tables.session(id))
+    }
+
+    fn workspace(&self, session: &SessionId) -> StoreFuture<'_, Option<WorkspaceId>> {
+        self.read(|tables| tables.workspace(session))
     }
 
     fn sessions(&self, listing: Listing) -> StoreFuture<'_, Vec<Session>> {
@@ -226,12 +257,12 @@ impl Reads for Memory {
         self.read(|tables| tables.todos(session))
     }
 
-    fn statuses(&self) -> StoreFuture<'_, Vec<(SessionId, Arc<str>, SessionStatus)>> {
-        self.read(Tables::statuses)
+    fn statuses(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<(SessionId, SessionStatus)>> {
+        self.read(|tables| tables.statuses(workspace))
     }
 
-    fn requests(&self) -> StoreFuture<'_, Vec<(Arc<str>, Request)>> {
-        self.read(Tables::requests)
+    fn requests(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<Request>> {
+        self.read(|tables| tables.requests(workspace))
     }
 
     fn status(&self, session: &SessionId) -> StoreFuture<'_, Option<SessionStatus>> {
@@ -242,8 +273,8 @@ impl Reads for Memory {
         self.read(|tables| tables.requests_of(session))
     }
 
-    fn approvals(&self, directory: Option<&str>) -> StoreFuture<'_, Vec<Approval>> {
-        self.read(|tables| tables.approvals(directory))
+    fn approvals(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<Approval>> {
+        self.read(|tables| tables.approvals(workspace))
     }
 
     fn prompts(&self, session: &SessionId) -> StoreFuture<'_, Vec<OpenPrompt>> {
@@ -258,8 +289,8 @@ impl Reads for Memory {
         self.read(|tables| tables.find(&search))
     }
 
-    fn unfinished(&self) -> StoreFuture<'_, Vec<SessionId>> {
-        self.read(Tables::unfinished)
+    fn unfinished(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<SessionId>> {
+        self.read(|tables| tables.unfinished(workspace))
     }
 
     fn replay(&self, span: Span) -> StoreFuture<'_, Vec<Stored>> {

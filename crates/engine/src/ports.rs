@@ -1,6 +1,7 @@
 //! The traits through which the engine reaches storage, agents, files, time and randomness. All of the engine's
 //! traits are declared here.
 
+mod fleet;
 pub mod hooks;
 mod log;
 mod outbox;
@@ -10,8 +11,9 @@ mod system;
 mod tools;
 mod undo;
 
+pub use fleet::{Alone, Fleet, own_workspace};
 pub use hooks::{HookPoint, Hooks, NoHooks};
-pub use log::{Appended, Commit, Encoded, Error, Log, Logged, Observer, StoreFailure};
+pub use log::{Appended, Commit, Encoded, Error, Fence, Log, Logged, Observer, StoreFailure};
 pub use outbox::{Notice, Outbox};
 pub use reads::{
     Cursor, Direction, Found, Listing, OpenPrompt, Page, PartRecord, Reads, Record, Search, Span, Stored,

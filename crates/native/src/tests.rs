@@ -2,6 +2,7 @@
 
 mod abort;
 mod aborts;
+mod admission;
 mod attachments;
 mod background;
 mod budgets;

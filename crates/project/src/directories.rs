@@ -121,6 +121,10 @@ impl Directories {
         }
     }
 
+    fn place(&self, session: &Session) -> Place {
+        self.services.announcer.bus.place(session.directory.as_str(), session.project_id.as_str())
+    }
+
     /// Warns about withheld parts of a directory's configuration and about plugins that are not loaded yet, once and
     /// again when they change.
     fn warn(&self, session: &Session, project: &Project) {
@@ -132,7 +136,7 @@ impl Directories {
                 None => drop(warned.remove(&key)),
                 Some(text) if warned.get(&key) == Some(&text) => {}
                 Some(text) => {
-                    self.services.announcer.error(&place(session), &text);
+                    self.services.announcer.error(&self.place(session), &text);
                     warned.insert(key, text);
                 }
             }
@@ -171,10 +175,6 @@ fn evict(entries: &mut HashMap<String, Arc<Entry>>) {
     if let Some(directory) = oldest.map(|(directory, _)| directory.clone()) {
         entries.remove(&directory);
     }
-}
-
-fn place(session: &Session) -> Place {
-    Place { directory: session.directory.as_str().into(), project: session.project_id.as_str().into() }
 }
 
 fn late(what: &str) -> Invalid {

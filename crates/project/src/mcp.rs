@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
-use engine::bus::Place;
 use futures::future::{BoxFuture, FutureExt};
 use native::commands;
 use protocol::{
@@ -27,7 +26,7 @@ pub(crate) async fn servers(
     hidden: Vec<String>,
 ) -> Servers {
     let project = Projects::default().find(directory).await.project;
-    let place = Place { directory: directory.into(), project: project.into() };
+    let place = announcer.bus.place(directory, project);
     let (announcer, failures, spot) = (announcer.clone(), announcer.clone(), place.clone());
     let timeout = config.experimental.as_ref().and_then(|experimental| experimental.mcp_timeout);
     Servers::new(

@@ -6,12 +6,9 @@ use ::plugins::{
     Chain, NamedHooks,
     host::{self, Host, Logins, Member, Reporter, Runtime},
 };
-use engine::{
-    bus::Place,
-    ports::{
-        Tools,
-        hooks::{Hooks, NoHooks},
-    },
+use engine::ports::{
+    Tools,
+    hooks::{Hooks, NoHooks},
 };
 use futures::future::FutureExt;
 use protocol::config::{Config, Plugin};
@@ -201,7 +198,7 @@ async fn start(
     };
     let directory = settings.site.directory.to_string_lossy().into_owned();
     let project = Projects::default().find(&directory).await;
-    let place = Place { directory: directory.into(), project: project.project.clone().into() };
+    let place = services.announcer.bus.place(directory, project.project.clone());
     let announcer = services.announcer.clone();
     let time = services.clock.now();
     let reports = reports.clone();

@@ -139,6 +139,8 @@ ids! {
     PtyId("pty", Ascending);
     /// Id of an event.
     EventId("evt", Ascending);
+    /// Id of a workspace: a directory on one node.
+    WorkspaceId("wrk", Ascending);
 }
 
 impl EventId {

@@ -44,7 +44,9 @@ pub mod wire_error;
 pub use agent_event::{AgentEvent, TurnEnd};
 pub use error::MessageError;
 pub use event::{Event, EventBody};
-pub use id::{ApprovalId, EventId, MessageId, PartId, PermissionId, PtyId, QuestionId, SessionId};
+pub use id::{
+    ApprovalId, EventId, MessageId, PartId, PermissionId, PtyId, QuestionId, SessionId, WorkspaceId,
+};
 pub use message::{AssistantMessage, Message, MessageWithParts, UserMessage};
 pub use part::{Part, PartBody, ToolState};
 pub use rest::Rest;

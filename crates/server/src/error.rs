@@ -271,7 +271,9 @@ impl From<engine::Error> for Error {
                 "No space is left for the database: nothing new can be accepted until some is freed. \
                  Reading still works.",
             ),
-            engine::Error::Store(store) if store.failure == StoreFailure::Unavailable => {
+            engine::Error::Store(store)
+                if matches!(store.failure, StoreFailure::Unavailable | StoreFailure::Fenced) =>
+            {
                 let reference = reference();
                 tracing::error!(%reference, details = %store, "a call failed");
                 let message = format!(

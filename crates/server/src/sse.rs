@@ -91,7 +91,7 @@ pub async fn event(
     Query(resume): Query<Resume>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let scope = Scope { directory: Some(directory.path.into()), deltas: resume.deltas()? };
+    let scope = Scope { deltas: resume.deltas()?, ..app.sessions.scope(&directory.path) };
     respond(app.sessions, scope, Frame::plain, cursor(&resume, &headers)?).await
 }
 
@@ -101,7 +101,7 @@ pub async fn global_event(
     Query(resume): Query<Resume>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let scope = Scope { directory: None, deltas: resume.deltas()? };
+    let scope = Scope { workspace: None, deltas: resume.deltas()? };
     respond(app.sessions, scope, Frame::global, cursor(&resume, &headers)?).await
 }
 

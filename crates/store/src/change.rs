@@ -9,7 +9,7 @@ use bytes::Bytes;
 use engine::ports::{Commit, Error, Logged, Notice, StoreFailure};
 use protocol::{
     EndReason, Event, EventBody, EventId, Message, MessageId, Millis, Part, PartId, Session, SessionId,
-    queue::Waiting, request::Approval,
+    WorkspaceId, queue::Waiting, request::Approval,
 };
 use serde::Serialize;
 
@@ -17,6 +17,9 @@ use serde::Serialize;
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) session: SessionId,
+    pub(super) workspace: WorkspaceId,
+    /// The epoch of the writer's fence.
+    pub(super) epoch: u64,
     pub(super) directory: Arc<str>,
     pub(super) project: Arc<str>,
     pub(super) expected: u64,
@@ -146,6 +149,8 @@ impl Prepared {
             .collect::<Result<_, Error>>()?;
         Ok(Self {
             session: commit.session,
+            workspace: commit.fence.workspace,
+            epoch: commit.fence.epoch,
             directory: commit.directory,
             project: commit.project,
             expected: commit.expected,
@@ -179,12 +184,13 @@ impl Prepared {
 
     /// The events for the observer; `first` is the position of the first one.
     pub(super) fn into_logged(self, first: u64) -> Vec<Logged> {
-        let Self { session, directory, project, entries, .. } = self;
+        let Self { session, workspace, directory, project, entries, .. } = self;
         (first..)
             .zip(entries)
             .map(|(position, entry)| Logged {
                 position,
                 session: session.clone(),
+                workspace: workspace.clone(),
                 directory: Arc::clone(&directory),
                 project: Arc::clone(&project),
                 event: entry.event,

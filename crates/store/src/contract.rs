@@ -22,9 +22,11 @@ use std::{
 
 use engine::{
     memory::Memory,
-    ports::{Appended, Commit, Encoded, Error, Log, Logged, Observer, Outbox, Reads, Span, Stored},
+    ports::{
+        Alone, Appended, Commit, Encoded, Error, Fence, Log, Logged, Observer, Outbox, Reads, Span, Stored,
+    },
 };
-use protocol::SessionId;
+use protocol::{SessionId, WorkspaceId};
 use tempfile::TempDir;
 use testkit::postgres::Cluster;
 
@@ -33,6 +35,21 @@ use crate::{
     sqlite::{Options, Sqlite},
 };
 pub(crate) use make::*;
+
+/// The workspace of the tests' sessions.
+pub(crate) fn here() -> WorkspaceId {
+    id("wrk_here")
+}
+
+/// The same directory on another node.
+pub(crate) fn there() -> WorkspaceId {
+    id("wrk_there")
+}
+
+/// The fence of a workspace that never changed its owner.
+pub(crate) fn fence(workspace: WorkspaceId) -> Fence {
+    Fence { workspace, epoch: Alone::EPOCH }
+}
 
 /// The directory of the tests' sessions.
 pub(crate) const DIRECTORY: &str = "/project/here";
@@ -145,7 +162,7 @@ impl Subject {
 
     /// Everything in the log.
     pub(crate) async fn everything(&self) -> Vec<Stored> {
-        let span = Span { after: 0, upto: u64::MAX, directory: None, limit: usize::MAX };
+        let span = Span { after: 0, upto: u64::MAX, workspace: None, limit: usize::MAX };
         self.reads.replay(span).await.unwrap()
     }
 }
@@ -154,6 +171,7 @@ impl Subject {
 pub(crate) fn commit(session: &str, expected: u64, events: Vec<Encoded>) -> Commit {
     Commit {
         session: id::<SessionId>(session),
+        fence: fence(here()),
         directory: DIRECTORY.into(),
         project: "global".into(),
         expected,
@@ -199,6 +217,7 @@ macro_rules! contract {
                 the_observer_knows_before_the_writer,
                 commits_of_many_sessions_have_one_order,
                 two_writers_cannot_both_win,
+                a_writer_of_another_epoch_is_refused_alone,
                 the_log_keeps_the_bytes,
             }
             tables {
@@ -214,6 +233,7 @@ macro_rules! contract {
                 notes_about_projects_are_amended,
                 idle_is_the_absence_of_a_status,
                 requests_wait_until_they_are_answered,
+                a_workspace_has_its_own_sessions,
                 an_approval_outlives_its_session,
                 approvals_are_stored_once_and_within_limits,
                 prompts_are_queued_started_and_ended,
@@ -240,7 +260,7 @@ macro_rules! contract {
             }
             replay {
                 a_span_is_open_below_and_closed_above,
-                a_directory_sees_its_own_events,
+                a_workspace_sees_its_own_events,
                 a_limit_cuts_and_the_next_span_continues,
                 a_session_has_a_history_of_its_own,
                 an_empty_log_has_bounds,

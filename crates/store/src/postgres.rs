@@ -34,7 +34,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::ports::{Appended, Clock, Commit, Error, Log, Observer, StoreFailure, StoreFuture, SystemClock};
+use engine::ports::{
+    Appended, Clock, Commit, Error, Fence, Log, Observer, StoreFailure, StoreFuture, SystemClock,
+};
 use protocol::{ApprovalId, Part, project::ProjectNote};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -188,7 +190,7 @@ impl Log for Postgres {
         })
     }
 
-    fn checkpoint(&self, parts: Vec<Part>) -> StoreFuture<'_, ()> {
+    fn checkpoint(&self, fence: Fence, parts: Vec<Part>) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let open = parts.iter().filter(|part| part.is_open());
             let parts =
@@ -196,7 +198,7 @@ impl Log for Postgres {
             if parts.is_empty() {
                 return Ok(());
             }
-            self.ask(|reply| Work::Checkpoint { parts, reply }).await
+            self.ask(|reply| Work::Checkpoint { fence, parts, reply }).await
         })
     }
 

@@ -36,7 +36,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::ports::{Appended, Clock, Commit, Error, Log, Observer, StoreFailure, StoreFuture, SystemClock};
+use engine::ports::{
+    Alone, Appended, Clock, Commit, Error, Fence, Log, Observer, StoreFailure, StoreFuture, SystemClock,
+};
 use protocol::{ApprovalId, Part, project::ProjectNote};
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
@@ -227,17 +229,28 @@ impl File {
     }
 }
 
+/// Refuses a writer of another epoch. One process has the file for itself, so the epoch is constant.
+fn check(fence: &Fence) -> Result<(), Error> {
+    if fence.epoch == Alone::EPOCH {
+        return Ok(());
+    }
+    let message = format!("{} has no epoch {} in a file of one server", fence.workspace, fence.epoch);
+    Err(Error::new(StoreFailure::Fenced, message))
+}
+
 impl Log for Sqlite {
     fn append(&self, commit: Commit) -> StoreFuture<'_, Appended> {
         Box::pin(async move {
             let since = Instant::now();
+            check(&commit.fence)?;
             let commit = Box::new(Prepared::new(commit)?);
             self.ask(|reply| Work::Append { commit, since, reply }).await
         })
     }
 
-    fn checkpoint(&self, parts: Vec<Part>) -> StoreFuture<'_, ()> {
+    fn checkpoint(&self, fence: Fence, parts: Vec<Part>) -> StoreFuture<'_, ()> {
         Box::pin(async move {
+            check(&fence)?;
             let open = parts.iter().filter(|part| part.is_open());
             let parts =
                 open.map(|part| PartRow::new(&part.session_id, part)).collect::<Result<Vec<_>, _>>()?;

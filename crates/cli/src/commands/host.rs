@@ -140,7 +140,7 @@ impl Host {
         Ok(match self {
             Self::Local { sessions, .. } => {
                 let listing = Listing {
-                    directory: directory.map(str::to_owned),
+                    workspace: directory.map(|directory| sessions.workspace(directory)),
                     roots: true,
                     updated_before: before,
                     limit: Some(limit),
@@ -227,7 +227,7 @@ impl Host {
     pub(super) async fn events(&self, directory: &str) -> Result<Events, Failure> {
         match self {
             Self::Local { sessions, .. } => {
-                let scope = Scope { directory: Some(directory.into()), ..Scope::default() };
+                let scope = sessions.scope(directory);
                 let stream = sessions.subscribe(scope.clone(), None).await?;
                 let local =
                     Local { sessions: sessions.clone(), scope, stream, ready: VecDeque::new(), seen: None };

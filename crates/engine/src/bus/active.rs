@@ -4,13 +4,10 @@
 //! there is one more piece: recovery ends turns before any client can connect, so clients that still wait for those
 //! turns also receive their idle events.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
-    EventBody, SessionId,
+    EventBody, SessionId, WorkspaceId,
     event::{SessionOnly, StatusChanged},
 };
 
@@ -90,13 +87,13 @@ impl ActiveSessions {
         self.requests.retain(|_, (_, asked)| asked.session_id() != Some(session));
     }
 
-    /// Statuses, then requests by id, of one directory or of all.
-    pub(super) fn all(&self, directory: Option<&Arc<str>>) -> Vec<(Place, EventBody)> {
-        of(directory, self.statuses.values().chain(self.requests.values()))
+    /// Statuses, then requests by id, of one workspace or of all.
+    pub(super) fn all(&self, workspace: Option<&WorkspaceId>) -> Vec<(Place, EventBody)> {
+        of(workspace, self.statuses.values().chain(self.requests.values()))
     }
 
     /// Status and idle events of sessions that became idle while no client could be connected.
-    pub(super) fn unheard(&self, directory: Option<&Arc<str>>) -> Vec<(Place, EventBody)> {
+    pub(super) fn unheard(&self, workspace: Option<&WorkspaceId>) -> Vec<(Place, EventBody)> {
         let pair = |(place, status): (Place, EventBody)| {
             let idle = status.session_id().cloned().map(|session_id| {
                 let body = EventBody::SessionIdle(SessionOnly::new(session_id));
@@ -104,14 +101,14 @@ impl ActiveSessions {
             });
             std::iter::once((place, status)).chain(idle)
         };
-        of(directory, self.unheard.values()).into_iter().flat_map(pair).collect()
+        of(workspace, self.unheard.values()).into_iter().flat_map(pair).collect()
     }
 }
 
 fn of<'a>(
-    directory: Option<&Arc<str>>,
+    workspace: Option<&WorkspaceId>,
     all: impl Iterator<Item = &'a (Place, EventBody)>,
 ) -> Vec<(Place, EventBody)> {
-    let wanted = all.filter(|(place, _)| directory.is_none_or(|directory| *directory == place.directory));
+    let wanted = all.filter(|(place, _)| workspace.is_none_or(|workspace| *workspace == place.workspace));
     wanted.cloned().collect()
 }

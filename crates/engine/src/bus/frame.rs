@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use protocol::SessionId;
+use protocol::{SessionId, WorkspaceId};
 
 use super::Place;
 
@@ -12,6 +12,8 @@ use super::Place;
 pub struct Frame {
     /// Position in the log, for durable events.
     pub position: Option<u64>,
+    /// `None` for events that only global subscribers receive.
+    pub(super) workspace: Option<WorkspaceId>,
     pub directory: Option<Arc<str>>,
     project: Option<Arc<str>>,
     /// The session of a delta.
@@ -31,6 +33,7 @@ impl Frame {
     pub fn live(place: Option<&Place>, json: Bytes) -> Self {
         Self {
             position: None,
+            workspace: place.map(|place| place.workspace.clone()),
             directory: place.map(|place| place.directory.clone()),
             project: place.map(|place| place.project.clone()),
             delta_of: None,
@@ -84,10 +87,11 @@ impl Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bus::Bus;
 
     #[test]
     fn durable_frames_carry_an_id_and_global_ones_a_place() {
-        let place = Place { directory: "/a \"b\"".into(), project: "global".into() };
+        let place = Bus::default().place("/a \"b\"", "global");
         let frame = Frame::durable(&place, 7, Bytes::from_static(b"{\"id\":\"evt_1\"}"));
         assert_eq!(frame.plain(), "id: 7\ndata: {\"id\":\"evt_1\"}\n\n");
         assert_eq!(

@@ -3,9 +3,9 @@
 //! Deltas are not stored one by one, so clients that reconnect or read messages get the text of open parts from
 //! here.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
-use protocol::{Part, PartId};
+use protocol::{Part, PartId, WorkspaceId};
 
 use super::Place;
 
@@ -43,11 +43,11 @@ impl OpenParts {
         self.parts.get(id).map(|(_, _, text)| text.clone())
     }
 
-    pub(super) fn all(&self, directory: Option<&Arc<str>>) -> Vec<(Place, Part)> {
+    pub(super) fn all(&self, workspace: Option<&WorkspaceId>) -> Vec<(Place, Part)> {
         let mut parts: Vec<(Place, Part)> = self
             .parts
             .values()
-            .filter(|(place, _, _)| directory.is_none_or(|directory| *directory == place.directory))
+            .filter(|(place, _, _)| workspace.is_none_or(|workspace| *workspace == place.workspace))
             .map(|(place, part, text)| {
                 let mut part = part.clone();
                 part.set_text(text.clone());

@@ -10,7 +10,7 @@
 //! - A request or prompt that is announced twice keeps its first place.
 //! - Only `session.seen` changes the mark of a session, not the session in its other events.
 //! - A new order of the queue permutes the open prompts that it names among their places; the others stay.
-//! - Approvals are stored by directory and outlive the session in which they were given.
+//! - Approvals are stored by workspace and outlive the session in which they were given.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -20,7 +20,7 @@ use std::{
 use bytes::Bytes;
 use protocol::{
     ApprovalId, EndReason, EventBody, Message, MessageId, MessageWithParts, Part, PartId, Rest, Session,
-    SessionId, SessionStatus, Todo,
+    SessionId, SessionStatus, Todo, WorkspaceId,
     project::ProjectNote,
     prompt::Delivery,
     queue::Waiting,
@@ -37,7 +37,7 @@ pub(super) struct Tables {
     pub(super) sessions: BTreeMap<SessionId, Row>,
     notes: BTreeMap<String, ProjectNote>,
     /// Sorted from oldest to newest.
-    approvals: Vec<Approval>,
+    approvals: Vec<(WorkspaceId, Approval)>,
     /// Texts that a search finds, by number.
     pub(super) texts: BTreeMap<u64, (SessionId, MessageId, PartId)>,
     log: BTreeMap<u64, Line>,
@@ -50,6 +50,7 @@ pub(super) struct Tables {
 #[derive(Debug)]
 pub(super) struct Row {
     session: Session,
+    workspace: WorkspaceId,
     head: u64,
     pub(super) messages: BTreeMap<MessageId, Message>,
     pub(super) parts: BTreeMap<(MessageId, PartId), Part>,
@@ -98,10 +99,11 @@ impl Tables {
         let mut logged = Vec::with_capacity(commit.events.len());
         for (number, encoded) in (before + 1..).zip(commit.events) {
             self.newest += 1;
-            self.apply(&commit.session, &encoded.event.body);
+            self.apply(&commit.session, &commit.fence.workspace, &encoded.event.body);
             let alive = self.sessions.contains_key(&commit.session);
             let stored = Stored {
                 position: self.newest,
+                workspace: commit.fence.workspace.clone(),
                 directory: Arc::clone(&commit.directory),
                 project: Arc::clone(&commit.project),
                 json: encoded.json.clone(),
@@ -111,6 +113,7 @@ impl Tables {
             logged.push(Logged {
                 position: self.newest,
                 session: commit.session.clone(),
+                workspace: commit.fence.workspace.clone(),
                 directory: Arc::clone(&commit.directory),
                 project: Arc::clone(&commit.project),
                 event: encoded.event,
@@ -123,16 +126,17 @@ impl Tables {
         Ok((Appended { head, position: self.newest }, logged))
     }
 
-    fn apply(&mut self, id: &SessionId, event: &EventBody) {
+    fn apply(&mut self, id: &SessionId, workspace: &WorkspaceId, event: &EventBody) {
         match event {
             EventBody::SessionCreated(it) | EventBody::SessionUpdated(it) => {
                 match self.sessions.entry(id.clone()) {
                     Entry::Occupied(mut row) => {
                         let row = row.get_mut();
                         row.session = Session { seen: row.session.seen, ..it.info.clone() };
+                        row.workspace = workspace.clone();
                     }
                     Entry::Vacant(place) => {
-                        place.insert(Row::new(Session { seen: None, ..it.info.clone() }));
+                        place.insert(Row::new(workspace.clone(), Session { seen: None, ..it.info.clone() }));
                     }
                 }
             }
@@ -145,23 +149,22 @@ impl Tables {
                 let Some(row) = self.sessions.get_mut(id) else { return };
                 row.apply(event, self.newest);
                 if let EventBody::PermissionReplied(it) = event {
-                    it.saved.iter().for_each(|approval| self.approve(approval));
+                    it.saved.iter().for_each(|approval| self.approve(workspace, approval));
                 }
                 self.index(id, event);
             }
         }
     }
 
-    fn approve(&mut self, approval: &Approval) {
-        let same = |known: &Approval| {
-            known.id == approval.id
-                || (known.directory == approval.directory && known.rule() == approval.rule())
+    fn approve(&mut self, workspace: &WorkspaceId, approval: &Approval) {
+        let here = |(place, _): &(WorkspaceId, Approval)| place == workspace;
+        let same = |known: &(WorkspaceId, Approval)| {
+            known.1.id == approval.id || (here(known) && known.1.rule() == approval.rule())
         };
         if self.approvals.iter().any(same) {
             return;
         }
-        self.approvals.push(approval.clone());
-        let here = |known: &Approval| known.directory == approval.directory;
+        self.approvals.push((workspace.clone(), approval.clone()));
         if self.approvals.iter().filter(|known| here(known)).count() > MAX_APPROVALS
             && let Some(oldest) = self.approvals.iter().position(here)
         {
@@ -171,13 +174,13 @@ impl Tables {
 
     pub(super) fn forget(&mut self, approval: &ApprovalId) -> bool {
         let before = self.approvals.len();
-        self.approvals.retain(|known| known.id != *approval);
+        self.approvals.retain(|(_, known)| known.id != *approval);
         self.approvals.len() < before
     }
 
-    pub(super) fn approvals(&self, directory: Option<&str>) -> Vec<Approval> {
-        let wanted = |known: &&Approval| directory.is_none_or(|directory| known.directory == directory);
-        self.approvals.iter().filter(wanted).cloned().collect()
+    pub(super) fn approvals(&self, workspace: Option<&WorkspaceId>) -> Vec<Approval> {
+        let wanted = self.approvals.iter().filter(|(place, _)| is_in(workspace, place));
+        wanted.map(|(_, approval)| approval.clone()).collect()
     }
 
     pub(super) fn checkpoint(&mut self, parts: Vec<Part>) {
@@ -200,10 +203,15 @@ impl Tables {
         self.sessions.get(id).map(|row| (row.session.clone(), row.head))
     }
 
+    pub(super) fn workspace(&self, session: &SessionId) -> Option<WorkspaceId> {
+        self.sessions.get(session).map(|row| row.workspace.clone())
+    }
+
     pub(super) fn sessions(&self, listing: &Listing) -> Vec<Session> {
         let mut found: Vec<Session> = self
             .sessions
             .values()
+            .filter(|row| is_in(listing.workspace.as_ref(), &row.workspace))
             .map(|row| &row.session)
             .filter(|session| matches(session, listing))
             .cloned()
@@ -246,18 +254,23 @@ impl Tables {
         self.sessions.get(session).map(|row| row.todos.clone()).unwrap_or_default()
     }
 
-    pub(super) fn statuses(&self) -> Vec<(SessionId, Arc<str>, SessionStatus)> {
-        let rows = self.sessions.iter();
-        rows.filter_map(|(id, row)| Some((id.clone(), row.directory(), row.status.clone()?))).collect()
+    pub(super) fn statuses(&self, workspace: Option<&WorkspaceId>) -> Vec<(SessionId, SessionStatus)> {
+        let rows = self.rows(workspace);
+        rows.filter_map(|(id, row)| Some((id.clone(), row.status.clone()?))).collect()
     }
 
-    pub(super) fn requests(&self) -> Vec<(Arc<str>, Request)> {
-        let rows = self.sessions.values();
-        let mut found: Vec<_> = rows
-            .flat_map(|row| row.requests.iter().map(|(asked, request)| (*asked, row.directory(), request)))
-            .collect();
-        found.sort_by_key(|(asked, ..)| *asked);
-        found.into_iter().map(|(_, directory, request)| (directory, request.clone())).collect()
+    pub(super) fn requests(&self, workspace: Option<&WorkspaceId>) -> Vec<Request> {
+        let mut found: Vec<_> = self.rows(workspace).flat_map(|(_, row)| &row.requests).collect();
+        found.sort_by_key(|(asked, _)| *asked);
+        found.into_iter().map(|(_, request)| request.clone()).collect()
+    }
+
+    /// The sessions of one workspace or of all.
+    fn rows<'a>(
+        &'a self,
+        workspace: Option<&'a WorkspaceId>,
+    ) -> impl Iterator<Item = (&'a SessionId, &'a Row)> {
+        self.sessions.iter().filter(move |(_, row)| is_in(workspace, &row.workspace))
     }
 
     pub(super) fn is_withdrawn(&self, session: &SessionId, prompt: &MessageId) -> bool {
@@ -277,9 +290,9 @@ impl Tables {
         self.sessions.get(session).map(|row| row.prompts.clone()).unwrap_or_default()
     }
 
-    pub(super) fn unfinished(&self) -> Vec<SessionId> {
+    pub(super) fn unfinished(&self, workspace: Option<&WorkspaceId>) -> Vec<SessionId> {
         let busy = |row: &Row| row.status.is_some() || !row.prompts.is_empty();
-        self.sessions.iter().filter(|(_, row)| busy(row)).map(|(id, _)| id.clone()).collect()
+        self.rows(workspace).filter(|(_, row)| busy(row)).map(|(id, _)| id.clone()).collect()
     }
 
     pub(super) fn replay(&self, span: &Span) -> Vec<Stored> {
@@ -289,7 +302,7 @@ impl Tables {
         self.log
             .range(span.after + 1..=span.upto)
             .map(|(_, line)| &line.stored)
-            .filter(|stored| span.directory.as_ref().is_none_or(|wanted| stored.directory == *wanted))
+            .filter(|stored| is_in(span.workspace.as_ref(), &stored.workspace))
             .take(span.limit)
             .cloned()
             .collect()
@@ -321,9 +334,10 @@ impl Tables {
 }
 
 impl Row {
-    fn new(session: Session) -> Self {
+    fn new(workspace: WorkspaceId, session: Session) -> Self {
         Self {
             session,
+            workspace,
             head: 0,
             messages: BTreeMap::new(),
             parts: BTreeMap::new(),
@@ -415,10 +429,6 @@ impl Row {
         &mut self.prompts[index]
     }
 
-    fn directory(&self) -> Arc<str> {
-        self.session.directory.as_str().into()
-    }
-
     fn parts_of<'a>(&'a self, message: &'a MessageId) -> impl Iterator<Item = &'a Part> {
         self.parts.iter().filter(move |((owner, _), _)| owner == message).map(|(_, part)| part)
     }
@@ -436,6 +446,11 @@ impl Row {
     }
 }
 
+/// True for every workspace if none is wanted.
+fn is_in(wanted: Option<&WorkspaceId>, workspace: &WorkspaceId) -> bool {
+    wanted.is_none_or(|wanted| wanted == workspace)
+}
+
 fn begins_with_creation(commit: &Commit) -> bool {
     commit.events.first().is_some_and(|first| matches!(first.event.body, EventBody::SessionCreated(_)))
 }
@@ -450,7 +465,6 @@ fn is_open(message: &Message) -> bool {
 fn matches(session: &Session, listing: &Listing) -> bool {
     let wanted = |wish: &Option<String>, value: &str| wish.as_deref().is_none_or(|wish| wish == value);
     wanted(&listing.project, &session.project_id)
-        && wanted(&listing.directory, &session.directory)
         && listing.path.as_deref().is_none_or(|path| is_below(session.path.as_deref(), path))
         && listing.parent.as_ref().is_none_or(|parent| session.parent_id.as_ref() == Some(parent))
         && (!listing.roots || session.parent_id.is_none())

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::*;
-use crate::ports::{Encoded, Logged};
+use crate::ports::{Encoded, Fleet, Logged};
 
 #[derive(Default)]
 struct Positions(Mutex<Vec<u64>>);
@@ -37,6 +37,7 @@ fn commit(expected: u64) -> Commit {
     let json = Bytes::from(serde_json::to_vec(&event).unwrap());
     Commit {
         session: session().id,
+        fence: Fence { workspace: Alone.workspace("/tmp"), epoch: Alone::EPOCH },
         directory: "/tmp".into(),
         project: "global".into(),
         expected,

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use protocol::{ApprovalId, Event, Part, SessionId, project::ProjectNote};
+use protocol::{ApprovalId, Event, Part, SessionId, WorkspaceId, project::ProjectNote};
 
 use super::StoreFuture;
 
@@ -18,7 +18,7 @@ pub trait Log: Send + Sync {
 
     /// Saves the current text of open parts without an event, so that a crash loses at most the text since the last
     /// save. A part that is closed or deleted by then is left unchanged.
-    fn checkpoint(&self, parts: Vec<Part>) -> StoreFuture<'_, ()>;
+    fn checkpoint(&self, fence: Fence, parts: Vec<Part>) -> StoreFuture<'_, ()>;
 
     /// Amends the user's note about a project. Resolves with the whole note, once it would survive a power cut. A
     /// note belongs to no session, so it is not an event of the log.
@@ -29,12 +29,24 @@ pub trait Log: Send + Sync {
     fn forget(&self, approval: &ApprovalId) -> StoreFuture<'_, bool>;
 }
 
+/// The right of a node to write for a workspace, which the transaction of every commit checks. The commits of a node
+/// that no longer owns the workspace are refused with [`StoreFailure::Fenced`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    pub workspace: WorkspaceId,
+    /// Grows each time that the workspace gets another owner.
+    pub epoch: u64,
+}
+
 /// One transaction of one session.
 #[derive(Debug, Clone)]
 pub struct Commit {
     /// The session; its events are numbered from 1.
     pub session: SessionId,
-    /// The session's directory, for scoping streams.
+    /// The session's workspace, to which the session, its approvals and its events belong, and the writer's right to
+    /// commit for it.
+    pub fence: Fence,
+    /// The session's directory, for the global stream's envelope.
     pub directory: Arc<str>,
     /// The session's project, for the global stream's envelope.
     pub project: Arc<str>,
@@ -71,6 +83,7 @@ pub struct Logged {
     /// Global position, from 1, in commit order: the cursor of event streams.
     pub position: u64,
     pub session: SessionId,
+    pub workspace: WorkspaceId,
     pub directory: Arc<str>,
     pub project: Arc<str>,
     pub event: Event,
@@ -105,6 +118,8 @@ impl Error {
 pub enum StoreFailure {
     /// Another writer has appended to the session.
     Conflict,
+    /// Another node owns the workspace, or another process has become this node.
+    Fenced,
     /// No disk space is left for the database.
     Full,
     /// The database is damaged.
@@ -117,6 +132,7 @@ impl fmt::Display for StoreFailure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Conflict => "another writer has changed the session",
+            Self::Fenced => "another server has taken over",
             Self::Full => "no space is left for the database",
             Self::Corrupt => "the database is damaged",
             Self::Unavailable => "the database is not available",

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 use protocol::{
     Message, MessageId, MessageWithParts, Millis, Part, PartId, Session, SessionId, SessionStatus, Todo,
+    WorkspaceId,
     project::ProjectNote,
     prompt::Delivery,
     request::{Approval, Request},
@@ -16,6 +17,9 @@ use super::{Error, StoreFailure, StoreFuture};
 pub trait Reads: Send + Sync {
     /// A session with the number of events it has.
     fn session(&self, id: &SessionId) -> StoreFuture<'_, Option<(Session, u64)>>;
+
+    /// The workspace of a session.
+    fn workspace(&self, session: &SessionId) -> StoreFuture<'_, Option<WorkspaceId>>;
 
     /// Sessions, most recently updated first.
     fn sessions(&self, listing: Listing) -> StoreFuture<'_, Vec<Session>>;
@@ -62,21 +66,21 @@ pub trait Reads: Send + Sync {
 
     fn todos(&self, session: &SessionId) -> StoreFuture<'_, Vec<Todo>>;
 
-    /// Every session that is not idle, with its directory.
-    fn statuses(&self) -> StoreFuture<'_, Vec<(SessionId, Arc<str>, SessionStatus)>>;
+    /// Every session of one workspace or of all that is not idle, by id.
+    fn statuses(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<(SessionId, SessionStatus)>>;
 
     /// The status of one session; `None` if it is idle.
     fn status(&self, session: &SessionId) -> StoreFuture<'_, Option<SessionStatus>>;
 
-    /// Every open request with its session's directory, oldest first.
-    fn requests(&self) -> StoreFuture<'_, Vec<(Arc<str>, Request)>>;
+    /// Every open request of one workspace or of all, oldest first.
+    fn requests(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<Request>>;
 
     /// Open requests of one session, oldest first.
     fn requests_of(&self, session: &SessionId) -> StoreFuture<'_, Vec<Request>>;
 
-    /// Approvals of one directory or of all, oldest first. At most [`MAX_APPROVALS`](crate::limits::MAX_APPROVALS)
-    /// are kept for a directory; older ones are dropped.
-    fn approvals(&self, directory: Option<&str>) -> StoreFuture<'_, Vec<Approval>>;
+    /// Approvals of one workspace or of all, oldest first. At most [`MAX_APPROVALS`](crate::limits::MAX_APPROVALS)
+    /// are kept for a workspace; older ones are dropped.
+    fn approvals(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<Approval>>;
 
     /// Prompts of a session that were accepted and have not ended: in order of acceptance, unless a client has rearranged
     /// those that wait.
@@ -88,8 +92,8 @@ pub trait Reads: Send + Sync {
     /// Complete texts in which every word of a search begins a word, newest first.
     fn find(&self, search: Search) -> StoreFuture<'_, Vec<Found>>;
 
-    /// Sessions that are not idle or have prompts that have not ended.
-    fn unfinished(&self) -> StoreFuture<'_, Vec<SessionId>>;
+    /// Sessions of one workspace or of all that are not idle or have prompts that have not ended.
+    fn unfinished(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<SessionId>>;
 
     /// Events with `after < position <= span.upto`, in order, at most `span.limit`.
     fn replay(&self, span: Span) -> StoreFuture<'_, Vec<Stored>>;
@@ -107,8 +111,8 @@ pub trait Reads: Send + Sync {
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     pub project: Option<String>,
-    /// Matches exactly, not directories below.
-    pub directory: Option<String>,
+    /// Matches exactly, not the workspaces of directories below.
+    pub workspace: Option<WorkspaceId>,
     /// Only sessions whose `path` is this or below.
     pub path: Option<String>,
     pub parent: Option<SessionId>,
@@ -240,7 +244,8 @@ pub struct Span {
     pub after: u64,
     /// Inclusive upper bound.
     pub upto: u64,
-    pub directory: Option<Arc<str>>,
+    /// Only events of this workspace.
+    pub workspace: Option<WorkspaceId>,
     /// Maximum number of events.
     pub limit: usize,
 }
@@ -250,6 +255,7 @@ pub struct Span {
 pub struct Stored {
     /// Global position.
     pub position: u64,
+    pub workspace: WorkspaceId,
     pub directory: Arc<str>,
     pub project: Arc<str>,
     /// `{"id":…,"type":…,"properties":…}`

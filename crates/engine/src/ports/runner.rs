@@ -45,7 +45,7 @@ pub struct Draft<'a> {
     pub session: &'a Session,
     /// The agent that will answer.
     pub agent: &'a str,
-    /// The approvals of the session's directory, as rules.
+    /// The approvals of the session's workspace, as rules.
     pub approved: Vec<Rule>,
     pub parts: Vec<PartInput>,
 }

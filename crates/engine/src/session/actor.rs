@@ -32,7 +32,7 @@ use crate::{
     Error, RequestKind,
     bus::Place,
     lifecycle::{Input, Lifecycle, Stop},
-    ports::{self, Resolved, StoreFailure, hooks::Next},
+    ports::{self, Fence, Resolved, StoreFailure, hooks::Next},
     sessions::{Cause, DamagedSession, Sessions, Shared},
 };
 
@@ -46,6 +46,8 @@ pub(super) struct Actor {
     /// The topmost ancestor session, if this session is a child.
     pub(super) root: Option<SessionId>,
     pub(super) place: Place,
+    /// The right to commit, as it was when the actor started. An actor whose node has lost the workspace since is fenced.
+    pub(super) fence: Fence,
     /// Number of events that the session has; see [`crate::ports::Commit::expected`].
     pub(super) head: u64,
     /// `time.created` of the newest message.
@@ -101,6 +103,9 @@ pub(crate) fn spawn(
             Ok(Some(actor)) => Box::pin(actor.work()).await,
             // Dropping the inbox drops all reply channels; the callers then find that the session does not exist.
             Ok(None) => watch.sessions.shared.registry.remove(&id),
+            Err(Error::Store(error)) if error.failure == StoreFailure::Fenced => {
+                watch.sessions.leave(&id, error);
+            }
             Err(error) => {
                 if watch.sessions.shared.unfinished.damage(&id).is_some() {
                     // Repairs are retried while the disk is full, so only the first failure and the success are

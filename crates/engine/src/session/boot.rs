@@ -44,11 +44,14 @@ impl Actor {
     ) -> Result<Option<Self>, Error> {
         let shared = sessions.shared.clone();
         // Only the place of the newest message is read: the message itself may have many large parts.
-        let (found, newest) =
-            tokio::try_join!(shared.reads.session(id), shared.reads.nth_before(id, None, 1))?;
-        let Some((session, head)) = found else { return Ok(None) };
+        let reads = &shared.reads;
+        let (found, workspace, newest) =
+            tokio::try_join!(reads.session(id), reads.workspace(id), reads.nth_before(id, None, 1))?;
+        let (Some((session, head)), Some(workspace)) = (found, workspace) else { return Ok(None) };
+        let fence = shared.bus.fleet().claim(&workspace).await?;
         let root = sessions.root(&session).await?;
         let place = Place {
+            workspace,
             directory: session.directory.as_str().into(),
             project: session.project_id.as_str().into(),
         };
@@ -57,6 +60,7 @@ impl Actor {
             inbox,
             myself,
             place,
+            fence,
             head,
             latest: newest.map_or(0, |place| place.created),
             session,

@@ -196,6 +196,7 @@ impl Actor {
         let signals = Arc::new(Signals::default());
         let turn = Turn {
             session: self.session.clone(),
+            workspace: self.place.workspace.clone(),
             prompt: transcript.prompt().clone(),
             agent: resolved.agent.clone(),
             model: resolved.model.clone(),
@@ -302,6 +303,12 @@ impl Actor {
             RunnerMessage::Call(Call::Flush(reply)) => {
                 self.flush().await;
                 let _ = reply.send(());
+            }
+            RunnerMessage::Call(Call::Admit(reply)) => {
+                self.flush().await;
+                if self.broken.is_none() {
+                    let _ = reply.send(());
+                }
             }
             RunnerMessage::Ended(end) => {
                 let (reason, error) = match end {

@@ -121,9 +121,9 @@ impl Actor {
         Ok(())
     }
 
-    /// The approvals of this directory, as rules.
+    /// The approvals of this workspace, as rules.
     pub(super) async fn approved(&self) -> Result<Vec<Rule>, Error> {
-        let approvals = self.shared().reads.approvals(Some(&self.session.directory)).await?;
+        let approvals = self.shared().reads.approvals(Some(&self.place.workspace)).await?;
         Ok(approvals.iter().map(Approval::rule).collect())
     }
 
@@ -190,9 +190,9 @@ impl Actor {
     async fn tell_family(&self) {
         let root = self.root.as_ref().unwrap_or(&self.session.id);
         // A session that is not notified just keeps waiting for its answer.
-        let Ok(waiting) = self.shared().reads.requests().await else { return };
+        let Ok(waiting) = self.shared().reads.requests(None).await else { return };
         let mut told = vec![self.session.id.clone()];
-        for request in waiting.iter().map(|(_, request)| request).filter(|it| it.root_id() == root) {
+        for request in waiting.iter().filter(|it| it.root_id() == root) {
             if !told.contains(request.session_id()) {
                 told.push(request.session_id().clone());
                 let _ = self.sessions.send(request.session_id(), Command::Reconsider);

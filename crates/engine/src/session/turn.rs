@@ -7,7 +7,7 @@ use std::{
 };
 
 use protocol::{
-    AgentEvent, MessageId, MessageWithParts, Millis, Part, PartBody, Session, SessionId, Todo,
+    AgentEvent, MessageId, MessageWithParts, Millis, Part, PartBody, Session, SessionId, Todo, WorkspaceId,
     agent_event::{Answer, Ask},
     message::ModelRef,
     part::{PatchPart, TextPart},
@@ -30,6 +30,8 @@ use crate::{
 pub struct Turn {
     /// The session as it was when the run began.
     pub session: Session,
+    /// The session's workspace, to which its approvals belong.
+    pub(crate) workspace: WorkspaceId,
     /// The user message to answer.
     pub prompt: MessageId,
     pub agent: String,
@@ -82,6 +84,8 @@ pub(crate) enum Call {
     Child(ChildSpec, oneshot::Sender<Result<ChildStarted, String>>),
     /// Answer when all events before this call are stored.
     Flush(oneshot::Sender<()>),
+    /// Answer when all events before this call are stored under the node's present right to write; never answer otherwise.
+    Admit(oneshot::Sender<()>),
 }
 
 /// Tells whether approvals settle a permission that is being asked for.
@@ -134,6 +138,7 @@ impl Turn {
     pub fn supervised(&mut self) -> Turn {
         Turn {
             session: self.session.clone(),
+            workspace: self.workspace.clone(),
             prompt: self.prompt.clone(),
             agent: self.agent.clone(),
             model: self.model.clone(),
@@ -218,7 +223,7 @@ impl Turn {
         }
     }
 
-    /// Asks the user for a permission. Returns [`Answer::Always`] as soon as the directory's approvals satisfy
+    /// Asks the user for a permission. Returns [`Answer::Always`] as soon as the workspace's approvals satisfy
     /// `enough`, because the user answered another request.
     pub async fn ask_unless(
         &self,
@@ -240,9 +245,9 @@ impl Turn {
         answer.unwrap_or(Answer::Withdrawn)
     }
 
-    /// The approvals of the session's directory, as rules.
+    /// The approvals of the session's workspace, as rules.
     pub async fn approved(&self) -> Result<Vec<Rule>, ports::Error> {
-        let approvals = self.reads.approvals(Some(&self.session.directory)).await?;
+        let approvals = self.reads.approvals(Some(&self.workspace)).await?;
         Ok(approvals.iter().map(Approval::rule).collect())
     }
 
@@ -384,6 +389,14 @@ impl Turn {
             }
         }
         Ok(found)
+    }
+
+    /// Waits until the events so far are committed, and returns true if the runner may go on. Runners emit the event that
+    /// shows a tool call as running, and begin the tool only after this returns true: then the record shows everything
+    /// that has touched the files, and a node that has lost the workspace begins no tool.
+    #[must_use]
+    pub async fn admit(&self) -> bool {
+        self.call(Call::Admit).await.is_some() && !self.cancel.is_cancelled()
     }
 
     /// Resolves when the turn was stopped: return as soon as possible.

@@ -43,6 +43,10 @@ impl Actor {
         for attempt in 1..=STORE_TRIES {
             match self.append(commit.clone()).await {
                 Ok(()) => return self.unsaved.clear(),
+                Err(error) if error.failure == StoreFailure::Fenced => {
+                    self.broken = Some(error);
+                    return;
+                }
                 Err(error) if error.failure == StoreFailure::Conflict || attempt == STORE_TRIES => {
                     tracing::error!(session = %self.session.id, %error, "failed to store the turn's events; giving the turn up");
                     self.broken = Some(error);
@@ -60,6 +64,7 @@ impl Actor {
         let mint = &self.shared().mint;
         Commit {
             session: self.session.id.clone(),
+            fence: self.fence.clone(),
             directory: self.place.directory.clone(),
             project: self.place.project.clone(),
             expected: self.head,
@@ -79,11 +84,14 @@ impl Actor {
         let interval = self.shared().limits.checkpoint;
         let Some(run) = &mut self.run else { return };
         let dirty = run.take_dirty(now, interval);
-        if !dirty.is_empty()
-            && let Err(error) = self.shared().log.checkpoint(dirty).await
-        {
+        if dirty.is_empty() {
+            return;
+        }
+        match self.shared().log.checkpoint(self.fence.clone(), dirty).await {
+            Ok(()) => {}
+            Err(error) if error.failure == StoreFailure::Fenced => self.broken = Some(error),
             // The text is still in memory and will be stored with its part; only a crash could lose it.
-            tracing::warn!(session = %self.session.id, %error, "failed to save open text");
+            Err(error) => tracing::warn!(session = %self.session.id, %error, "failed to save open text"),
         }
     }
 
@@ -96,6 +104,10 @@ impl Actor {
         let (sessions, id) = (self.sessions.clone(), self.session.id.clone());
         let shared = &sessions.shared;
         shared.registry.count_waiting(self.life.waiting(), 0);
+        if error.failure == StoreFailure::Fenced {
+            // The new owner ends the turn. Anything published here could contradict it.
+            return sessions.leave(&id, error);
+        }
         // The actor cannot know whether its last commit was stored; the bus does.
         if has_begun && shared.bus.is_busy(&id) {
             let error = Some(unstored(error.failure));

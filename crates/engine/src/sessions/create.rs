@@ -15,7 +15,7 @@ use super::{Sessions, Submitted};
 use crate::{
     Error,
     limits::MAX_DEPTH,
-    ports::{ChildSpec, Commit, Wanted},
+    ports::{ChildSpec, Commit, Fence, Wanted},
 };
 
 const ADJECTIVES: [&str; 24] = [
@@ -54,7 +54,9 @@ impl Sessions {
         if session.agent.is_some() || session.model.is_some() {
             self.check_names(&session).await?;
         }
-        self.store_new(&session, Vec::new()).await?;
+        let fleet = self.shared.bus.fleet();
+        let fence = fleet.claim(&fleet.workspace(&session.directory)).await?;
+        self.store_new(&fence, &session, Vec::new()).await?;
         Ok(session)
     }
 
@@ -103,7 +105,7 @@ impl Sessions {
         };
         // The prompt names the model, so the agent's name is checked when the prompt is submitted.
         let child = self.draft(home, input);
-        self.store_new(&child, Vec::new()).await?;
+        self.store_new(&self.claim(&parent.id).await?, &child, Vec::new()).await?;
         Ok(child.id)
     }
 
@@ -177,14 +179,20 @@ impl Sessions {
     }
 
     /// Stores a new session together with its first events.
-    pub(super) async fn store_new(&self, session: &Session, more: Vec<EventBody>) -> Result<(), Error> {
-        self.store_part(session, 0, more, true).await.map(drop)
+    pub(super) async fn store_new(
+        &self,
+        fence: &Fence,
+        session: &Session,
+        more: Vec<EventBody>,
+    ) -> Result<(), Error> {
+        self.store_part(fence, session, 0, more, true).await.map(drop)
     }
 
     /// Appends initial events of a new session, preceded by its creation if it has no events yet. Returns its
     /// number of events. Everything survives a power cut once a commit with `flush` does.
     pub(super) async fn store_part(
         &self,
+        fence: &Fence,
         session: &Session,
         head: u64,
         events: Vec<EventBody>,
@@ -195,6 +203,7 @@ impl Sessions {
         let events = created.into_iter().chain(events).map(|body| self.shared.mint.encoded(body)).collect();
         let commit = Commit {
             session: session.id.clone(),
+            fence: fence.clone(),
             directory: Arc::from(session.directory.as_str()),
             project: Arc::from(session.project_id.as_str()),
             expected: head,

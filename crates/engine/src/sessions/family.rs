@@ -19,9 +19,8 @@ impl Sessions {
             None => session,
         };
         let root_id = root.id.clone();
-        let statuses = self.shared.reads.statuses().await?;
-        let mut statuses: HashMap<SessionId, SessionStatus> =
-            statuses.into_iter().map(|(id, _, status)| (id, status)).collect();
+        let statuses = self.shared.reads.statuses(None).await?;
+        let mut statuses: HashMap<SessionId, SessionStatus> = statuses.into_iter().collect();
         let mut waiting = VecDeque::from([root]);
         let mut members = Vec::new();
         while let Some(session) = waiting.pop_front() {

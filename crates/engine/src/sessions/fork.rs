@@ -10,7 +10,7 @@ use protocol::{
 use super::{Home, Pages, Sessions};
 use crate::{
     Error,
-    ports::Cursor,
+    ports::{Cursor, Fence},
     transcript::{Emit, close},
 };
 
@@ -48,7 +48,12 @@ impl Sessions {
         };
         let session = self.draft(home, input);
         let pages = self.pages(id, None, cut.before).await?.sized(COPY_BYTES);
-        let copying = Copying { sessions: self.clone(), session: session.clone(), renamed: HashMap::new() };
+        let copying = Copying {
+            sessions: self.clone(),
+            fence: self.claim(id).await?,
+            session: session.clone(),
+            renamed: HashMap::new(),
+        };
         // In a task of its own: a client that disconnects must not leave half a copy behind.
         let done = tokio::spawn(copying.run(pages, cut.last)).await;
         done.map_err(|_| Error::Closing)??;
@@ -77,6 +82,8 @@ impl Sessions {
 /// A copy in progress.
 struct Copying {
     sessions: Sessions,
+    /// The right to write for the workspace of the original.
+    fence: Fence,
     session: Session,
     /// Ids of the copies by ids of the originals.
     renamed: HashMap<MessageId, MessageId>,
@@ -111,7 +118,7 @@ impl Copying {
             let done = pages.is_done();
             messages.extend(last.take_if(|_| done));
             let copies = self.copy(messages);
-            head = self.sessions.store_part(&self.session, head, copies, done).await?;
+            head = self.sessions.store_part(&self.fence, &self.session, head, copies, done).await?;
             if done {
                 return Ok(());
             }

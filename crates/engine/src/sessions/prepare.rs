@@ -59,7 +59,8 @@ impl Sessions {
             return Ok(Vec::new());
         }
         let parts = std::mem::take(&mut input.parts);
-        let approvals = self.shared.reads.approvals(Some(&session.directory)).await?;
+        let workspace = self.workspace_of(&session.id).await?;
+        let approvals = self.shared.reads.approvals(Some(&workspace)).await?;
         let approved = approvals.iter().map(Approval::rule).collect();
         let draft = Draft { session, agent: &resolved.agent, approved, parts };
         let most = self.shared.limits.prepare;

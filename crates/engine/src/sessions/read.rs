@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use protocol::{
-    ApprovalId, Message, MessageId, MessageWithParts, Session, SessionId, SessionStatus, Todo,
+    ApprovalId, Message, MessageId, MessageWithParts, Session, SessionId, SessionStatus, Todo, WorkspaceId,
     request::{Approval, PermissionRequest, QuestionRequest, Request},
 };
 
 use super::Sessions;
 use crate::{
     Error,
-    ports::{Listing, Page},
+    ports::{Fence, Listing, Page},
     session::back::look_back,
 };
 
@@ -83,15 +83,29 @@ impl Sessions {
         Ok(self.shared.reads.todos(id).await?)
     }
 
+    /// The workspace of a directory on this node.
+    pub fn workspace(&self, directory: &str) -> WorkspaceId {
+        self.shared.bus.fleet().workspace(directory)
+    }
+
+    /// The workspace of a session, which may be a directory of another node.
+    pub async fn workspace_of(&self, id: &SessionId) -> Result<WorkspaceId, Error> {
+        self.shared.reads.workspace(id).await?.ok_or_else(|| Error::no_session(id))
+    }
+
+    /// Claims the workspace of a session for this node.
+    pub(super) async fn claim(&self, id: &SessionId) -> Result<Fence, Error> {
+        Ok(self.shared.bus.fleet().claim(&self.workspace_of(id).await?).await?)
+    }
+
     /// The status of every session that is not idle, in one directory or in all.
     pub async fn statuses(
         &self,
         directory: Option<&str>,
     ) -> Result<BTreeMap<SessionId, SessionStatus>, Error> {
-        let statuses = self.shared.reads.statuses().await?;
-        let wanted =
-            statuses.into_iter().filter(|(_, at, _)| directory.is_none_or(|directory| **at == *directory));
-        Ok(wanted.map(|(id, _, status)| (id, status)).collect())
+        let workspace = directory.map(|directory| self.workspace(directory));
+        let statuses = self.shared.reads.statuses(workspace.as_ref()).await?;
+        Ok(statuses.into_iter().collect())
     }
 
     /// Open permissions.
@@ -125,10 +139,8 @@ impl Sessions {
     }
 
     async fn requests(&self, directory: Option<&str>) -> Result<Vec<Request>, Error> {
-        let requests = self.shared.reads.requests().await?;
-        let wanted =
-            requests.into_iter().filter(|(at, _)| directory.is_none_or(|directory| **at == *directory));
-        Ok(wanted.map(|(_, request)| request).collect())
+        let workspace = directory.map(|directory| self.workspace(directory));
+        Ok(self.shared.reads.requests(workspace.as_ref()).await?)
     }
 }
 

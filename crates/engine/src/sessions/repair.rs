@@ -7,11 +7,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
-use protocol::{EventBody, MessageId, SessionId, SessionStatus, event::StatusChanged, request::Request};
+use protocol::{
+    EventBody, MessageId, SessionId, SessionStatus, WorkspaceId, event::StatusChanged, request::Request,
+};
 use tokio::{sync::Notify, time::timeout};
 
 use super::{Sessions, Shared};
@@ -155,6 +157,14 @@ impl Sessions {
         self.start_repairs();
     }
 
+    /// Leaves a session to the node that owns its workspace. Callers whose commands the actor dropped get the error.
+    pub(crate) fn leave(&self, id: &SessionId, error: ports::Error) {
+        tracing::info!(session = %id, %error, "this server may not write the session any more");
+        self.shared.unfinished.repaired(id);
+        self.shared.unfinished.lock().error = Some(error);
+        self.shared.registry.remove(id);
+    }
+
     /// Records an abort of a session that needs repair; false if it needs none.
     pub(crate) fn abort_unfinished(&self, id: &SessionId) -> bool {
         self.shared.unfinished.abort(id)
@@ -246,35 +256,60 @@ impl Sessions {
         let shared = &self.shared;
         let (_, newest) = shared.reads.bounds().await?;
         shared.bus.seed(newest);
-        let unfinished = shared.reads.unfinished().await?;
-        let requests = shared.reads.requests().await?;
-        self.remember(shared.reads.statuses().await?, &requests).await?;
-        for id in &unfinished {
-            shared.unfinished.add(id.clone(), DamagedSession::new(Cause::Died));
-        }
+        let left = self.find_left(None).await?;
         let _ = timeout(shared.limits.recovery, self.repair_all()).await;
         shared.bus.open();
         self.start_repairs();
-        self.keep_deadlines(requests.iter().map(|(_, request)| request.session_id().clone()).collect());
-        Ok(unfinished.len())
+        self.keep_deadlines(left.waiting);
+        Ok(left.unfinished)
+    }
+
+    /// Claims a workspace whose last owner is gone and repairs its sessions, in the same way as [`Self::recover`] but
+    /// while clients are served. Sessions that have an actor here are left alone, so it may be repeated. Returns the
+    /// number of sessions that needed repair.
+    pub async fn adopt(&self, workspace: &WorkspaceId) -> Result<usize, Error> {
+        self.shared.bus.fleet().claim(workspace).await?;
+        let left = self.find_left(Some(workspace)).await?;
+        let _ = timeout(self.shared.limits.recovery, self.repair_all()).await;
+        self.start_repairs();
+        self.keep_deadlines(left.waiting);
+        Ok(left.unfinished)
+    }
+
+    /// Finds the sessions of one workspace or of all that a dead owner left unfinished, and schedules their repair.
+    async fn find_left(&self, workspace: Option<&WorkspaceId>) -> Result<Left, Error> {
+        let shared = &self.shared;
+        let is_left = |id: &SessionId| !shared.registry.is_live(id);
+        let mut unfinished = shared.reads.unfinished(workspace).await?;
+        unfinished.retain(is_left);
+        let mut requests = shared.reads.requests(workspace).await?;
+        requests.retain(|request| is_left(request.session_id()));
+        let mut statuses = shared.reads.statuses(workspace).await?;
+        statuses.retain(|(id, _)| is_left(id));
+        self.remember(statuses, &requests).await?;
+        for id in &unfinished {
+            // If an actor of the session has started meanwhile, the next one repairs it.
+            shared.unfinished.add(id.clone(), DamagedSession::new(Cause::Died));
+        }
+        let waiting = requests.iter().map(|request| request.session_id().clone()).collect();
+        Ok(Left { unfinished: unfinished.len(), waiting })
     }
 
     /// Gives the bus the statuses and open requests, which it sends to new subscribers.
     async fn remember(
         &self,
-        statuses: Vec<(SessionId, Arc<str>, SessionStatus)>,
-        requests: &[(Arc<str>, Request)],
+        statuses: Vec<(SessionId, SessionStatus)>,
+        requests: &[Request],
     ) -> Result<(), Error> {
-        let statuses = statuses.into_iter().map(|(session_id, directory, status)| {
+        let statuses = statuses.into_iter().map(|(session_id, status)| {
             let status = StatusChanged::new(session_id.clone(), status);
-            (directory, session_id, EventBody::SessionStatus(status))
+            (session_id, EventBody::SessionStatus(status))
         });
-        let requests = requests.iter().map(|(directory, request)| {
-            (directory.clone(), request.session_id().clone(), asked(request.clone()))
-        });
-        let placed = stream::iter(statuses.chain(requests)).map(|(directory, session, event)| async move {
-            let project = self.get(&session).await?.project_id.into();
-            Ok::<_, Error>((Place { directory, project }, event))
+        let requests = requests.iter().map(|request| (request.session_id().clone(), asked(request.clone())));
+        let placed = stream::iter(statuses.chain(requests)).map(|(session, event)| async move {
+            let (workspace, session) = (self.workspace_of(&session).await?, self.get(&session).await?);
+            let (directory, project) = (session.directory.into(), session.project_id.into());
+            Ok::<_, Error>((Place { workspace, directory, project }, event))
         });
         let placed: Vec<_> = placed.buffered(REPAIRS_AT_ONCE).try_collect().await?;
         for (place, event) in placed {
@@ -299,6 +334,14 @@ impl Sessions {
             stream::iter(waiting).for_each_concurrent(REPAIRS_AT_ONCE, settle).await;
         });
     }
+}
+
+/// The sessions that a dead owner left.
+struct Left {
+    /// Number of sessions that need repair.
+    unfinished: usize,
+    /// Sessions with open requests.
+    waiting: BTreeSet<SessionId>,
 }
 
 fn asked(request: Request) -> EventBody {

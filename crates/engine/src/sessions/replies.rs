@@ -42,10 +42,9 @@ impl Replies<'_> {
     }
 
     async fn reply(self, kind: RequestKind, id: &str, answer: Answer) -> Result<(), Error> {
-        let requests = self.sessions.shared.reads.requests().await?;
+        let requests = self.sessions.shared.reads.requests(None).await?;
         let session = requests
             .iter()
-            .map(|(_, request)| request)
             .find(|request| request.id() == id)
             .map(Request::session_id)
             .ok_or_else(|| Error::NoRequest { kind, id: id.to_owned() })?;

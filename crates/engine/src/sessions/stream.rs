@@ -2,9 +2,8 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use bytes::Bytes;
 use protocol::{
-    EventBody,
+    EventBody, WorkspaceId,
     event::{PartInfo, Resync},
 };
 
@@ -14,7 +13,7 @@ use crate::{
     bus::{Frame, Lagged, Place, Scope, Subscription},
     limits::REPLAY_PAGE,
     mint::Mint,
-    ports::Span,
+    ports::{Span, Stored},
 };
 
 #[derive(Debug)]
@@ -30,7 +29,7 @@ pub enum StreamItem {
 /// A client's event stream.
 pub struct Stream {
     shared: Arc<Shared>,
-    directory: Option<Arc<str>>,
+    workspace: Option<WorkspaceId>,
     /// Replays events after this position…
     after: u64,
     /// …up to this one; later events come live.
@@ -50,14 +49,14 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Sessions {
-    /// Joins the event stream of one directory or of all. With a cursor, events since then are replayed first; if
+    /// Joins the event stream of one workspace or of all. With a cursor, events since then are replayed first; if
     /// the log no longer reaches back that far, `server.resync` is sent instead. Then every client receives the
     /// statuses that are not idle and the open requests, even if the replay contained them, because repeating a
     /// state is harmless. Clients without a cursor also receive the idle of turns that ended during recovery, while
     /// no client could be connected.
     pub async fn subscribe(&self, scope: Scope, cursor: Option<u64>) -> Result<Stream, Error> {
         let joined = self.shared.bus.subscribe(&scope);
-        let directory = scope.directory;
+        let workspace = scope.workspace;
         let mut then = VecDeque::new();
         let mut after = joined.position;
         if let Some(cursor) = cursor {
@@ -79,7 +78,17 @@ impl Sessions {
             then.push_back(self.frame(Some(&place), body));
         }
         let (shared, upto, live) = (self.shared.clone(), joined.position, joined.subscription);
-        Ok(Stream { shared, directory, after, upto, then, live })
+        Ok(Stream { shared, workspace, after, upto, then, live })
+    }
+
+    /// The place of events in a directory of this node.
+    pub fn place_in(&self, directory: impl Into<Arc<str>>, project: impl Into<Arc<str>>) -> Place {
+        self.shared.bus.place(directory, project)
+    }
+
+    /// The scope of a client that wants the events of a directory of this node.
+    pub fn scope(&self, directory: &str) -> Scope {
+        self.shared.bus.scope(directory)
     }
 
     /// Encodes an event for one client only.
@@ -130,7 +139,7 @@ impl Stream {
         let span = Span {
             after: self.after,
             upto: self.upto,
-            directory: self.directory.clone(),
+            workspace: self.workspace.clone(),
             limit: REPLAY_PAGE,
         };
         let stored = self.shared.reads.replay(span).await?;
@@ -140,15 +149,14 @@ impl Stream {
             self.after = self.upto;
             return Ok(vec![resync(&self.shared.mint, oldest)]);
         }
-        // A short page means that the range is exhausted, whatever other directories wrote in between.
+        // A short page means that the range is exhausted, whatever other workspaces wrote in between.
         self.after = match stored.last() {
             Some(last) if stored.len() >= REPLAY_PAGE => last.position,
             _ => self.upto,
         };
-        let frame = |stored: crate::ports::Stored| {
-            let place = Place { directory: stored.directory, project: stored.project };
-            let json: Bytes = stored.json;
-            Arc::new(Frame::durable(&place, stored.position, json))
+        let frame = |stored: Stored| {
+            let Stored { position, workspace, directory, project, json } = stored;
+            Arc::new(Frame::durable(&Place { workspace, directory, project }, position, json))
         };
         Ok(stored.into_iter().map(frame).collect())
     }

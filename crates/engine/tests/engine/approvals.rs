@@ -1,6 +1,10 @@
 //! Approvals, rejections, and the other requests that they settle.
 
-use engine::{limits::Limits, ports::ChildSpec, session::Turn};
+use engine::{
+    limits::Limits,
+    ports::{ChildSpec, Listing},
+    session::Turn,
+};
 use protocol::{
     EndReason, Event, EventBody, Extra, Session, TurnEnd,
     agent_event::{Answer, Ask},
@@ -8,7 +12,7 @@ use protocol::{
     request::{PermissionReply, PermissionRequest, Rule},
 };
 
-use crate::harness::Harness;
+use crate::harness::{Harness, Node};
 
 fn may_i(pattern: &str) -> Ask {
     Ask::Permission {
@@ -132,6 +136,38 @@ async fn approvals_survive_a_crash_and_can_be_deleted() {
     assert!(harness.sessions.forget(&approvals[0].id).await.unwrap());
     assert!(!harness.sessions.forget(&approvals[0].id).await.unwrap());
     assert!(approved(&harness, &session).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_does_not_hold_for_the_same_path_on_another_node() {
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(|turn| async move {
+        want(&turn, "make").await;
+        std::future::pending().await
+    });
+    harness.submit(&session, "x").await;
+    let waiting = asked(&mut harness, 1).await;
+    reply(&harness, &waiting[0], PermissionReply::Always).await;
+    let harness = harness.crash_to(std::sync::Arc::new(Node("other"))).await;
+    harness.sessions.recover().await.unwrap();
+    let other = harness.session().await;
+    assert_eq!(other.directory, session.directory);
+    let fork = harness.sessions.fork(&session.id, None).await.unwrap();
+    for (session, approvals) in [(&session, 1), (&fork, 1), (&other, 0)] {
+        harness.script(move |turn| async move {
+            assert_eq!(turn.approved().await.unwrap().len(), approvals);
+            TurnEnd::Completed
+        });
+        harness.sessions.prompt(&session.id, protocol::prompt::PromptInput::text("x")).await.unwrap();
+    }
+    // The node's streams and lists show its own directory, although the other one has the same name.
+    let listing =
+        Listing { workspace: Some(harness.sessions.workspace(&session.directory)), ..Listing::default() };
+    let listed: Vec<_> = harness.sessions.list(listing).await.unwrap().into_iter().map(|it| it.id).collect();
+    assert_eq!(listed, [other.id]);
+    let told = harness.told(&session.directory, Some(0)).await;
+    assert_eq!(told.matches("session.created").count(), 1, "{told}");
 }
 
 /// A root session, its child and grandchild, each of which asks for the same permission.

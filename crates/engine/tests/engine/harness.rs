@@ -15,12 +15,15 @@ use engine::{
     lifecycle::continuation::ContinuationPolicy,
     limits::Limits,
     memory::Memory,
-    ports::{Clock, Hooks, Random, Resolved, Runner, Runners, Unresolved, Wanted},
+    ports::{
+        Alone, Clock, Fence, Fleet, Hooks, Random, Resolved, Runner, Runners, StoreFuture, Unresolved,
+        Wanted, own_workspace,
+    },
     session::Turn,
 };
 use futures::{FutureExt, future::BoxFuture};
 use protocol::{
-    AgentEvent, EndReason, Event, EventBody, Millis, Session, SessionId, SessionStatus, TurnEnd,
+    AgentEvent, EndReason, Event, EventBody, Millis, Session, SessionId, SessionStatus, TurnEnd, WorkspaceId,
     message::{Finish, ModelRef},
     number::Number,
     prompt::{CommandInput, PromptInput, SessionInput},
@@ -135,6 +138,20 @@ pub(crate) struct Harness {
     pub(crate) seen: Vec<Event>,
 }
 
+/// A node of a fleet, with its own directories.
+#[derive(Debug)]
+pub(crate) struct Node(pub(crate) &'static str);
+
+impl Fleet for Node {
+    fn workspace(&self, directory: &str) -> WorkspaceId {
+        own_workspace(self.0, directory)
+    }
+
+    fn claim<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Fence> {
+        Alone.claim(workspace)
+    }
+}
+
 impl Harness {
     pub(crate) async fn new() -> Self {
         Self::with(Limits::default()).await
@@ -157,7 +174,16 @@ impl Harness {
 
     /// Kills the process at this instant and opens the same log in another one.
     pub(crate) async fn crash(self) -> Self {
-        let bus = Arc::new(Bus::default());
+        self.succeeded_by(Bus::default()).await
+    }
+
+    /// Kills the process and opens the same log on another node.
+    pub(crate) async fn crash_to(self, fleet: Arc<dyn Fleet>) -> Self {
+        self.succeeded_by(Bus::new(fleet)).await
+    }
+
+    async fn succeeded_by(self, bus: Bus) -> Self {
+        let bus = Arc::new(bus);
         let memory = Arc::new(self.memory.reopen(bus.clone()));
         Self::on(memory, bus, self.file_history, self.start + 86_400_000, Limits::default()).await
     }
@@ -283,7 +309,7 @@ impl Harness {
 
     /// A short form of the events that a client receives when it joins now.
     pub(crate) async fn told(&self, directory: &str, cursor: Option<u64>) -> String {
-        let scope = Scope { directory: Some(directory.into()), ..Scope::default() };
+        let scope = self.sessions.scope(directory);
         let mut stream = self.sessions.subscribe(scope, cursor).await.unwrap();
         let mut told = Vec::new();
         while let Some(item) = stream.next().now_or_never() {

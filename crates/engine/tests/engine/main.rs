@@ -13,6 +13,7 @@ mod approvals;
 mod children;
 mod continuations;
 mod faults;
+mod fencing;
 mod file_history;
 mod forks;
 mod going;

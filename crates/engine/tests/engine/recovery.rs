@@ -1,12 +1,14 @@
 //! After a crash: no session is busy, no part is open, no prompt is lost, and cursors stay valid.
 
+use std::sync::Arc;
+
 use engine::{
     bus::Scope,
     ports::{Page, Reads},
 };
 use protocol::{AgentEvent, EventBody, Extra, Message, TurnEnd, agent_event::Ask, prompt::PromptInput};
 
-use crate::harness::Harness;
+use crate::harness::{Harness, Node};
 
 async fn half_way(turn: engine::session::Turn) -> TurnEnd {
     turn.emit(AgentEvent::step_started()).await;
@@ -90,6 +92,33 @@ async fn a_second_crash_during_recovery_does_not_end_a_turn_twice() {
         .filter(|frame| String::from_utf8_lossy(frame.json()).contains("\"session.idle\""))
         .count();
     assert_eq!(idles, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workspace_is_adopted_while_the_node_serves_others() {
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(half_way);
+    harness.submit(&session, "one").await;
+    harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let workspace = harness.sessions.workspace(&session.directory);
+    let mut harness = harness.crash_to(Arc::new(Node("other"))).await;
+    // The node works in a directory of its own, which has the same path.
+    let own = harness.session().await;
+    harness.script(half_way);
+    harness.submit(&own, "mine").await;
+    harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    assert_eq!(harness.sessions.adopt(&harness.sessions.workspace(&own.directory)).await.unwrap(), 0);
+    assert_eq!(harness.sessions.statuses(None).await.unwrap().len(), 2, "its own turn goes on");
+    for sessions in [1, 0] {
+        assert_eq!(harness.sessions.adopt(&workspace).await.unwrap(), sessions);
+    }
+    harness.until_idle(&session).await;
+    harness.drain();
+    let idles = |id| harness.story(id).iter().filter(|word| *word == "session.idle").count();
+    assert_eq!((idles(&session.id), idles(&own.id)), (1, 0));
+    let busy: Vec<_> = harness.sessions.statuses(None).await.unwrap().into_keys().collect();
+    assert_eq!(busy, [own.id]);
 }
 
 #[tokio::test(start_paused = true)]

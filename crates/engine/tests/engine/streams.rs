@@ -40,11 +40,7 @@ async fn a_late_client_gets_the_text_of_an_open_part() {
     harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
     let messages = harness.sessions.messages(&session.id, Page::default()).await.unwrap();
     assert_eq!(messages[1].parts[1].text(), Some("half of it"));
-    let mut late = harness
-        .sessions
-        .subscribe(Scope { directory: Some("/project".into()), ..Scope::default() }, None)
-        .await
-        .unwrap();
+    let mut late = harness.sessions.subscribe(harness.sessions.scope("/project"), None).await.unwrap();
     let first = read(&mut late).await;
     assert!(matches!(&first[0].1.body, EventBody::SessionStatus(it) if !it.status.is_idle()), "{first:?}");
     let EventBody::PartUpdated(part) = &first[1].1.body else { panic!("{first:?}") };
@@ -104,11 +100,8 @@ async fn a_cursor_replays_exactly_the_missed_events_of_its_directory() {
     let whole = read(&mut whole).await;
     for cut in 0..=whole.len() {
         let cursor = if cut == 0 { 0 } else { whole[cut - 1].0.unwrap() };
-        let mut rest = harness
-            .sessions
-            .subscribe(Scope { directory: Some("/project".into()), ..Scope::default() }, Some(cursor))
-            .await
-            .unwrap();
+        let mut rest =
+            harness.sessions.subscribe(harness.sessions.scope("/project"), Some(cursor)).await.unwrap();
         let other = harness.session().await; // something live ends every replay
         let mut got = Vec::new();
         while !got.iter().any(|(_, event): &(_, Event)| event.body.session_id() == Some(&other.id)) {
@@ -117,11 +110,8 @@ async fn a_cursor_replays_exactly_the_missed_events_of_its_directory() {
         got.retain(|(_, event)| event.body.session_id() == Some(&session.id));
         let wanted = &whole[cut..];
         assert_eq!(got, wanted);
-        let mut elsewhere = harness
-            .sessions
-            .subscribe(Scope { directory: Some("/other".into()), ..Scope::default() }, Some(cursor))
-            .await
-            .unwrap();
+        let mut elsewhere =
+            harness.sessions.subscribe(harness.sessions.scope("/other"), Some(cursor)).await.unwrap();
         assert!(futures::FutureExt::now_or_never(elsewhere.next()).is_none());
     }
     harness.drain();

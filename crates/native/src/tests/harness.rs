@@ -42,7 +42,7 @@ pub(super) struct Harness {
     pub(super) sessions: Sessions,
     pub(super) project: TempDir,
     native: Native,
-    memory: Arc<Memory>,
+    pub(super) memory: Arc<Memory>,
     published: Published,
     pub(super) seen: Vec<Event>,
 }

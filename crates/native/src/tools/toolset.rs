@@ -296,6 +296,9 @@ async fn run(tool: &dyn Tool, call: &Call<'_>) -> Result<Output, ToolFailure> {
     if let Some(sandbox) = &call.options.sandbox {
         sandbox.permits(tool.name(), tool.permission())?;
     }
+    if !call.turn.admit().await {
+        return Err(ToolFailure::Cancelled);
+    }
     let output = tool.run(call).await?;
     Ok(truncate::fit(call, output).await)
 }

@@ -92,8 +92,7 @@ async fn attend(shared: &Arc<Shared>, open: Open, stop: &CancellationToken) -> O
     let Open { running, mut companion, .. } = open;
     let limits = shared.settings.limits;
     let _telling = running.wants_events().then(|| {
-        let scope =
-            Scope { directory: Some(shared.settings.directory.to_string_lossy().into()), ..Scope::default() };
+        let scope = shared.settings.bus.scope(&shared.settings.directory.to_string_lossy());
         let joined = shared.settings.bus.subscribe(&scope);
         let telling = tell(Arc::clone(shared), Arc::clone(&running), scope, joined.subscription);
         AbortOnDropHandle::new(tokio::spawn(telling))

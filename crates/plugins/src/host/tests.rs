@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engine::bus::{Bus, Place};
+use engine::bus::Bus;
 use engine::mint::Mint;
 use engine::ports::hooks::{HookPoint, Hooks, Text, TextComplete};
 use engine::ports::{SystemClock, SystemRandom, ToolCall, ToolCaller, ToolPermission, Tools};
@@ -318,8 +318,7 @@ async fn events_of_the_directory_arrive_in_order() {
     );
     let host = harness.started(harness.settings(1)).await;
     let mint = Mint::new(Arc::new(SystemClock), Arc::new(SystemRandom));
-    let place =
-        |directory: &Path| Place { directory: directory.to_string_lossy().into(), project: "p".into() };
+    let place = |directory: &Path| harness.bus.place(directory.to_string_lossy(), "p");
     let publish = |directory: &Path, server: &str| {
         let about = Extra::from_iter([("server".to_owned(), server.into())]);
         harness.bus.publish(Some(&place(directory)), &mint.event(EventBody::McpToolsChanged(about)));

@@ -71,7 +71,7 @@ impl Feeder {
             Some(upto) => upto,
         };
         loop {
-            let span = Span { after, upto: u64::MAX, directory: None, limit: REPLAY_PAGE };
+            let span = Span { after, upto: u64::MAX, workspace: None, limit: REPLAY_PAGE };
             let page = reads.replay(span).await?;
             let Some(last) = page.last().map(|stored| stored.position) else { return Ok(()) };
             let mut notices = Vec::new();

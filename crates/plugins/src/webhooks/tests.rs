@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Mutex};
 
 use engine::{
     memory::Memory,
-    ports::{Commit, Encoded, Log, SystemClock},
+    ports::{Alone, Commit, Encoded, Fence, Fleet, Log, SystemClock},
 };
 use protocol::{Event, SessionId};
 use serde_json::{Value, json};
@@ -172,6 +172,7 @@ impl Harness {
         });
         let commit = Commit {
             session: session.parse::<SessionId>().unwrap(),
+            fence: Fence { workspace: Alone.workspace("/project"), epoch: Alone::EPOCH },
             directory: "/project".into(),
             project: "global".into(),
             expected,

@@ -9,7 +9,7 @@ use protocol::{
     prompt::{CommandInput, PromptInput},
 };
 
-use super::{Directories, place};
+use super::Directories;
 use crate::{lease::Leased, project::Project};
 
 impl Directories {
@@ -45,7 +45,7 @@ impl Runners for Directories {
             let lease = self.entry(&session.directory).lease();
             let project = self.with_required_plugins(session).await?;
             self.warn(session, &project);
-            let hooks = project.hooks(&self.services, || place(session));
+            let hooks = project.hooks(&self.services, || self.place(session));
             let resolved = project.roster.resolve(wanted).await?;
             let runner = Arc::new(Leased::new(Arc::clone(&resolved.runner), lease));
             Ok(Resolved { hooks, runner, ..resolved })

@@ -84,7 +84,7 @@ async fn list(
 ) -> Result<Listed, Error> {
     let limit = query.limit.unwrap_or(USUAL_SESSIONS).clamp(1, MAX_SESSIONS);
     let listing = Listing {
-        directory: directory.named.then_some(directory.path),
+        workspace: directory.named.then(|| app.sessions.workspace(&directory.path)),
         roots: query.roots.unwrap_or(false),
         updated_since: query.start,
         updated_before: query.cursor,

@@ -1,7 +1,6 @@
 //! Contents of a directory: paths, version control, agents, commands and skills.
 
 use axum::{Json, extract::State};
-use engine::bus::Place;
 use protocol::{
     EventBody, Extra, Rest,
     agent::{Agent, Command},
@@ -89,7 +88,7 @@ async fn dispose(State(app): State<App>, directory: Directory) -> Json<bool> {
 /// Publishes the event after which clients reload the state of a directory.
 pub(super) async fn announce(app: &App, directory: Directory) {
     let place = app.projects.find(&directory.path).await;
-    let place = Place { directory: place.directory.as_str().into(), project: place.project.as_str().into() };
+    let place = app.sessions.place_in(place.directory, place.project);
     let body = Extra::from_iter([("directory".to_owned(), directory.path.into())]);
     app.sessions.publish(Some(&place), EventBody::ServerInstanceDisposed(body));
 }

@@ -4,10 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::{Json, extract::State};
-use engine::{
-    bus::Place as Where,
-    ports::{Clock, Listing, SystemClock},
-};
+use engine::ports::{Clock, Listing, SystemClock};
 use protocol::{
     EventBody, Extra, Rest, Session,
     project::{Project, ProjectNote, ProjectTime},
@@ -182,7 +179,7 @@ fn top(session: &Session) -> String {
 }
 
 fn announce(app: &App, project: &Project) {
-    let place = Where { directory: EVERYWHERE.into(), project: project.id.as_str().into() };
+    let place = app.sessions.place_in(EVERYWHERE, project.id.as_str());
     app.sessions.publish(Some(&place), EventBody::ProjectUpdated(project.clone()));
 }
 

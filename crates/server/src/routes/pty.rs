@@ -120,7 +120,7 @@ pub(super) async fn open(
     let args = input.args.unwrap_or_else(|| shells::usual_args(&command));
     let cwd = start_directory(app, &directory.path, input.cwd.as_deref()).await?;
     let place = app.projects.find(&directory.path).await;
-    let place = Place { directory: place.directory.into(), project: place.project.into() };
+    let place = app.sessions.place_in(place.directory, place.project);
     let shaped = shaped(app, &place, &cwd).await;
     let spec = Spec {
         program: command.clone().into(),

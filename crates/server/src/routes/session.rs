@@ -129,7 +129,7 @@ async fn list(
     let exact = directory.named && query.scope.is_none() && query.path.is_none();
     let listing = Listing {
         project: Some(place.project),
-        directory: exact.then_some(place.directory),
+        workspace: exact.then(|| app.sessions.workspace(&place.directory)),
         path: query.path,
         roots: query.roots.unwrap_or(false),
         updated_since: query.start,

@@ -4,7 +4,6 @@
 mod control;
 
 use axum::{Json, extract::State};
-use engine::bus::Place;
 use protocol::{EventBody, Extra, SessionId, wire_error::BadRequestKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -79,7 +78,7 @@ pub(super) fn routes() -> Vec<Route> {
 async fn publish(app: &App, directory: &Directory, call: Call, event: EventBody) -> Json<bool> {
     let place = app.projects.find(&directory.path).await;
     app.remote.called(&place.directory, call);
-    let place = Place { directory: place.directory.into(), project: place.project.into() };
+    let place = app.sessions.place_in(place.directory, place.project);
     app.sessions.publish(Some(&place), event);
     Json(true)
 }

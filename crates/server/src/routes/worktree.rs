@@ -125,7 +125,7 @@ async fn create(
     let commands = [start, input.start_command].into_iter().flatten().filter(|line| !line.trim().is_empty());
     let specs = commands.map(|line| Spec::shell(&line, &path, PREPARATION).hide(&here.hidden)).collect();
     let made = Worktree { name, branch, directory: text(&path) };
-    let at = Where { directory: made.directory.as_str().into(), project: place.project.into() };
+    let at = app.sessions.place_in(made.directory.as_str(), place.project);
     let ready = json!({ "name": made.name, "branch": made.branch });
     tokio::spawn(prepare(app, at, specs, ready));
     Ok(Json(made))

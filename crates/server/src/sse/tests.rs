@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{Router, body::BodyDataStream, routing::get};
 use engine::{
     Home, Parts,
-    bus::{Bus, MAX_QUEUED_FRAMES, Place},
+    bus::{Bus, MAX_QUEUED_FRAMES},
     limits::Limits,
     memory::Memory,
     ports::{NoUndo, Resolved, Runners, SystemClock, SystemRandom, Unresolved, Wanted},
@@ -169,7 +169,7 @@ async fn a_stream_says_where_it_begins_and_when_it_has_caught_up() {
             "{path}: {seen}"
         );
         // Nothing was missed between the replay and the live events.
-        let place = Place { directory: harness.directory.as_str().into(), project: "global".into() };
+        let place = harness.sessions.place_in(harness.directory.as_str(), "global");
         harness.sessions.publish(Some(&place), EventBody::LspUpdated(Extra::new()));
         assert!(text(&mut stream).await.contains("lsp.updated"), "{path}");
     }
@@ -178,7 +178,7 @@ async fn a_stream_says_where_it_begins_and_when_it_has_caught_up() {
 #[tokio::test]
 async fn a_client_chooses_the_sessions_whose_deltas_it_receives() {
     let harness = Harness::new();
-    let place = Place { directory: harness.directory.as_str().into(), project: "global".into() };
+    let place = harness.sessions.place_in(harness.directory.as_str(), "global");
     let delta = |session: &str| {
         let delta = serde_json::json!({
             "sessionID": session, "messageID": "msg_1", "partID": "prt_1", "field": "text", "delta": "x",
@@ -247,7 +247,7 @@ async fn a_shutdown_ends_streams_cleanly_after_the_last_event() {
 }
 
 fn flood(sessions: &Sessions, frames: usize) {
-    let place = Place { directory: "/elsewhere".into(), project: "global".into() };
+    let place = sessions.place_in("/elsewhere", "global");
     for _ in 0..frames {
         sessions.publish(Some(&place), EventBody::LspUpdated(Extra::new()));
     }

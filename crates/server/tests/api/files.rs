@@ -1,6 +1,6 @@
 //! Files: search, listing, content and patches.
 
-use engine::{StreamItem, bus::Scope};
+use engine::StreamItem;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use workspace::process::{self, Exit, Spec};
@@ -145,7 +145,7 @@ async fn changes_can_be_applied_in_another_directory() {
 async fn a_terminal_is_controlled_by_events() {
     let harness = Harness::new();
     let session = harness.session().await;
-    let scope = Scope { directory: Some(harness.directory().into()), ..Scope::default() };
+    let scope = harness.sessions.scope(&harness.directory());
     let mut stream = harness.sessions.subscribe(scope, None).await.unwrap();
     let toast = json!({ "message": "hi", "variant": "info", "duration": 5_000 });
     let calls = [

@@ -24,7 +24,7 @@ pub(crate) async fn a_writer_that_is_behind_is_refused(subject: &Subject) {
         let refused = subject.append("ses_a", expected, vec![idle("ses_a")]).await.unwrap_err();
         assert_eq!(refused.failure, StoreFailure::Conflict, "{refused}");
     }
-    assert_eq!(subject.reads.statuses().await.unwrap().len(), 1);
+    assert_eq!(subject.reads.statuses(None).await.unwrap().len(), 1);
     assert_eq!(subject.reads.bounds().await.unwrap(), (1, 2));
     assert_eq!(subject.seen.positions(), [1, 2]);
     // A refused commit uses no position.
@@ -107,6 +107,32 @@ pub(crate) async fn two_writers_cannot_both_win(subject: &Subject) {
         }
     }
     assert_eq!(won, 1);
+}
+
+pub(crate) async fn a_writer_of_another_epoch_is_refused_alone(subject: &Subject) {
+    let open = text("ses_a", "msg_1", "prt_1", "before", None);
+    subject.say("ses_a", vec![answer("ses_a", "msg_1", "msg_0", 1, None), saved(&open)]).await;
+    let old = || Fence { workspace: here(), epoch: Alone::EPOCH + 7 };
+    let commits = (0..9).map(|number| {
+        let (log, name) = (Arc::clone(&subject.log), format!("ses_{number}"));
+        let fence = if number == 4 { old() } else { fence(here()) };
+        tokio::spawn(
+            async move { log.append(Commit { fence, ..commit(&name, 0, vec![created(&name)]) }).await },
+        )
+    });
+    for (number, commit) in commits.collect::<Vec<_>>().into_iter().enumerate() {
+        let failure = commit.await.unwrap().map_err(|error| error.failure).err();
+        assert_eq!(failure, (number == 4).then_some(StoreFailure::Fenced), "{number}");
+    }
+    let behind = Commit { fence: old(), ..commit("ses_a", 1, vec![idle("ses_a")]) };
+    let refused = subject.log.append(behind).await.unwrap_err();
+    assert_eq!(refused.failure, StoreFailure::Fenced, "the reason why it is behind");
+    let late = text("ses_a", "msg_1", "prt_1", "after", None);
+    let refused = subject.log.checkpoint(old(), vec![late]).await.unwrap_err();
+    assert_eq!(refused.failure, StoreFailure::Fenced, "{refused}");
+    let part = subject.reads.part(&id("ses_a"), &id("msg_1"), &id("prt_1")).await.unwrap().unwrap();
+    assert_eq!(part.text(), Some("before"));
+    assert_eq!(subject.seen.newest(), 11, "nothing of it was stored or published");
 }
 
 pub(crate) async fn the_log_keeps_the_bytes(subject: &Subject) {

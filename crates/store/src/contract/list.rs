@@ -288,14 +288,17 @@ pub(crate) async fn sessions_are_listed_by_every_filter(subject: &Subject) {
         ),
     ];
     for (session, fields) in sessions {
-        subject.append(session, 0, vec![created_with(session, fields)]).await.unwrap();
+        let workspace = if session == "ses_b" { there() } else { here() };
+        let commit =
+            Commit { fence: fence(workspace), ..commit(session, 0, vec![created_with(session, fields)]) };
+        subject.log.append(commit).await.unwrap();
     }
     let text = |text: &str| Some(text.to_owned());
     let all = Listing::default;
     for (listing, expected) in [
         (Listing { project: text("p"), ..all() }, &["ses_a", "ses_b"][..]),
         (Listing { project: text("none"), ..all() }, &[]),
-        (Listing { directory: text("/x"), ..all() }, &["ses_c", "ses_a"]),
+        (Listing { workspace: Some(here()), ..all() }, &["ses_c", "ses_a"]),
         (Listing { parent: Some(id("ses_a")), ..all() }, &["ses_b"]),
         (Listing { roots: true, ..all() }, &["ses_c", "ses_a"]),
         (Listing { updated_since: Some(9), ..all() }, &["ses_c"]),
@@ -306,7 +309,7 @@ pub(crate) async fn sessions_are_listed_by_every_filter(subject: &Subject) {
         (Listing { search: text("0% D"), ..all() }, &["ses_b"]),
         (Listing { search: text("_"), ..all() }, &[]),
         (Listing { search: text(""), ..all() }, &["ses_c", "ses_a", "ses_b"]),
-        (Listing { project: text("p"), directory: text("/x"), roots: true, ..all() }, &["ses_a"]),
+        (Listing { project: text("p"), workspace: Some(here()), roots: true, ..all() }, &["ses_a"]),
     ] {
         assert_eq!(listed(subject, listing.clone()).await, expected, "{listing:?}");
     }

@@ -73,10 +73,7 @@ fn event_of(session: &str, [kind, a, b, c, d]: [usize; 5]) -> Encoded {
         11 => permission(session, permission_id, TITLES[b]),
         12 => question(session, question_id),
         13 if b == 0 => permitted(session, permission_id),
-        13 if b == 3 => {
-            let (approval, directory) = (APPROVALS[c], if d == 0 { "/else" } else { DIRECTORY });
-            permitted_always(session, permission_id, &[(approval, directory, TITLES[d])])
-        }
+        13 if b == 3 => permitted_always(session, permission_id, &[(APPROVALS[c], DIRECTORY, TITLES[d])]),
         13 if b == 1 => answered(session, question_id),
         13 => rejected(session, question_id),
         14 => queued(session, message, if b.is_multiple_of(2) { "steer" } else { "queue" }),
@@ -104,11 +101,13 @@ async fn take(subject: &Subject, step: &Step) -> Result<Appended, StoreFailure> 
             if *create && found.is_none() {
                 events.insert(0, created(name));
             }
-            subject.append(name, head + off, events).await.map_err(|refused| refused.failure)
+            let workspace = if *session == 2 { there() } else { here() };
+            let commit = Commit { fence: fence(workspace), ..commit(name, head + off, events) };
+            subject.log.append(commit).await.map_err(|refused| refused.failure)
         }
         Step::Checkpoint(parts) => {
             let parts = parts.iter().map(|[session, a, b, c]| part(SESSIONS[*session], *a, *b, *c)).collect();
-            subject.log.checkpoint(parts).await.map_err(|refused| refused.failure)?;
+            subject.log.checkpoint(fence(here()), parts).await.map_err(|refused| refused.failure)?;
             Ok(Appended { head: 0, position: 0 })
         }
         Step::Forget(which) => {
@@ -129,6 +128,7 @@ async fn answers(subject: &Subject) -> Vec<String> {
     }
     for session in SESSIONS.map(id::<SessionId>) {
         ask!(reads.session(&session));
+        ask!(reads.workspace(&session));
         ask!(reads.open(&session));
         ask!(reads.todos(&session));
         ask!(reads.prompts(&session));
@@ -166,11 +166,13 @@ async fn answers(subject: &Subject) -> Vec<String> {
         ask!(reads.find(Search { words: words.clone(), before: None, limit: 3 }));
         ask!(reads.find(Search { words, before: Some(3), limit: 9 }));
     }
-    ask!(reads.statuses());
-    ask!(reads.requests());
-    ask!(reads.approvals(None));
-    ask!(reads.approvals(Some(DIRECTORY)));
-    ask!(reads.unfinished());
+    for workspace in [None, Some(&here()), Some(&there())] {
+        ask!(reads.statuses(workspace));
+        ask!(reads.requests(workspace));
+        ask!(reads.approvals(workspace));
+        ask!(reads.unfinished(workspace));
+        ask!(reads.sessions(Listing { workspace: workspace.cloned(), ..Listing::default() }));
+    }
     ask!(reads.bounds());
     ask!(reads.count());
     let all = Listing::default;

@@ -5,7 +5,7 @@ use engine::ports::StoreFailure;
 use super::*;
 
 fn span(after: u64, upto: u64) -> Span {
-    Span { after, upto, directory: None, limit: usize::MAX }
+    Span { after, upto, workspace: None, limit: usize::MAX }
 }
 
 async fn positions(subject: &Subject, span: Span) -> Vec<u64> {
@@ -22,20 +22,23 @@ pub(crate) async fn a_span_is_open_below_and_closed_above(subject: &Subject) {
     assert_eq!(positions(subject, span(u64::MAX, u64::MAX)).await, [0; 0]);
 }
 
-pub(crate) async fn a_directory_sees_its_own_events(subject: &Subject) {
-    for (session, directory) in [("ses_a", "/a"), ("ses_b", "/b"), ("ses_c", "/a"), ("ses_d", "/a/b")] {
+pub(crate) async fn a_workspace_sees_its_own_events(subject: &Subject) {
+    for (session, workspace) in [("ses_a", here()), ("ses_b", there()), ("ses_c", here())] {
         let commit = Commit {
-            directory: directory.into(),
-            project: format!("project of {directory}").into(),
+            project: format!("project of {workspace}").into(),
+            fence: fence(workspace),
             ..commit(session, 0, vec![created(session), busy(session)])
         };
         subject.log.append(commit).await.unwrap();
     }
-    let only = Span { directory: Some("/a".into()), ..span(1, u64::MAX) };
+    let only = Span { workspace: Some(here()), ..span(1, u64::MAX) };
     let events = subject.reads.replay(only.clone()).await.unwrap();
     assert_eq!(events.iter().map(|event| event.position).collect::<Vec<_>>(), [2, 5, 6]);
-    assert!(events.iter().all(|event| &*event.directory == "/a" && &*event.project == "project of /a"));
+    assert!(events.iter().all(|event| event.workspace == here() && &*event.directory == DIRECTORY));
+    assert!(events.iter().all(|event| &*event.project == "project of wrk_here"));
     assert_eq!(positions(subject, Span { limit: 2, ..only }).await, [2, 5]);
+    let seen: Vec<_> = subject.seen.0.lock().unwrap().iter().map(|event| event.workspace.clone()).collect();
+    assert_eq!(seen, [here(), here(), there(), there(), here(), here()]);
 }
 
 pub(crate) async fn a_limit_cuts_and_the_next_span_continues(subject: &Subject) {
@@ -98,6 +101,7 @@ pub(crate) async fn a_replay_equals_the_observed_events(subject: &Subject) {
     assert_eq!(stored.len(), seen.len());
     for (stored, seen) in stored.iter().zip(seen.iter()) {
         assert_eq!(stored.position, seen.position);
+        assert_eq!(stored.workspace, seen.workspace);
         assert_eq!(stored.directory, seen.directory);
         assert_eq!(stored.project, seen.project);
         assert_eq!(stored.json, seen.json);

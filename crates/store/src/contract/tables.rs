@@ -50,15 +50,15 @@ async fn about(subject: &Subject, session: &str) -> String {
             reads.open(&session).await.unwrap(),
             reads.todos(&session).await.unwrap(),
             reads.prompts(&session).await.unwrap(),
-            reads.statuses().await.unwrap().into_iter().filter(|it| it.0 == session).collect::<Vec<_>>(),
+            reads.statuses(None).await.unwrap().into_iter().filter(|it| it.0 == session).collect::<Vec<_>>(),
             reads
-                .requests()
+                .requests(None)
                 .await
                 .unwrap()
                 .into_iter()
-                .filter(|(_, it)| *it.session_id() == session)
+                .filter(|it| *it.session_id() == session)
                 .collect::<Vec<_>>(),
-            reads.unfinished().await.unwrap().contains(&session),
+            reads.unfinished(None).await.unwrap().contains(&session),
         )
     )
 }
@@ -180,31 +180,28 @@ pub(crate) async fn idle_is_the_absence_of_a_status(subject: &Subject) {
     subject.say("ses_a", vec![busy("ses_a")]).await;
     let fields = json!({ "directory": "/elsewhere" });
     subject.append("ses_b", 0, vec![created_with("ses_b", fields), busy("ses_b"), retrying]).await.unwrap();
-    let statuses = subject.reads.statuses().await.unwrap();
-    let expected = [
-        (id("ses_a"), DIRECTORY.into(), SessionStatus::BUSY),
-        (id("ses_b"), "/elsewhere".into(), SessionStatus::retry(2, "overloaded", 77)),
-    ];
+    let statuses = subject.reads.statuses(None).await.unwrap();
+    let expected =
+        [(id("ses_a"), SessionStatus::BUSY), (id("ses_b"), SessionStatus::retry(2, "overloaded", 77))];
     assert_eq!(statuses, expected);
     subject.say("ses_a", vec![idle("ses_a")]).await;
     subject.say("ses_b", vec![idle("ses_b")]).await;
-    assert!(subject.reads.statuses().await.unwrap().is_empty());
+    assert!(subject.reads.statuses(None).await.unwrap().is_empty());
 }
 
 pub(crate) async fn requests_wait_until_they_are_answered(subject: &Subject) {
     let waiting = async || {
-        let requests = subject.reads.requests().await.unwrap();
-        requests.iter().map(|(_, request)| request.id().to_owned()).collect::<Vec<_>>()
+        let requests = subject.reads.requests(None).await.unwrap();
+        requests.iter().map(|request| request.id().to_owned()).collect::<Vec<_>>()
     };
     subject.say("ses_b", vec![permission("ses_b", "per_9", "ls"), question("ses_b", "que_1")]).await;
     subject.say("ses_a", vec![permission("ses_a", "per_1", "rm"), question("ses_a", "que_2")]).await;
     assert_eq!(waiting().await, ["per_9", "que_1", "per_1", "que_2"], "oldest first, not by id");
-    let (directory, request) = subject.reads.requests().await.unwrap().remove(2);
-    assert_eq!(&*directory, DIRECTORY);
+    let request = subject.reads.requests(None).await.unwrap().remove(2);
     assert!(matches!(request, Request::Permission(it) if it.patterns == ["rm"]));
     // A request that is asked again keeps its place.
     subject.say("ses_b", vec![permission("ses_b", "per_9", "ls -l")]).await;
-    let (_, request) = subject.reads.requests().await.unwrap().remove(0);
+    let request = subject.reads.requests(None).await.unwrap().remove(0);
     assert!(matches!(request, Request::Permission(it) if it.patterns == ["ls -l"]));
     // A reply to another session's request answers nothing.
     subject.say("ses_a", vec![permitted("ses_a", "per_9")]).await;
@@ -214,17 +211,51 @@ pub(crate) async fn requests_wait_until_they_are_answered(subject: &Subject) {
     assert_eq!(waiting().await, [""; 0]);
 }
 
+/// Appends to a session of another node, which has the same directory.
+async fn say_there(subject: &Subject, session: &str, expected: u64, events: Vec<Encoded>) {
+    let commit = Commit { fence: fence(there()), ..commit(session, expected, events) };
+    subject.log.append(commit).await.unwrap();
+}
+
+pub(crate) async fn a_workspace_has_its_own_sessions(subject: &Subject) {
+    let workspace = async |session: &str| subject.reads.workspace(&id(session)).await.unwrap();
+    subject.say("ses_a", vec![busy("ses_a"), permission("ses_a", "per_1", "ls")]).await;
+    let events = vec![created("ses_b"), queued("ses_b", "msg_1", "queue"), question("ses_b", "que_1")];
+    say_there(subject, "ses_b", 0, events).await;
+    assert_eq!(
+        (workspace("ses_a").await, workspace("ses_b").await, workspace("ses_c").await),
+        (Some(here()), Some(there()), None)
+    );
+    for (place, session, busy) in [(here(), "ses_a", 1), (there(), "ses_b", 0)] {
+        let (reads, place) = (&subject.reads, Some(&place));
+        assert_eq!(reads.statuses(place).await.unwrap().len(), busy);
+        let requests = reads.requests(place).await.unwrap();
+        assert_eq!(requests.iter().map(|it| it.session_id().as_str()).collect::<Vec<_>>(), [session]);
+        assert_eq!(reads.unfinished(place).await.unwrap(), [id::<SessionId>(session)]);
+        let listing = Listing { workspace: place.cloned(), ..Listing::default() };
+        let listed = reads.sessions(listing).await.unwrap();
+        assert_eq!(listed.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), [session]);
+    }
+    // A move is a commit from the other workspace.
+    say_there(subject, "ses_a", 3, vec![updated("ses_a", json!({}))]).await;
+    assert_eq!(workspace("ses_a").await, Some(there()));
+    assert!(subject.reads.statuses(Some(&here())).await.unwrap().is_empty());
+    assert_eq!(subject.reads.requests(Some(&there())).await.unwrap().len(), 2);
+}
+
 pub(crate) async fn an_approval_outlives_its_session(subject: &Subject) {
-    let list = async |directory| {
-        let approvals = subject.reads.approvals(directory).await.unwrap();
+    let list = async |workspace: Option<WorkspaceId>| {
+        let approvals = subject.reads.approvals(workspace.as_ref()).await.unwrap();
         approvals.iter().map(|it| it.pattern.clone()).collect::<Vec<_>>()
     };
-    let saved = [("psv_9", DIRECTORY, "make *"), ("psv_1", DIRECTORY, "ls *"), ("psv_2", "/else", "rm *")];
+    let saved = [("psv_9", DIRECTORY, "make *"), ("psv_1", DIRECTORY, "ls *")];
     subject.say("ses_a", vec![permission("ses_a", "per_1", "make")]).await;
     subject.say("ses_a", vec![permitted_always("ses_a", "per_1", &saved)]).await;
-    assert!(subject.reads.requests().await.unwrap().is_empty(), "it is an answer like any other");
-    assert_eq!(list(Some(DIRECTORY)).await, ["make *", "ls *"], "oldest first, not by id");
-    assert_eq!(list(Some("/else")).await, ["rm *"]);
+    let saved = [("psv_2", DIRECTORY, "rm *")];
+    say_there(subject, "ses_b", 0, vec![created("ses_b"), permitted_always("ses_b", "per_2", &saved)]).await;
+    assert!(subject.reads.requests(None).await.unwrap().is_empty(), "it is an answer like any other");
+    assert_eq!(list(Some(here())).await, ["make *", "ls *"], "oldest first, not by id");
+    assert_eq!(list(Some(there())).await, ["rm *"], "the same path on another machine is another place");
     let first = subject.reads.approvals(None).await.unwrap().remove(0);
     assert_eq!((first.project_id.as_str(), first.permission.as_str()), ("p", "bash"));
     subject.say("ses_a", vec![deleted("ses_a")]).await;
@@ -237,8 +268,8 @@ pub(crate) async fn an_approval_outlives_its_session(subject: &Subject) {
 }
 
 pub(crate) async fn approvals_are_stored_once_and_within_limits(subject: &Subject) {
-    let list = async |directory| {
-        let approvals = subject.reads.approvals(Some(directory)).await.unwrap();
+    let list = async |workspace: WorkspaceId| {
+        let approvals = subject.reads.approvals(Some(&workspace)).await.unwrap();
         approvals.iter().map(|it| it.id.to_string()).collect::<Vec<_>>()
     };
     let allow = async |saved: &[(&str, &str, &str)]| {
@@ -247,16 +278,17 @@ pub(crate) async fn approvals_are_stored_once_and_within_limits(subject: &Subjec
     allow(&[("psv_a", DIRECTORY, "make *")]).await;
     // The same rule with another id, and another rule with the same id.
     allow(&[("psv_b", DIRECTORY, "make *"), ("psv_a", DIRECTORY, "rm *")]).await;
-    assert_eq!(list(DIRECTORY).await, ["psv_a"]);
-    allow(&[("psv_e", "/else", "make *")]).await;
+    assert_eq!(list(here()).await, ["psv_a"]);
+    let elsewhere = permitted_always("ses_b", "per_1", &[("psv_e", DIRECTORY, "make *")]);
+    say_there(subject, "ses_b", 0, vec![created("ses_b"), elsewhere]).await;
     for number in 1..=MAX_APPROVALS {
         let (id, pattern) = (format!("psv_{number}"), format!("{number}"));
         allow(&[(&id, DIRECTORY, &pattern)]).await;
     }
-    let kept = list(DIRECTORY).await;
+    let kept = list(here()).await;
     assert_eq!(kept.len(), MAX_APPROVALS);
     assert_eq!(kept[0], "psv_1", "the oldest was dropped");
-    assert_eq!(list("/else").await, ["psv_e"]);
+    assert_eq!(list(there()).await, ["psv_e"]);
 }
 
 pub(crate) async fn prompts_are_queued_started_and_ended(subject: &Subject) {
@@ -332,12 +364,12 @@ pub(crate) async fn unfinished_sessions_are_busy_or_have_prompts(subject: &Subje
     subject.say("ses_b", vec![queued("ses_b", "msg_1", "steer")]).await;
     subject.say("ses_a", vec![busy("ses_a")]).await;
     subject.say("ses_d", vec![permission("ses_d", "per_1", "ls")]).await;
-    let unfinished = subject.reads.unfinished().await.unwrap();
+    let unfinished = subject.reads.unfinished(None).await.unwrap();
     assert_eq!(unfinished, ["ses_a", "ses_b", "ses_c"].map(id::<SessionId>));
     subject.say("ses_a", vec![idle("ses_a")]).await;
     subject.say("ses_b", vec![ended("ses_b", "msg_1")]).await;
     subject.say("ses_c", vec![idle("ses_c")]).await;
-    assert_eq!(subject.reads.unfinished().await.unwrap(), [id::<SessionId>("ses_c")]);
+    assert_eq!(subject.reads.unfinished(None).await.unwrap(), [id::<SessionId>("ses_c")]);
 }
 
 pub(crate) async fn the_same_events_again_change_nothing(subject: &Subject) {
@@ -371,23 +403,26 @@ pub(crate) async fn checkpoints_touch_open_parts_only(subject: &Subject) {
     };
     subject
         .log
-        .checkpoint(vec![
-            part("prt_1", "so far", None),
-            part("prt_2", "reopened?", None),
-            part("prt_3", "never there", None),
-            text("ses_gone", message, "prt_1", "no session", None),
-        ])
+        .checkpoint(
+            fence(here()),
+            vec![
+                part("prt_1", "so far", None),
+                part("prt_2", "reopened?", None),
+                part("prt_3", "never there", None),
+                text("ses_gone", message, "prt_1", "no session", None),
+            ],
+        )
         .await
         .unwrap();
     assert_eq!(texts().await, ["so far", "done"]);
     // Only an event closes a part, never a checkpoint.
-    subject.log.checkpoint(vec![part("prt_1", "closed?", Some(2))]).await.unwrap();
-    subject.log.checkpoint(vec![]).await.unwrap();
+    subject.log.checkpoint(fence(here()), vec![part("prt_1", "closed?", Some(2))]).await.unwrap();
+    subject.log.checkpoint(fence(here()), vec![]).await.unwrap();
     assert_eq!(texts().await, ["so far", "done"]);
     assert_eq!(subject.everything().await.len(), log, "a checkpoint is no event");
     assert_eq!(subject.reads.open(&id("ses_a")).await.unwrap().len(), 1);
     subject.say("ses_a", vec![saved(&part("prt_1", "so far, so good", Some(2)))]).await;
-    subject.log.checkpoint(vec![part("prt_1", "too late", None)]).await.unwrap();
+    subject.log.checkpoint(fence(here()), vec![part("prt_1", "too late", None)]).await.unwrap();
     assert_eq!(texts().await, ["so far, so good", "done"]);
 }
 

@@ -47,12 +47,13 @@ use Kind::{Flag, Number, Text, Words};
 pub(super) const TABLES: &[Table] = &[
     Table {
         name: "session",
-        from: "SELECT rowid, id, head, project, directory, path, parent, title, created, updated,
+        from: "SELECT rowid, id, head, workspace, project, directory, path, parent, title, created, updated,
                    body ->> '$.time.archived' IS NOT NULL, seen, body
                FROM session WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
         columns: &[
             ("id", Text),
             ("head", Number),
+            ("workspace", Text),
             ("project", Text),
             ("directory", Text),
             ("path", Text),
@@ -140,11 +141,12 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         name: "approval",
-        from: "SELECT number, number, id, directory, permission, pattern, body
+        from: "SELECT number, number, id, workspace, directory, permission, pattern, body
                FROM approval WHERE number > ?1 ORDER BY number LIMIT ?2",
         columns: &[
             ("number", Number),
             ("id", Text),
+            ("workspace", Text),
             ("directory", Text),
             ("permission", Text),
             ("pattern", Text),
@@ -188,10 +190,16 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         name: "log",
-        from: "SELECT position, position, ifnull(session, '~moved'),
+        from: "SELECT position, position, workspace, ifnull(session, '~moved'),
                    CASE WHEN session IS NULL THEN position ELSE seq END, total + octet_length(body)
                FROM log WHERE position > ?1 ORDER BY position LIMIT ?2",
-        columns: &[("position", Number), ("session", Text), ("seq", Number), ("total", Number)],
+        columns: &[
+            ("position", Number),
+            ("workspace", Text),
+            ("session", Text),
+            ("seq", Number),
+            ("total", Number),
+        ],
     },
 ];
 

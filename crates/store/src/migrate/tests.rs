@@ -50,17 +50,17 @@ async fn a_copied_record_answers_like_the_file_and_continues_its_positions() {
     assert!(matches!(in_use, Error::File(sqlite::OpenError::Locked { .. })), "{in_use}");
 
     let session = crate::contract::id("ses_a");
-    let everything = || Span { after: 0, upto: u64::MAX, directory: None, limit: usize::MAX };
+    let everything = || Span { after: 0, upto: u64::MAX, workspace: None, limit: usize::MAX };
     macro_rules! answers {
         ($store:expr) => {
             format!(
                 "{:?}",
                 (
-                    $store.session(&session).await.unwrap(),
+                    ($store.session(&session).await.unwrap(), $store.workspace(&session).await.unwrap()),
                     $store.messages(&session, engine::ports::Page::default()).await.unwrap(),
                     $store.todos(&session).await.unwrap(),
-                    $store.statuses().await.unwrap(),
-                    $store.requests().await.unwrap(),
+                    $store.statuses(None).await.unwrap(),
+                    $store.requests(None).await.unwrap(),
                     $store.approvals(None).await.unwrap(),
                     $store.prompts(&session).await.unwrap(),
                     $store.replay(everything()).await.unwrap(),

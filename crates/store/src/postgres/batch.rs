@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use engine::ports::Fence;
 use protocol::{MessageId, Millis};
 
 use crate::change::{ApprovalRow, Change, Entry, PartRow, Prepared, SessionRow};
@@ -16,13 +17,16 @@ type Three<'a> = (&'a str, &'a str, &'a str);
 /// The changes of a group.
 #[derive(Debug, Default)]
 pub(super) struct Batch<'a> {
+    /// The epoch that the group's writers have for each of its workspaces.
+    pub(super) fences: BTreeMap<&'a str, u64>,
     pub(super) heads: BTreeMap<&'a str, Head>,
     pub(super) checkpoints: BTreeMap<Three<'a>, &'a str>,
     pub(super) sessions_removed: BTreeSet<&'a str>,
     pub(super) messages_removed: BTreeSet<Two<'a>>,
     pub(super) parts_removed: BTreeSet<Three<'a>>,
     pub(super) requests_removed: BTreeSet<Two<'a>>,
-    pub(super) sessions: BTreeMap<&'a str, &'a SessionRow>,
+    /// Sessions with their workspaces.
+    pub(super) sessions: BTreeMap<&'a str, (&'a str, &'a SessionRow)>,
     pub(super) messages: BTreeMap<Two<'a>, MessageRow<'a>>,
     pub(super) parts: BTreeMap<Three<'a>, (bool, &'a str)>,
     /// Changes of the searched texts, in order.
@@ -32,7 +36,8 @@ pub(super) struct Batch<'a> {
     /// `None` is idle.
     pub(super) statuses: BTreeMap<&'a str, Option<&'a str>>,
     pub(super) requests: BTreeMap<Two<'a>, RequestRow<'a>>,
-    pub(super) approvals: Vec<&'a ApprovalRow>,
+    /// Approvals with their workspaces, in order.
+    pub(super) approvals: Vec<(&'a str, &'a ApprovalRow)>,
     /// Changes of the queue, in order.
     pub(super) prompts: Vec<PromptChange<'a>>,
     pub(super) events: Vec<EventRow<'a>>,
@@ -105,6 +110,7 @@ pub(super) enum PromptKind<'a> {
 #[derive(Debug)]
 pub(super) struct EventRow<'a> {
     pub(super) key: Key<'a>,
+    pub(super) workspace: &'a str,
     pub(super) directory: &'a str,
     pub(super) project: &'a str,
     pub(super) id: &'a str,
@@ -127,12 +133,19 @@ impl<'a> Batch<'a> {
     /// next group, where the database decides.
     pub(super) fn admits(&self, commit: &Prepared) -> bool {
         let known = self.heads.get(commit.session.as_str());
-        known.is_none_or(|known| known.alive && !known.deleted && known.head == commit.expected)
+        self.fits(commit.workspace.as_str(), commit.epoch)
+            && known.is_none_or(|known| known.alive && !known.deleted && known.head == commit.expected)
+    }
+
+    /// Returns true if the group's writers have this epoch for the workspace, or none yet.
+    pub(super) fn fits(&self, workspace: &str, epoch: u64) -> bool {
+        self.fences.get(workspace).is_none_or(|known| *known == epoch)
     }
 
     /// Adds a commit, which [`Batch::admits`] has admitted.
     pub(super) fn add(&mut self, commit: &'a Prepared) {
-        let session = commit.session.as_str();
+        let (session, workspace) = (commit.session.as_str(), commit.workspace.as_str());
+        self.fences.insert(workspace, commit.epoch);
         let (expected, creates) = (commit.expected, commit.creates());
         let fresh = Head { expected, creates, head: expected, alive: true, deleted: false };
         let known = self.heads.entry(session).or_insert(fresh);
@@ -142,7 +155,7 @@ impl<'a> Batch<'a> {
             head = head.saturating_add(1);
             match &entry.change {
                 Change::SessionSaved { row, .. } => {
-                    self.sessions.insert(session, row);
+                    self.sessions.insert(session, (workspace, row));
                     alive = true;
                 }
                 Change::SessionDeleted => {
@@ -150,7 +163,7 @@ impl<'a> Batch<'a> {
                     (alive, deleted) = (false, true);
                 }
                 // Events after the deletion of their session change nothing.
-                change if alive => self.apply(session, change, head),
+                change if alive => self.apply(commit, change, head),
                 _ => {}
             }
             let key = if alive { Key::Session(session, head) } else { Key::Orphan };
@@ -161,8 +174,15 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Saves the text of a part, unless the group has closed or removed it.
-    pub(super) fn checkpoint(&mut self, part: &'a PartRow) {
+    /// Saves the text of parts, unless the group has closed or removed them.
+    pub(super) fn checkpoint(&mut self, fence: &'a Fence, parts: &'a [PartRow]) {
+        self.fences.insert(fence.workspace.as_str(), fence.epoch);
+        for part in parts {
+            self.save_text(part);
+        }
+    }
+
+    fn save_text(&mut self, part: &'a PartRow) {
         let key = (part.session.as_str(), part.message.as_str(), part.id.as_str());
         match self.parts.get_mut(&key) {
             Some((true, body)) => *body = &part.body,
@@ -192,7 +212,8 @@ impl<'a> Batch<'a> {
     }
 
     /// Changes one table of an existing session. `number` is the number of the event in its session.
-    fn apply(&mut self, session: &'a str, change: &'a Change, number: u64) {
+    fn apply(&mut self, commit: &'a Prepared, change: &'a Change, number: u64) {
+        let session = commit.session.as_str();
         match change {
             Change::None | Change::SessionSaved { .. } | Change::SessionDeleted => {}
             Change::MessageSaved { id, created, answers, open, body } => {
@@ -232,7 +253,7 @@ impl<'a> Batch<'a> {
             Change::Answered(id) => self.answer(session, id),
             Change::Permitted { id, saved } => {
                 self.answer(session, id);
-                self.approvals.extend(saved);
+                self.approvals.extend(saved.iter().map(|row| (commit.workspace.as_str(), row)));
             }
             Change::PromptQueued(message, delivery) => {
                 self.prompt(session, number, PromptKind::Queued(message.as_str(), delivery));
@@ -263,6 +284,12 @@ impl<'a> Batch<'a> {
 fn row<'a>(commit: &'a Prepared, entry: &'a Entry, key: Key<'a>) -> EventRow<'a> {
     // The store refuses events that are not text before they are queued.
     let body = std::str::from_utf8(&entry.json).unwrap_or_default();
-    let id = entry.event.id.as_str();
-    EventRow { key, directory: &commit.directory, project: &commit.project, id, body }
+    EventRow {
+        key,
+        workspace: commit.workspace.as_str(),
+        directory: &commit.directory,
+        project: &commit.project,
+        id: entry.event.id.as_str(),
+        body,
+    }
 }

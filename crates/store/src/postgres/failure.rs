@@ -12,6 +12,9 @@ pub(super) const CONFLICT: &str = "BN002";
 /// `baton.fence`: a pooler has moved the connection to another session.
 pub(super) const MOVED: &str = "BN003";
 
+/// `baton.append`: another node owns the workspace of a commit.
+pub(super) const OWNED: &str = "BN004";
+
 /// The reason why a statement failed.
 #[derive(Debug)]
 pub(super) enum Fault {
@@ -76,7 +79,7 @@ impl std::fmt::Display for Fault {
 /// An error of the store; `doing` reads as "while …".
 pub(super) fn failed(server: &Server, doing: &str, fault: &Fault) -> Error {
     let failure = classify(fault);
-    if failure == StoreFailure::Conflict {
+    if failure == StoreFailure::Conflict || fault.code() == Some(OWNED) {
         return Error::new(failure, fault.to_string());
     }
     let advice = match (failure, fault.code()) {
@@ -99,6 +102,7 @@ pub(super) fn closed(server: &Server) -> Error {
 fn classify(fault: &Fault) -> StoreFailure {
     match fault.code() {
         Some(CONFLICT) => StoreFailure::Conflict,
+        Some(FENCED | OWNED) => StoreFailure::Fenced,
         // Disk full, out of memory, and limits of the server's configuration except the number of connections.
         Some("53100" | "53200" | "53400") => StoreFailure::Full,
         // Damaged data or indexes, and constraints that our own rows violate.

@@ -54,6 +54,11 @@ impl<'a> Statement<'a> {
             .with(token.backend, Type::INT4)
     }
 
+    /// Adds the workspaces of the group and the epochs that its writers have for them.
+    fn fences(self, batch: &'a Batch<'a>) -> Self {
+        self.texts(batch.fences.keys().copied()).numbers(batch.fences.values().map(|epoch| number(*epoch)))
+    }
+
     async fn run(&self, client: &Client) -> Result<Vec<Row>, tokio_postgres::Error> {
         let values: Vec<(&(dyn ToSql + Sync), Type)> =
             self.values.iter().map(|(value, kind)| (&**value as _, kind.clone())).collect();
@@ -72,12 +77,14 @@ pub(super) async fn write(
 ) -> Result<u64, Fault> {
     let keys = keys(batch, token, orphans);
     let mut statements = vec![Statement::new("BEGIN")];
-    tables(batch, &mut statements);
+    tables(batch, token, &mut statements);
     events(batch, &keys, now, &mut statements);
     statements.push(Statement::new(LOCK_LOG));
     let bytes = batch.events.iter().map(|event| number(event.body.len() as u64));
-    let append = Statement::new("SELECT baton.append($1, $2, $3, $4, $5, $6, $7)")
+    let append = Statement::new("SELECT baton.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")
         .token(token)
+        .fences(batch)
+        .texts(batch.events.iter().map(|event| event.workspace))
         .texts(keys.iter().map(|key| key.as_ref().map(|(session, _)| session.as_str())))
         .numbers(keys.iter().map(|key| key.as_ref().map_or(0, |(_, seq)| *seq)))
         .numbers(bytes);
@@ -147,14 +154,16 @@ fn events<'a>(
 }
 
 /// The statements that change the state tables: removals before additions.
-fn tables<'a>(batch: &'a Batch<'a>, statements: &mut Vec<Statement<'a>>) {
+fn tables<'a>(batch: &'a Batch<'a>, token: Token, statements: &mut Vec<Statement<'a>>) {
     let mut add = |wanted: bool, statement: &dyn Fn() -> Statement<'a>| {
         if wanted {
             statements.push(statement());
         }
     };
     add(!batch.heads.is_empty(), &|| {
-        Statement::new("SELECT baton.accept($1, $2, $3)")
+        Statement::new("SELECT baton.accept($1, $2, $3, $4, $5, $6, $7, $8, $9)")
+            .token(token)
+            .fences(batch)
             .texts(batch.heads.keys().copied())
             .numbers(batch.heads.values().map(|head| number(head.expected)))
             .flags(batch.heads.values().map(|head| head.creates))
@@ -264,18 +273,20 @@ fn states<'a>(batch: &'a Batch<'a>, add: Add<'_, 'a>) {
 }
 
 fn sessions<'a>(batch: &'a Batch<'a>) -> Statement<'a> {
-    let rows = || batch.sessions.values();
+    let rows = || batch.sessions.values().map(|(_, row)| *row);
     Statement::new(
-        "INSERT INTO session (id, head, project, directory, path, parent, title, created, updated, archived, body)
-         SELECT id, 0, project, directory, path, parent, title, created, updated, archived, body
-         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-             AS wish (id, project, directory, path, parent, title, created, updated, archived, body)
-         ON CONFLICT (id) DO UPDATE SET project = excluded.project, directory = excluded.directory,
-             path = excluded.path, parent = excluded.parent, title = excluded.title,
+        "INSERT INTO session
+             (id, head, workspace, project, directory, path, parent, title, created, updated, archived, body)
+         SELECT id, 0, workspace, project, directory, path, parent, title, created, updated, archived, body
+         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+             AS wish (id, workspace, project, directory, path, parent, title, created, updated, archived, body)
+         ON CONFLICT (id) DO UPDATE SET workspace = excluded.workspace, project = excluded.project,
+             directory = excluded.directory, path = excluded.path, parent = excluded.parent, title = excluded.title,
              created = excluded.created, updated = excluded.updated, archived = excluded.archived,
              body = excluded.body",
     )
     .texts(batch.sessions.keys().copied())
+    .texts(batch.sessions.values().map(|(workspace, _)| *workspace))
     .texts(rows().map(|row| storable(&row.project)))
     .texts(rows().map(|row| storable(&row.directory)))
     .texts(rows().map(|row| row.path.as_deref().map(storable)))
@@ -316,26 +327,27 @@ fn requests<'a>(batch: &'a Batch<'a>, add: Add<'_, 'a>) {
     let approvals = || batch.approvals.iter();
     add(!batch.approvals.is_empty(), &|| {
         Statement::new(
-            "INSERT INTO approval (id, directory, permission, pattern, body)
-             SELECT id, directory, permission, pattern, body
-             FROM unnest($1, $2, $3, $4, $5) WITH ORDINALITY
-                 AS wish (id, directory, permission, pattern, body, nth)
+            "INSERT INTO approval (id, workspace, directory, permission, pattern, body)
+             SELECT id, workspace, directory, permission, pattern, body
+             FROM unnest($1, $2, $3, $4, $5, $6) WITH ORDINALITY
+                 AS wish (id, workspace, directory, permission, pattern, body, nth)
              ORDER BY nth ON CONFLICT DO NOTHING",
         )
-        .texts(approvals().map(|row| row.id.as_str()))
-        .texts(approvals().map(|row| storable(&row.directory)))
-        .texts(approvals().map(|row| storable(&row.permission)))
-        .texts(approvals().map(|row| storable(&row.pattern)))
-        .texts(approvals().map(|row| row.body.as_str()))
+        .texts(approvals().map(|(_, row)| row.id.as_str()))
+        .texts(approvals().map(|(workspace, _)| *workspace))
+        .texts(approvals().map(|(_, row)| storable(&row.directory)))
+        .texts(approvals().map(|(_, row)| storable(&row.permission)))
+        .texts(approvals().map(|(_, row)| storable(&row.pattern)))
+        .texts(approvals().map(|(_, row)| row.body.as_str()))
     });
     add(!batch.approvals.is_empty(), &|| {
         Statement::new(
             "DELETE FROM approval USING (
-                 SELECT number, row_number() OVER (PARTITION BY directory ORDER BY number DESC) AS nth
-                 FROM approval WHERE directory = ANY ($1)
+                 SELECT number, row_number() OVER (PARTITION BY workspace ORDER BY number DESC) AS nth
+                 FROM approval WHERE workspace = ANY ($1)
              ) AS ranked WHERE approval.number = ranked.number AND ranked.nth > $2",
         )
-        .texts(approvals().map(|row| storable(&row.directory)))
+        .texts(approvals().map(|(workspace, _)| *workspace))
         .with(limit(Some(MAX_APPROVALS)), Type::INT8)
     });
 }

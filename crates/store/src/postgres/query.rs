@@ -1,11 +1,11 @@
 //! The queries behind [`engine::ports::Reads`], one function each. Each is a single statement, which sees a single state.
 
-use std::{str::FromStr, sync::Arc};
+use std::str::FromStr;
 
 use bytes::Bytes;
 use engine::ports::{Listing, OpenPrompt, Span, Stored};
 use protocol::{
-    MessageId, Part, PartId, Session, SessionId, SessionStatus, Todo,
+    MessageId, Part, PartId, Session, SessionId, SessionStatus, Todo, WorkspaceId,
     request::{Approval, Request},
 };
 use serde::de::DeserializeOwned;
@@ -61,6 +61,12 @@ pub(super) async fn session(client: &Client, session: &SessionId) -> Found<Optio
     row.map(|row| Ok((read_session(&row)?, count(&row, 2)?))).transpose()
 }
 
+pub(super) async fn workspace(client: &Client, session: &SessionId) -> Found<Option<WorkspaceId>> {
+    let sql = "SELECT workspace FROM session WHERE id = $1";
+    let row = client.query_typed_opt(sql, &[(&session.as_str(), Type::TEXT)]).await?;
+    row.map(|row| id(&row, 0)).transpose()
+}
+
 /// A session from its body and its mark, which has a column of its own.
 fn read_session(row: &Row) -> Found<Session> {
     let seen = column::<Option<i64>>(row, 1)?.and_then(|seen| u64::try_from(seen).ok());
@@ -83,7 +89,7 @@ pub(super) async fn sessions(client: &Client, listing: &Listing) -> Found<Vec<Se
     let search = listing.search.as_ref().map(|search| search.to_lowercase());
     let conditions: [(&str, Value); 9] = [
         ("project = $", text(listing.project.as_deref())),
-        ("directory = $", text(listing.directory.as_deref())),
+        ("workspace = $", text(listing.workspace.as_ref().map(WorkspaceId::as_str))),
         (
             "path IS NOT NULL AND ($ = '' OR path = $ OR left(path, length($) + 1) = $ || '/')",
             text(listing.path.as_deref()),
@@ -133,11 +139,14 @@ pub(super) async fn todos(client: &Client, session: &SessionId) -> Found<Vec<Tod
     Ok(row.map(|row| json(&row, 0)).transpose()?.unwrap_or_default())
 }
 
-pub(super) async fn statuses(client: &Client) -> Found<Vec<(SessionId, Arc<str>, SessionStatus)>> {
-    let sql = "SELECT session.id, session.directory, status.body
-        FROM status JOIN session ON session.id = status.session ORDER BY session.id";
-    let rows = client.query_typed(sql, &[]).await?;
-    rows.iter().map(|row| Ok((id(row, 0)?, column::<&str>(row, 1)?.into(), json(row, 2)?))).collect()
+pub(super) async fn statuses(
+    client: &Client,
+    workspace: Option<&WorkspaceId>,
+) -> Found<Vec<(SessionId, SessionStatus)>> {
+    let sql = "SELECT session.id, status.body FROM status JOIN session ON session.id = status.session
+        WHERE session.workspace = coalesce($1, session.workspace) ORDER BY session.id";
+    let rows = client.query_typed(sql, &[(&workspace.map(WorkspaceId::as_str), Type::TEXT)]).await?;
+    rows.iter().map(|row| Ok((id(row, 0)?, json(row, 1)?))).collect()
 }
 
 pub(super) async fn status(client: &Client, session: &SessionId) -> Found<Option<SessionStatus>> {
@@ -146,11 +155,11 @@ pub(super) async fn status(client: &Client, session: &SessionId) -> Found<Option
     row.map(|row| json(&row, 0)).transpose()
 }
 
-pub(super) async fn requests(client: &Client) -> Found<Vec<(Arc<str>, Request)>> {
-    let sql = "SELECT session.directory, request.kind, request.body
-        FROM request JOIN session ON session.id = request.session ORDER BY request.asked";
-    let rows = client.query_typed(sql, &[]).await?;
-    rows.iter().map(|row| Ok((column::<&str>(row, 0)?.into(), request(row, 1)?))).collect()
+pub(super) async fn requests(client: &Client, workspace: Option<&WorkspaceId>) -> Found<Vec<Request>> {
+    let sql = "SELECT request.kind, request.body FROM request JOIN session ON session.id = request.session
+        WHERE session.workspace = coalesce($1, session.workspace) ORDER BY request.asked";
+    let rows = client.query_typed(sql, &[(&workspace.map(WorkspaceId::as_str), Type::TEXT)]).await?;
+    rows.iter().map(|row| request(row, 0)).collect()
 }
 
 pub(super) async fn requests_of(client: &Client, session: &SessionId) -> Found<Vec<Request>> {
@@ -168,10 +177,9 @@ fn request(row: &Row, kind: usize) -> Found<Request> {
     })
 }
 
-pub(super) async fn approvals(client: &Client, directory: Option<&str>) -> Found<Vec<Approval>> {
-    let sql = "SELECT body FROM approval WHERE directory = coalesce($1, directory) ORDER BY number";
-    let directory = directory.map(storable);
-    let rows = client.query_typed(sql, &[(&directory, Type::TEXT)]).await?;
+pub(super) async fn approvals(client: &Client, workspace: Option<&WorkspaceId>) -> Found<Vec<Approval>> {
+    let sql = "SELECT body FROM approval WHERE workspace = coalesce($1, workspace) ORDER BY number";
+    let rows = client.query_typed(sql, &[(&workspace.map(WorkspaceId::as_str), Type::TEXT)]).await?;
     rows.iter().map(|row| json(row, 0)).collect()
 }
 
@@ -191,31 +199,34 @@ pub(super) async fn is_withdrawn(client: &Client, session: &SessionId, prompt: &
     Ok(client.query_typed_opt(sql, &values).await?.is_some())
 }
 
-pub(super) async fn unfinished(client: &Client) -> Found<Vec<SessionId>> {
-    let sql = "SELECT session FROM status UNION SELECT session FROM prompt ORDER BY session";
-    let rows = client.query_typed(sql, &[]).await?;
+pub(super) async fn unfinished(client: &Client, workspace: Option<&WorkspaceId>) -> Found<Vec<SessionId>> {
+    let sql = "SELECT session.id FROM (SELECT session FROM status UNION SELECT session FROM prompt) AS busy
+        JOIN session ON session.id = busy.session
+        WHERE session.workspace = coalesce($1, session.workspace) ORDER BY session.id";
+    let rows = client.query_typed(sql, &[(&workspace.map(WorkspaceId::as_str), Type::TEXT)]).await?;
     rows.iter().map(|row| id(row, 0)).collect()
 }
 
 pub(super) async fn replay(client: &Client, span: &Span) -> Found<Vec<Stored>> {
-    let sql = "SELECT log.position, event.directory, event.project, event.body
+    let sql = "SELECT log.position, log.workspace, event.directory, event.project, event.body
         FROM log JOIN event ON event.session = log.session AND event.seq = log.seq
-        WHERE log.position > $1 AND log.position <= $2 AND ($4::text IS NULL OR event.directory = $4)
+        WHERE log.position > $1 AND log.position <= $2 AND ($4::text IS NULL OR log.workspace = $4)
         ORDER BY log.position LIMIT $3";
-    let directory = span.directory.as_deref().map(storable);
+    let workspace = span.workspace.as_ref().map(WorkspaceId::as_str);
     let values: [(&(dyn ToSql + Sync), Type); 4] = [
         (&number(span.after), Type::INT8),
         (&number(span.upto), Type::INT8),
         (&limit(Some(span.limit)), Type::INT8),
-        (&directory, Type::TEXT),
+        (&workspace, Type::TEXT),
     ];
     let rows = client.query_typed(sql, &values).await?;
     let stored = |row: &Row| {
         Ok(Stored {
             position: count(row, 0)?,
-            directory: column::<&str>(row, 1)?.into(),
-            project: column::<&str>(row, 2)?.into(),
-            json: body(row, 3)?,
+            workspace: id(row, 1)?,
+            directory: column::<&str>(row, 2)?.into(),
+            project: column::<&str>(row, 3)?.into(),
+            json: body(row, 4)?,
         })
     };
     rows.iter().map(stored).collect()

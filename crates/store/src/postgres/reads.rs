@@ -1,13 +1,13 @@
 //! [`Reads`] for the store: each query runs on one of the reading connections.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use engine::ports::{
     Cursor, Found, Listing, OpenPrompt, Page, Reads, Record, Search, Span, StoreFuture, Stored, Stretch,
 };
 use protocol::{
-    MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo,
+    MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo, WorkspaceId,
     project::ProjectNote,
     request::{Approval, Request},
 };
@@ -30,6 +30,11 @@ impl Reads for Postgres {
     fn session(&self, id: &SessionId) -> StoreFuture<'_, Option<(Session, u64)>> {
         let id = id.clone();
         read!(self, query::session, &id)
+    }
+
+    fn workspace(&self, session: &SessionId) -> StoreFuture<'_, Option<WorkspaceId>> {
+        let session = session.clone();
+        read!(self, query::workspace, &session)
     }
 
     fn sessions(&self, listing: Listing) -> StoreFuture<'_, Vec<Session>> {
@@ -104,8 +109,9 @@ impl Reads for Postgres {
         read!(self, query::todos, &session)
     }
 
-    fn statuses(&self) -> StoreFuture<'_, Vec<(SessionId, Arc<str>, SessionStatus)>> {
-        read!(self, query::statuses)
+    fn statuses(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<(SessionId, SessionStatus)>> {
+        let workspace = workspace.cloned();
+        read!(self, query::statuses, workspace.as_ref())
     }
 
     fn status(&self, session: &SessionId) -> StoreFuture<'_, Option<SessionStatus>> {
@@ -113,8 +119,9 @@ impl Reads for Postgres {
         read!(self, query::status, &session)
     }
 
-    fn requests(&self) -> StoreFuture<'_, Vec<(Arc<str>, Request)>> {
-        read!(self, query::requests)
+    fn requests(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<Request>> {
+        let workspace = workspace.cloned();
+        read!(self, query::requests, workspace.as_ref())
     }
 
     fn requests_of(&self, session: &SessionId) -> StoreFuture<'_, Vec<Request>> {
@@ -122,9 +129,9 @@ impl Reads for Postgres {
         read!(self, query::requests_of, &session)
     }
 
-    fn approvals(&self, directory: Option<&str>) -> StoreFuture<'_, Vec<Approval>> {
-        let directory = directory.map(str::to_owned);
-        read!(self, query::approvals, directory.as_deref())
+    fn approvals(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<Approval>> {
+        let workspace = workspace.cloned();
+        read!(self, query::approvals, workspace.as_ref())
     }
 
     fn prompts(&self, session: &SessionId) -> StoreFuture<'_, Vec<OpenPrompt>> {
@@ -141,8 +148,9 @@ impl Reads for Postgres {
         read!(self, messages::find, &search)
     }
 
-    fn unfinished(&self) -> StoreFuture<'_, Vec<SessionId>> {
-        read!(self, query::unfinished)
+    fn unfinished(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<SessionId>> {
+        let workspace = workspace.cloned();
+        read!(self, query::unfinished, workspace.as_ref())
     }
 
     fn replay(&self, span: Span) -> StoreFuture<'_, Vec<Stored>> {

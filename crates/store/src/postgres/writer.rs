@@ -9,7 +9,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use engine::ports::{Appended, Clock, Error, Observer, StoreFailure};
+use engine::ports::{Appended, Clock, Error, Fence, Observer, StoreFailure};
 use protocol::{ApprovalId, project::ProjectNote};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -62,6 +62,7 @@ pub(super) enum Work {
         reply: oneshot::Sender<Result<Appended, Error>>,
     },
     Checkpoint {
+        fence: Fence,
         parts: Vec<PartRow>,
         reply: oneshot::Sender<Result<(), Error>>,
     },
@@ -336,7 +337,7 @@ impl Writer {
             let message = format!(
                 "another server has taken over {server}; restart this server after that one has stopped"
             );
-            self.end(message);
+            self.end(StoreFailure::Fenced, message);
             return Ok(());
         };
         let newest = timeout(TRANSACTION, query::bounds(&client)).await.unwrap_or(Err(Fault::Late))?.1;
@@ -351,13 +352,15 @@ impl Writer {
         } else if newest < self.position {
             begin_generation(&client, newest).await?;
             let known = self.position;
-            self.end(format!(
+            let message = format!(
                 "{server} has lost acknowledged commits (its log ends at {newest}, this server has published {known}), \
                  probably in a failover without synchronous replication; restart this server"
-            ));
+            );
+            self.end(StoreFailure::Unavailable, message);
             return Ok(());
         } else if newest > self.position {
-            self.end(format!("{server} was changed by another program; restart this server"));
+            let message = format!("{server} was changed by another program; restart this server");
+            self.end(StoreFailure::Unavailable, message);
             return Ok(());
         }
         if self.outage.take().is_some() {
@@ -370,14 +373,15 @@ impl Writer {
     fn note_end(&mut self, fault: &Fault) {
         if fault.is_final() {
             self.client = None;
-            self.end(failure::failed(&self.target.server, "writing to", fault).message);
+            let error = failure::failed(&self.target.server, "writing to", fault);
+            self.end(error.failure, error.message);
         }
     }
 
     /// Stops writing permanently.
-    fn end(&mut self, message: String) {
+    fn end(&mut self, failure: StoreFailure, message: String) {
         tracing::error!("{message}");
-        self.ended = Some(Error::new(StoreFailure::Unavailable, message));
+        self.ended = Some(Error::new(failure, message));
     }
 
     /// Carries out jobs that need answers of the database between their statements.
@@ -468,7 +472,9 @@ fn fold(jobs: &[Work]) -> (Batch<'_>, usize) {
     for (count, job) in jobs.iter().enumerate() {
         match job {
             Work::Append { commit, .. } if batch.admits(commit) => batch.add(commit),
-            Work::Checkpoint { parts, .. } => parts.iter().for_each(|part| batch.checkpoint(part)),
+            Work::Checkpoint { fence, parts, .. } if batch.fits(fence.workspace.as_str(), fence.epoch) => {
+                batch.checkpoint(fence, parts);
+            }
             _ => return (batch, count),
         }
     }

@@ -17,7 +17,7 @@ pub(super) fn failed(path: &Path, doing: &str, error: &rusqlite::Error) -> Error
         StoreFailure::Corrupt => {
             "restore the file from a backup, or move it away to start with an empty database"
         }
-        StoreFailure::Conflict | StoreFailure::Unavailable => {
+        StoreFailure::Conflict | StoreFailure::Fenced | StoreFailure::Unavailable => {
             "check the disk and the permissions of the file"
         }
     };

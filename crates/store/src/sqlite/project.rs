@@ -4,7 +4,7 @@ use engine::{
     limits::MAX_APPROVALS,
     ports::{Appended, Error, StoreFailure},
 };
-use protocol::{ApprovalId, MessageId, Millis, SessionId, prompt::Delivery};
+use protocol::{ApprovalId, MessageId, Millis, SessionId, WorkspaceId, prompt::Delivery};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::search;
@@ -74,7 +74,7 @@ pub(super) fn write(
         end.position += 1;
         match &entry.change {
             Change::SessionSaved { row, .. } => {
-                save_session(connection, session, row)?;
+                save_session(connection, commit, row)?;
                 alive = true;
             }
             Change::SessionDeleted => {
@@ -82,18 +82,19 @@ pub(super) fn write(
                 alive = false;
             }
             // Events after the deletion of their session change nothing.
-            change if alive => apply(connection, session, change, end.position)?,
+            change if alive => apply(connection, commit, change, end.position)?,
             _ => {}
         }
         connection
             .prepare_cached(
-                "INSERT INTO log (position, session, seq, directory, project, at, total, body)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                "INSERT INTO log (position, session, seq, workspace, directory, project, at, total, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?
             .execute(params![
                 end.position,
                 alive.then_some(session.as_str()),
                 head,
+                commit.workspace.as_str(),
                 commit.directory,
                 commit.project,
                 now,
@@ -127,20 +128,21 @@ pub(super) fn forget(connection: &Connection, approval: &ApprovalId) -> rusqlite
     Ok(forgotten > 0)
 }
 
-/// Stores an approval, and drops a directory's oldest ones above the limit.
-fn approve(connection: &Connection, row: &ApprovalRow) -> rusqlite::Result<()> {
+/// Stores an approval, and drops a workspace's oldest ones above the limit.
+fn approve(connection: &Connection, workspace: &WorkspaceId, row: &ApprovalRow) -> rusqlite::Result<()> {
+    let workspace = workspace.as_str();
     connection
         .prepare_cached(
-            "INSERT INTO approval (id, directory, permission, pattern, body) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT DO NOTHING",
+            "INSERT INTO approval (id, workspace, directory, permission, pattern, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
         )?
-        .execute(params![row.id, row.directory, row.permission, row.pattern, row.body])?;
+        .execute(params![row.id, workspace, row.directory, row.permission, row.pattern, row.body])?;
     connection
         .prepare_cached(
             "DELETE FROM approval WHERE number IN (
-                 SELECT number FROM approval WHERE directory = ?1 ORDER BY number DESC LIMIT -1 OFFSET ?2)",
+                 SELECT number FROM approval WHERE workspace = ?1 ORDER BY number DESC LIMIT -1 OFFSET ?2)",
         )?
-        .execute(params![row.directory, MAX_APPROVALS])?;
+        .execute(params![workspace, MAX_APPROVALS])?;
     Ok(())
 }
 
@@ -186,16 +188,17 @@ fn accept(connection: &Connection, commit: &Prepared) -> Result<bool, Refusal> {
     Ok(exists)
 }
 
-fn save_session(connection: &Connection, id: &SessionId, row: &SessionRow) -> rusqlite::Result<()> {
+fn save_session(connection: &Connection, commit: &Prepared, row: &SessionRow) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "INSERT INTO session (id, head, project, directory, path, parent, title, created, updated, body)
-             VALUES (?1, 0, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+            "INSERT INTO session
+                 (id, head, project, directory, path, parent, title, created, updated, body, workspace)
+             VALUES (?1, 0, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
              ON CONFLICT DO UPDATE SET project = ?2, directory = ?3, path = ?4, parent = ?5, title = ?6,
-                 created = ?7, updated = ?8, body = ?9",
+                 created = ?7, updated = ?8, body = ?9, workspace = ?10",
         )?
         .execute(params![
-            id.as_str(),
+            commit.session.as_str(),
             row.project,
             row.directory,
             row.path,
@@ -204,6 +207,7 @@ fn save_session(connection: &Connection, id: &SessionId, row: &SessionRow) -> ru
             row.created,
             row.updated,
             row.body,
+            commit.workspace.as_str(),
         ])?;
     Ok(())
 }
@@ -227,13 +231,8 @@ fn delete_session(connection: &Connection, id: &SessionId) -> rusqlite::Result<(
 }
 
 /// Changes one table of an existing session. `position` is the event's position in the log.
-fn apply(
-    connection: &Connection,
-    session: &SessionId,
-    change: &Change,
-    position: u64,
-) -> Result<(), Refusal> {
-    let session = session.as_str();
+fn apply(connection: &Connection, commit: &Prepared, change: &Change, position: u64) -> Result<(), Refusal> {
+    let session = commit.session.as_str();
     let run = |sql, values: &[&dyn rusqlite::ToSql]| -> rusqlite::Result<()> {
         connection.prepare_cached(sql)?.execute(values).map(drop)
     };
@@ -288,7 +287,7 @@ fn apply(
         }
         Change::Permitted { id, saved } => {
             run("DELETE FROM request WHERE session = ?1 AND id = ?2", params![session, id])?;
-            saved.iter().try_for_each(|row| approve(connection, row))
+            saved.iter().try_for_each(|row| approve(connection, &commit.workspace, row))
         }
         Change::PromptQueued(message, delivery) => run(
             "INSERT INTO prompt (session, message, accepted, delivery, started) VALUES (?1, ?2, ?3, ?4, 0)

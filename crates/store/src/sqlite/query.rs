@@ -1,11 +1,12 @@
 //! The queries behind [`engine::ports::Reads`], one function each.
 
-use std::{collections::HashMap, str::FromStr, sync::Arc};
+use std::{collections::HashMap, str::FromStr};
 
 use bytes::Bytes;
 use engine::ports::{Listing, OpenPrompt, Page, Span, Stored};
 use protocol::{
     Message, MessageId, MessageWithParts, Part, PartId, Rest, Session, SessionId, SessionStatus, Todo,
+    WorkspaceId,
     request::{Approval, Request},
 };
 use rusqlite::{Connection, OptionalExtension, Result, Row, ToSql, params, params_from_iter, types::Type};
@@ -47,6 +48,13 @@ pub(super) fn session(connection: &Connection, id: &SessionId) -> Result<Option<
         .optional()
 }
 
+pub(super) fn workspace(connection: &Connection, session: &SessionId) -> Result<Option<WorkspaceId>> {
+    connection
+        .prepare_cached("SELECT workspace FROM session WHERE id = ?1")?
+        .query_row([session.as_str()], |row| id(row, 0))
+        .optional()
+}
+
 /// A session from its body and its mark, which has a column of its own.
 fn read_session(row: &Row<'_>) -> Result<Session> {
     Ok(Session { seen: row.get(1)?, ..json(row, 0)? })
@@ -58,12 +66,13 @@ pub(super) fn sessions(connection: &Connection, listing: &Listing) -> Result<Vec
     }
     let search = listing.search.as_ref().map(|search| search.to_lowercase());
     let parent = listing.parent.as_ref().map(SessionId::as_str);
+    let workspace = listing.workspace.as_ref().map(WorkspaceId::as_str);
     let roots = listing.roots.then_some(true);
     let unarchived = listing.unarchived.then_some(true);
     let most = limit(listing.limit);
     let conditions = [
         ("project = ?", value(listing.project.as_ref())),
-        ("directory = ?", value(listing.directory.as_ref())),
+        ("workspace = ?", value(workspace.as_ref())),
         (
             "path IS NOT NULL AND (? = '' OR path = ? OR substr(path, 1, length(?) + 1) = ? || '/')",
             value(listing.path.as_ref()),
@@ -201,13 +210,16 @@ pub(super) fn todos(connection: &Connection, session: &SessionId) -> Result<Vec<
     Ok(found.unwrap_or_default())
 }
 
-pub(super) fn statuses(connection: &Connection) -> Result<Vec<(SessionId, Arc<str>, SessionStatus)>> {
+pub(super) fn statuses(
+    connection: &Connection,
+    workspace: Option<&WorkspaceId>,
+) -> Result<Vec<(SessionId, SessionStatus)>> {
     connection
         .prepare_cached(
-            "SELECT session.id, session.directory, status.body
-             FROM status JOIN session ON session.id = status.session ORDER BY session.id",
+            "SELECT session.id, status.body FROM status JOIN session ON session.id = status.session
+             WHERE session.workspace = ifnull(?1, session.workspace) ORDER BY session.id",
         )?
-        .query_map([], |row| Ok((id(row, 0)?, row.get(1)?, json(row, 2)?)))?
+        .query_map([workspace.map(WorkspaceId::as_str)], |row| Ok((id(row, 0)?, json(row, 1)?)))?
         .collect()
 }
 
@@ -218,13 +230,13 @@ pub(super) fn status(connection: &Connection, session: &SessionId) -> Result<Opt
         .optional()
 }
 
-pub(super) fn requests(connection: &Connection) -> Result<Vec<(Arc<str>, Request)>> {
+pub(super) fn requests(connection: &Connection, workspace: Option<&WorkspaceId>) -> Result<Vec<Request>> {
     connection
         .prepare_cached(
-            "SELECT session.directory, request.kind, request.body
-             FROM request JOIN session ON session.id = request.session ORDER BY request.asked",
+            "SELECT request.kind, request.body FROM request JOIN session ON session.id = request.session
+             WHERE session.workspace = ifnull(?1, session.workspace) ORDER BY request.asked",
         )?
-        .query_map([], |row| Ok((row.get(0)?, request(row, 1)?)))?
+        .query_map([workspace.map(WorkspaceId::as_str)], |row| request(row, 0))?
         .collect()
 }
 
@@ -244,10 +256,10 @@ fn request(row: &Row<'_>, kind: usize) -> Result<Request> {
     })
 }
 
-pub(super) fn approvals(connection: &Connection, directory: Option<&str>) -> Result<Vec<Approval>> {
+pub(super) fn approvals(connection: &Connection, workspace: Option<&WorkspaceId>) -> Result<Vec<Approval>> {
     connection
-        .prepare_cached("SELECT body FROM approval WHERE directory = ifnull(?1, directory) ORDER BY number")?
-        .query_map([directory], |row| json(row, 0))?
+        .prepare_cached("SELECT body FROM approval WHERE workspace = ifnull(?1, workspace) ORDER BY number")?
+        .query_map([workspace.map(WorkspaceId::as_str)], |row| json(row, 0))?
         .collect()
 }
 
@@ -266,10 +278,14 @@ pub(super) fn is_withdrawn(connection: &Connection, session: &SessionId, prompt:
         .exists([session.as_str(), prompt.as_str()])
 }
 
-pub(super) fn unfinished(connection: &Connection) -> Result<Vec<SessionId>> {
+pub(super) fn unfinished(connection: &Connection, workspace: Option<&WorkspaceId>) -> Result<Vec<SessionId>> {
     connection
-        .prepare_cached("SELECT session FROM status UNION SELECT session FROM prompt ORDER BY session")?
-        .query_map([], |row| id(row, 0))?
+        .prepare_cached(
+            "SELECT session.id FROM (SELECT session FROM status UNION SELECT session FROM prompt) AS busy
+             JOIN session ON session.id = busy.session
+             WHERE session.workspace = ifnull(?1, session.workspace) ORDER BY session.id",
+        )?
+        .query_map([workspace.map(WorkspaceId::as_str)], |row| id(row, 0))?
         .collect()
 }
 
@@ -279,22 +295,23 @@ pub(super) fn replay(connection: &Connection, span: &Span) -> Result<Vec<Stored>
     let stored = |row: &Row<'_>| {
         Ok(Stored {
             position: row.get(0)?,
-            directory: row.get(1)?,
-            project: row.get(2)?,
-            json: row.get_ref(3)?.as_str()?.as_bytes().to_vec().into(),
+            workspace: id(row, 1)?,
+            directory: row.get(2)?,
+            project: row.get(3)?,
+            json: row.get_ref(4)?.as_str()?.as_bytes().to_vec().into(),
         })
     };
-    match &span.directory {
-        Some(directory) => connection
+    match &span.workspace {
+        Some(workspace) => connection
             .prepare_cached(
-                "SELECT position, directory, project, body FROM log
-                 WHERE directory = ?1 AND position > ?2 AND position <= ?3 ORDER BY position LIMIT ?4",
+                "SELECT position, workspace, directory, project, body FROM log
+                 WHERE workspace = ?1 AND position > ?2 AND position <= ?3 ORDER BY position LIMIT ?4",
             )?
-            .query_map(params![directory, after, upto, most], stored)?
+            .query_map(params![workspace.as_str(), after, upto, most], stored)?
             .collect(),
         None => connection
             .prepare_cached(
-                "SELECT position, directory, project, body FROM log
+                "SELECT position, workspace, directory, project, body FROM log
                  WHERE position > ?1 AND position <= ?2 ORDER BY position LIMIT ?3",
             )?
             .query_map(params![after, upto, most], stored)?

@@ -1,13 +1,13 @@
 //! [`Reads`] for the store: each query runs on one of the reading threads.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use engine::ports::{
     Cursor, Found, Listing, OpenPrompt, Page, Reads, Record, Search, Span, StoreFuture, Stored, Stretch,
 };
 use protocol::{
-    MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo,
+    MessageId, MessageWithParts, Part, PartId, Session, SessionId, SessionStatus, Todo, WorkspaceId,
     project::ProjectNote,
     request::{Approval, Request},
 };
@@ -28,6 +28,11 @@ impl Reads for Sqlite {
     fn session(&self, id: &SessionId) -> StoreFuture<'_, Option<(Session, u64)>> {
         let id = id.clone();
         self.read(move |connection| query::session(connection, &id))
+    }
+
+    fn workspace(&self, session: &SessionId) -> StoreFuture<'_, Option<WorkspaceId>> {
+        let session = session.clone();
+        self.read(move |connection| query::workspace(connection, &session))
     }
 
     fn sessions(&self, listing: Listing) -> StoreFuture<'_, Vec<Session>> {
@@ -96,12 +101,14 @@ impl Reads for Sqlite {
         self.read(move |connection| query::todos(connection, &session))
     }
 
-    fn statuses(&self) -> StoreFuture<'_, Vec<(SessionId, Arc<str>, SessionStatus)>> {
-        self.read(query::statuses)
+    fn statuses(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<(SessionId, SessionStatus)>> {
+        let workspace = workspace.cloned();
+        self.read(move |connection| query::statuses(connection, workspace.as_ref()))
     }
 
-    fn requests(&self) -> StoreFuture<'_, Vec<(Arc<str>, Request)>> {
-        self.read(query::requests)
+    fn requests(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<Request>> {
+        let workspace = workspace.cloned();
+        self.read(move |connection| query::requests(connection, workspace.as_ref()))
     }
 
     fn status(&self, session: &SessionId) -> StoreFuture<'_, Option<SessionStatus>> {
@@ -114,9 +121,9 @@ impl Reads for Sqlite {
         self.read(move |connection| query::requests_of(connection, &session))
     }
 
-    fn approvals(&self, directory: Option<&str>) -> StoreFuture<'_, Vec<Approval>> {
-        let directory = directory.map(str::to_owned);
-        self.read(move |connection| query::approvals(connection, directory.as_deref()))
+    fn approvals(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<Approval>> {
+        let workspace = workspace.cloned();
+        self.read(move |connection| query::approvals(connection, workspace.as_ref()))
     }
 
     fn prompts(&self, session: &SessionId) -> StoreFuture<'_, Vec<OpenPrompt>> {
@@ -133,8 +140,9 @@ impl Reads for Sqlite {
         self.read(move |connection| search::find(connection, &search))
     }
 
-    fn unfinished(&self) -> StoreFuture<'_, Vec<SessionId>> {
-        self.read(query::unfinished)
+    fn unfinished(&self, workspace: Option<&WorkspaceId>) -> StoreFuture<'_, Vec<SessionId>> {
+        let workspace = workspace.cloned();
+        self.read(move |connection| query::unfinished(connection, workspace.as_ref()))
     }
 
     fn replay(&self, span: Span) -> StoreFuture<'_, Vec<Stored>> {

@@ -4,6 +4,7 @@
 //! log is switched on, each in a transaction of its own: the version in the file's header is therefore always
 //! correct, and an older program can refuse a file by reading its first hundred bytes.
 
+use engine::ports::{Alone, own_workspace};
 use rusqlite::Connection;
 
 /// Identifies Baton's SQLite files: "Batn".
@@ -17,7 +18,7 @@ pub(super) const MOVED: u32 = u32::from_be_bytes(*b"BatM");
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// The statements that turn version n into version n + 1. Released entries are never changed.
-const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8];
 
 /// Bodies are JSON as encoded for the wire; the other columns are for searching. `title` is in lower case. The
 /// program deletes the rows of a session together with it, including its events except the deletion itself, which
@@ -171,6 +172,54 @@ const V7: &str = "
             ON part.session = said.session AND part.message = said.message AND part.id = said.part;
 ";
 
+/// The workspaces of sessions, approvals and events. Until this version a directory stood for itself; the temporary
+/// table `place` has the workspaces of all directories (see [`places`]).
+const V8: &str = "
+    ALTER TABLE session ADD COLUMN workspace TEXT NOT NULL DEFAULT '';
+    UPDATE session SET workspace = (SELECT workspace FROM place WHERE place.directory = session.directory);
+    CREATE INDEX session_workspace ON session (workspace);
+
+    DROP INDEX log_directory;
+    ALTER TABLE log ADD COLUMN workspace TEXT NOT NULL DEFAULT '';
+    UPDATE log SET workspace = (SELECT workspace FROM place WHERE place.directory = log.directory);
+    CREATE INDEX log_workspace ON log (workspace);
+
+    ALTER TABLE approval RENAME TO approval_of_directories;
+    CREATE TABLE approval (
+        number INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        workspace TEXT NOT NULL,
+        directory TEXT NOT NULL,
+        permission TEXT NOT NULL,
+        pattern TEXT NOT NULL,
+        body TEXT NOT NULL,
+        UNIQUE (workspace, permission, pattern)
+    ) STRICT;
+    INSERT INTO approval
+        SELECT number, id, place.workspace, old.directory, permission, pattern, body
+        FROM approval_of_directories AS old JOIN place ON place.directory = old.directory;
+    DROP TABLE approval_of_directories;
+";
+
+/// The version whose migration needs the table `place`.
+const WORKSPACES: u32 = 8;
+
+/// Fills a temporary table with the workspaces of all directories. SQLite cannot derive their ids.
+fn places(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "CREATE TEMP TABLE place (directory TEXT NOT NULL PRIMARY KEY, workspace TEXT NOT NULL)",
+    )?;
+    let known =
+        "SELECT directory FROM session UNION SELECT directory FROM log UNION SELECT directory FROM approval";
+    let known =
+        connection.prepare(known)?.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    let mut insert = connection.prepare("INSERT INTO place VALUES (?1, ?2)")?;
+    for directory in known {
+        insert.execute([&directory, own_workspace(Alone::NODE, &directory).as_str()])?;
+    }
+    Ok(())
+}
+
 /// The schema version of an open database.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -185,10 +234,13 @@ pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     for (from, sql) in (0..).zip(MIGRATIONS).filter(|(from, _)| *from >= found) {
         let step = connection.transaction()?;
+        if from + 1 == WORKSPACES {
+            places(&step)?;
+        }
         step.execute_batch(sql)?;
         step.pragma_update(None, "application_id", APPLICATION)?;
         step.pragma_update(None, "user_version", from + 1)?;
         step.commit()?;
     }
-    Ok(())
+    connection.execute_batch("DROP TABLE IF EXISTS temp.place")
 }

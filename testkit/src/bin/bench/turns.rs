@@ -7,18 +7,20 @@ use std::{
 
 use anyhow::{Result, bail};
 use futures::future::try_join_all;
-use protocol::EventBody;
+use protocol::{EventBody, PartBody, ToolState};
 use testkit::{calls::Calls, process::Home, watch::Watch};
 
 use crate::table::{Table, mebibytes, millis, percentile, rate};
 
 const TURNS: usize = 200;
+const CALLS: usize = 200;
 
 pub(crate) async fn measure(program: &Path, table: &mut Table) -> Result<()> {
     let home = Home::new(program)?;
     let server = home.start().await?;
     let calls = Calls::new(&server.url);
     one_by_one(&calls, &server.url, table).await?;
+    tool_calls(&calls, &server.url, table).await?;
     at_once(&calls, table, "simple").await?;
     at_once(&calls, table, "slow").await?;
     table.row(
@@ -57,6 +59,35 @@ async fn one_by_one(calls: &Calls, url: &str, table: &mut Table) -> Result<()> {
     };
     table.row("prompt to first delta", spread(&mut first_delta), "p50 / p95 of 50, scenario `simple`");
     table.row("prompt to idle", spread(&mut idle), "p50 / p95 of 50, scenario `simple`");
+    Ok(())
+}
+
+/// The time of a tool call that does almost nothing. It begins after the commit that shows it as running.
+async fn tool_calls(calls: &Calls, url: &str, table: &mut Table) -> Result<()> {
+    let mut watch = Watch::connect(url, "/global/event", None).await?;
+    let mut times = Vec::new();
+    for _ in 0..CALLS {
+        let session = calls.session().await?;
+        calls.prompt(&session, "mislabelled_stop", None).await?;
+        let mut requested = None;
+        loop {
+            let Some(seen) = watch.next().await? else { bail!("the stream ended") };
+            match seen.event.body {
+                EventBody::PartUpdated(it) => match &it.part.body {
+                    PartBody::Tool(tool) if matches!(tool.state, ToolState::Completed(_)) => {
+                        times.extend(requested.take().map(|since: Instant| since.elapsed()));
+                    }
+                    PartBody::Tool(_) => drop(requested.get_or_insert_with(Instant::now)),
+                    _ => {}
+                },
+                EventBody::SessionIdle(_) => break,
+                _ => {}
+            }
+        }
+    }
+    let figure =
+        format!("{} / {}", millis(percentile(&mut times, 0.5)), millis(percentile(&mut times, 0.99)));
+    table.row("tool call, requested to completed", figure, format!("p50 / p99 of {CALLS}, the tool `list`"));
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use engine::memory::Memory;
-use engine::ports::{Commit, Encoded, Log, Logged, Observer};
+use engine::ports::{Alone, Commit, Encoded, Fence, Fleet, Log, Logged, Observer};
 use protocol::message::ModelRef;
 use protocol::{Event, SessionId};
 use serde_json::{Value, json};
@@ -72,6 +72,7 @@ impl TestWorktree {
         let expected = self.heads.lock().unwrap().get(session).copied().unwrap_or(0);
         let commit = Commit {
             session: session.parse::<SessionId>().unwrap(),
+            fence: Fence { workspace: Alone.workspace("/"), epoch: Alone::EPOCH },
             directory: "/".into(),
             project: "global".into(),
             expected,

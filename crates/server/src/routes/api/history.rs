@@ -3,7 +3,7 @@
 //! One event of the log becomes up to two events here, so positions are doubled: the first translation of event 7
 //! has position 14, the second 15. A client that resumes after either misses nothing and gets nothing twice.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
 use axum::{
     Json,
@@ -149,10 +149,10 @@ impl Reader {
         Ok(Some(found))
     }
 
-    /// Subscribes to the events of the session's directory, as a signal to read on.
+    /// Subscribes to the events of the session's workspace, as a signal to read on.
     async fn bell(&self) -> Result<Stream, engine::Error> {
-        let directory: Arc<str> = self.session.directory.as_str().into();
-        self.sessions.subscribe(Scope { directory: Some(directory), ..Scope::default() }, None).await
+        let workspace = Some(self.sessions.workspace_of(&self.session.id).await?);
+        self.sessions.subscribe(Scope { workspace, ..Scope::default() }, None).await
     }
 
     fn mark(&self, event: &Event, seq: u64, body: v2::Body) -> v2::Event {

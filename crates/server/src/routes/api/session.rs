@@ -116,7 +116,7 @@ async fn list(
         .sessions
         .list(Listing {
             project: query.project,
-            directory: query.directory,
+            workspace: query.directory.map(|directory| app.sessions.workspace(&directory)),
             path: query.subpath,
             search: query.search,
             limit,

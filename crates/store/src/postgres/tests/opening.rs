@@ -1,8 +1,9 @@
 //! Databases that are refused, with the reason and without a change.
 
 use super::{super::OpenError, *};
-use crate::contract::{commit, created};
-use engine::ports::{Log as _, Reads as _, StoreFailure};
+use crate::contract::{DIRECTORY, commit, created, fence, here, id, session, there};
+use engine::ports::{Alone, Commit, Fence, Fleet as _, Log as _, Reads as _, Span, StoreFailure};
+use serde_json::json;
 
 async fn refusal(url: &str) -> OpenError {
     let seen = Arc::new(Seen::default());
@@ -32,7 +33,7 @@ async fn a_writer_that_was_replaced_cannot_commit() {
     connect(&url).await.execute("UPDATE baton.node SET incarnation = incarnation + 1", &[]).await.unwrap();
     for _ in 0..2 {
         let error = store.append(commit("ses_b", 0, vec![created("ses_b")])).await.unwrap_err();
-        assert_eq!(error.failure, StoreFailure::Unavailable);
+        assert_eq!(error.failure, StoreFailure::Fenced);
         assert!(error.message.contains("another server has taken over"), "{}", error.message);
     }
     assert_eq!(
@@ -40,6 +41,70 @@ async fn a_writer_that_was_replaced_cannot_commit() {
         (1, vec![1]),
         "nothing was stored or published"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn directories_of_the_first_schema_become_workspaces() {
+    let Some(databases) = Databases::start() else { return };
+    let url = databases.url();
+    let client = connect(&url).await;
+    let first = include_str!("../schema.sql");
+    let approval = json!({
+        "id": "psv_1", "projectID": "p", "directory": DIRECTORY, "action": "bash", "resource": "make *",
+    });
+    let rows = format!(
+        "CREATE SCHEMA baton; {first} UPDATE baton.fleet SET schema = 1;
+         INSERT INTO baton.session (id, head, project, directory, title, created, updated, archived, body)
+             VALUES ('ses_a', 1, 'global', '{DIRECTORY}', 'a title', 1, 1, false, '{}');
+         INSERT INTO baton.event (session, seq, directory, project, at, id, body)
+             VALUES ('ses_a', 1, '{DIRECTORY}', 'global', 1, 'evt_1', '{{}}');
+         INSERT INTO baton.log (position, session, seq, total) VALUES (1, 'ses_a', 1, 2);
+         INSERT INTO baton.approval (id, directory, permission, pattern, body)
+             VALUES ('psv_1', '{DIRECTORY}', 'bash', 'make *', '{approval}')",
+        session("ses_a", json!({}))
+    );
+    client.batch_execute(&rows).await.unwrap();
+    let (store, _) = open(&url, Options::default()).await;
+    let workspace = Alone.workspace(DIRECTORY);
+    assert_eq!(store.workspace(&id("ses_a")).await.unwrap(), Some(workspace.clone()));
+    assert_eq!(store.approvals(Some(&workspace)).await.unwrap().len(), 1);
+    let span = Span { after: 0, upto: u64::MAX, workspace: Some(workspace), limit: 9 };
+    assert_eq!(store.replay(span).await.unwrap().len(), 1);
+    store.append(commit("ses_b", 0, vec![created("ses_b")])).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_connection_of_the_process_cannot_commit() {
+    let Some(databases) = Databases::start() else { return };
+    let url = databases.url();
+    let (store, _) = open(&url, Options::default()).await;
+    store.append(commit("ses_a", 0, vec![created("ses_a")])).await.unwrap();
+    connect(&url).await.execute("UPDATE baton.node SET writer = writer + 1", &[]).await.unwrap();
+    let error = store.append(commit("ses_b", 0, vec![created("ses_b")])).await.unwrap_err();
+    assert_eq!(error.failure, StoreFailure::Fenced, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_owner_of_a_workspace_cannot_commit_and_the_new_one_can() {
+    let Some(databases) = Databases::start() else { return };
+    let url = databases.url();
+    let (store, seen) = open(&url, Options::default()).await;
+    store.append(commit("ses_a", 0, vec![created("ses_a")])).await.unwrap();
+    let claim = "INSERT INTO baton.workspace VALUES ('wrk_here', 1)";
+    connect(&url).await.execute(claim, &[]).await.unwrap();
+    let of = |fence: Fence, session: &str| Commit { fence, ..commit(session, 0, vec![created(session)]) };
+    let new = Fence { workspace: here(), epoch: 1 };
+    let (old, new, other) = tokio::join!(
+        store.append(of(fence(here()), "ses_b")),
+        store.append(of(new, "ses_c")),
+        store.append(of(fence(there()), "ses_d")),
+    );
+    let old = old.unwrap_err();
+    assert_eq!(old.failure, StoreFailure::Fenced);
+    assert!(old.message.contains("another node owns the workspace wrk_here"), "{old}");
+    assert!(new.is_ok() && other.is_ok());
+    assert_eq!(seen.positions(), [1, 2, 3]);
+    assert_eq!(store.count().await.unwrap(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

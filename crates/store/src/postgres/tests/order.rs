@@ -43,7 +43,7 @@ async fn write(url: String, number: i64) {
     client.execute("INSERT INTO baton.node VALUES ($1, 1, 1)", &[&node]).await.unwrap();
     for commit in 1..=COMMITS {
         client.batch_execute(&format!("BEGIN; {LOCK_LOG}")).await.unwrap();
-        let sql = "SELECT baton.append($1, 1, 1, pg_backend_pid(), $2, $3, $4)";
+        let sql = "SELECT baton.append($1, 1, 1, pg_backend_pid(), '{}', '{}', $2, $2, $3, $4)";
         let (sessions, seqs) = (vec![&node; 2], vec![commit * 2, commit * 2 + 1]);
         let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 4] = [
             (&node, Type::TEXT),

@@ -28,7 +28,7 @@ async fn settled(store: &Sqlite, session: &str) {
 }
 
 async fn positions(store: &Sqlite) -> Vec<u64> {
-    let all = Span { after: 0, upto: u64::MAX, directory: None, limit: usize::MAX };
+    let all = Span { after: 0, upto: u64::MAX, workspace: None, limit: usize::MAX };
     store.replay(all).await.unwrap().iter().map(|event| event.position).collect()
 }
 
@@ -68,7 +68,7 @@ async fn old_events_go_when_there_are_too_many() {
     settled(&store, "ses_a").await;
     holds(&store, 591..=640).await;
     assert_eq!(store.session(&id("ses_a")).await.unwrap().unwrap().1, 640);
-    assert_eq!(store.statuses().await.unwrap().len(), 1);
+    assert_eq!(store.statuses(None).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

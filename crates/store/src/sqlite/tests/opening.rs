@@ -2,11 +2,12 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use engine::ports::{Reads, Search};
+use engine::ports::{Alone, Fleet, Listing, Reads, Search, Span};
 use rusqlite::{Connection, config::DbConfig};
+use serde_json::json;
 
 use super::*;
-use crate::contract::{busy, commit, created, id, permitted_always, saved, text, user};
+use crate::contract::{DIRECTORY, busy, commit, created, here, id, permitted_always, saved, text, user};
 
 /// A closed database with some data.
 async fn filled() -> TestDatabase {
@@ -26,7 +27,7 @@ async fn a_reopened_database_has_everything() {
     let place = filled().await;
     let store = place.open();
     assert_eq!(store.bounds().await.unwrap(), (1, 102));
-    assert_eq!(store.statuses().await.unwrap().len(), 1);
+    assert_eq!(store.statuses(None).await.unwrap().len(), 1);
     assert_eq!(store.session(&id("ses_a")).await.unwrap().unwrap().1, 102);
     let appended = store.append(commit("ses_a", 102, vec![busy("ses_a")])).await.unwrap();
     assert_eq!(appended, Appended { head: 103, position: 103 });
@@ -144,6 +145,7 @@ async fn a_database_of_the_first_version_is_migrated() {
     let place = filled().await;
     let old = Connection::open(place.path()).unwrap();
     old.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())).unwrap();
+    old.execute_batch(BEFORE_WORKSPACES).unwrap();
     old.execute_batch(
         "DROP TABLE said_words; DROP TABLE said; ALTER TABLE session DROP COLUMN seen; DROP TABLE withdrawn;
          DROP TABLE outbox; DROP TABLE notice; DROP TABLE approval; DROP TABLE note",
@@ -161,7 +163,52 @@ async fn a_database_of_the_first_version_is_migrated() {
     store.append(commit("ses_a", 103, vec![reply])).await.unwrap();
     store.close().await.unwrap();
     let again = place.open();
-    assert_eq!(again.approvals(Some("/project")).await.unwrap().len(), 1);
+    assert_eq!(again.approvals(Some(&here())).await.unwrap().len(), 1);
+}
+
+/// Turns the tables into those of version 7, in which a directory stood for itself.
+const BEFORE_WORKSPACES: &str = "
+    DROP INDEX session_workspace;
+    ALTER TABLE session DROP COLUMN workspace;
+    DROP INDEX log_workspace;
+    ALTER TABLE log DROP COLUMN workspace;
+    CREATE INDEX log_directory ON log (directory);
+    DROP TABLE approval;
+    CREATE TABLE approval (
+        number INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        directory TEXT NOT NULL,
+        permission TEXT NOT NULL,
+        pattern TEXT NOT NULL,
+        body TEXT NOT NULL,
+        UNIQUE (directory, permission, pattern)
+    ) STRICT;
+";
+
+#[tokio::test]
+async fn directories_of_an_older_database_become_workspaces() {
+    let place = filled().await;
+    let old = Connection::open(place.path()).unwrap();
+    old.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())).unwrap();
+    old.execute_batch(BEFORE_WORKSPACES).unwrap();
+    let body = json!({
+        "id": "psv_1", "projectID": "p", "directory": DIRECTORY, "action": "bash", "resource": "make *",
+    });
+    old.execute(
+        "INSERT INTO approval VALUES (7, 'psv_1', ?1, 'bash', 'make *', ?2)",
+        [DIRECTORY, &body.to_string()],
+    )
+    .unwrap();
+    old.pragma_update(None, "user_version", 7).unwrap();
+    drop(old);
+    let store = place.open();
+    let workspace = Alone.workspace(DIRECTORY);
+    assert_eq!(store.workspace(&id("ses_a")).await.unwrap(), Some(workspace.clone()));
+    assert_eq!(store.approvals(Some(&workspace)).await.unwrap().len(), 1);
+    let span = Span { after: 0, upto: u64::MAX, workspace: Some(workspace.clone()), limit: usize::MAX };
+    assert_eq!(store.replay(span).await.unwrap().len(), 102);
+    let listing = Listing { workspace: Some(workspace), ..Listing::default() };
+    assert_eq!(store.sessions(listing).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
