@@ -242,6 +242,7 @@ const PACKAGES = [
   ["marked", "MIT"],
   ["lowlight", "MIT"],
   ["highlight.js", "BSD-3-Clause"],
+  ["@xterm/xterm", "MIT"],
 ] as const
 
 export function About() {

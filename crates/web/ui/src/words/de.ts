@@ -2,6 +2,7 @@
 
 import type { RowState } from "../core/state.ts"
 import type { EndReason } from "../core/wire.ts"
+import { around } from "./de-around.ts"
 import { live } from "./de-live.ts"
 import type { Words } from "./en.ts"
 
@@ -93,6 +94,7 @@ export const de: Words = {
   left: (count) => `${count} offen`,
   steps: (input, output) => `${input} Tokens ein, ${output} aus`,
   ...live,
+  ...around,
   // Panels, settings and other screens.
   events: {
     filter: "Nach Art filtern",
@@ -266,7 +268,7 @@ export const de: Words = {
   panel: {
     title: "Seitenleiste",
     close: "Seitenleiste schließen",
-    names: { changes: "Änderungen", files: "Dateien", todos: "Aufgaben", events: "Ereignisse" },
+    names: { changes: "Änderungen", files: "Dateien", todos: "Aufgaben", terminal: "Terminal", events: "Ereignisse" },
   },
   changes: {
     scope: "Änderungen",

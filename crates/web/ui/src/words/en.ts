@@ -2,6 +2,7 @@
 
 import type { RowState } from "../core/state.ts"
 import type { EndReason } from "../core/wire.ts"
+import { around } from "./en-around.ts"
 import { live } from "./en-live.ts"
 
 const STATES: Record<RowState, string> = {
@@ -92,6 +93,7 @@ export const en = {
   left: (count: number) => `${count} open`,
   steps: (input: string, output: string) => `${input} tokens in, ${output} out`,
   ...live,
+  ...around,
   // Panels, settings and other screens.
   events: {
     filter: "Filter by type",
@@ -264,7 +266,7 @@ export const en = {
   panel: {
     title: "Panel",
     close: "Close the panel",
-    names: { changes: "Changes", files: "Files", todos: "Todos", events: "Events" },
+    names: { changes: "Changes", files: "Files", todos: "Todos", terminal: "Terminal", events: "Events" },
   },
   changes: {
     scope: "Changes of",
