@@ -31,6 +31,7 @@ interface Tab {
 interface Scope {
   registration: { scope: string }
   clients: {
+    claim(): Promise<void>
     matchAll(options: { type: "window"; includeUncontrolled: boolean }): Promise<Tab[]>
     openWindow(address: string): Promise<unknown>
   }
@@ -54,7 +55,9 @@ worker.addEventListener("install", (event) => {
 
 worker.addEventListener("activate", (event) => {
   const isOld = (name: string) => name.startsWith(PREFIX) && name !== NAME
-  event.waitUntil(caches.keys().then((names) => Promise.all(names.filter(isOld).map((name) => caches.delete(name)))))
+  const tidied = caches.keys().then((names) => Promise.all(names.filter(isOld).map((name) => caches.delete(name))))
+  // The page that installed the worker is the first that it serves.
+  event.waitUntil(tidied.then(() => worker.clients.claim()))
 })
 
 worker.addEventListener("fetch", (event) => {

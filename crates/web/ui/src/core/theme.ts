@@ -35,7 +35,7 @@ export function parseTheme(pasted: string): Theme {
   const variables: Record<string, string> = {}
   const refused: string[] = []
   // Copied rules come with a selector and braces.
-  const text = pasted.slice(0, MAX_THEME).replace(/\/\*.*?\*\//gs, "").replace(/[^{};]*\{|\}/g, "")
+  const text = pasted.slice(0, MAX_THEME).replace(/\/\*.*?\*\//gs, "").replace(/[^{};]*\{|\}/g, ";")
   for (const line of text.split(";").map((it) => it.trim()).filter(Boolean)) {
     const [, name, raw] = /^--([a-z-]+)\s*:\s*([^]+)$/.exec(line) ?? []
     const value = raw?.trim().toLowerCase() ?? ""

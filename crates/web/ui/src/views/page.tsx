@@ -6,6 +6,8 @@ import { requestsOf, rowState } from "../core/state.ts"
 import { go, route } from "../route.ts"
 import { startMarks } from "../marks.ts"
 import { startNotifying } from "../notify.ts"
+import { startWorker } from "../install.ts"
+import { isKey } from "../keys.ts"
 import { startSending } from "../sending.ts"
 import { hurry, isOutdated, show, start, watch, world } from "../store.ts"
 import { words } from "../words.ts"
@@ -41,6 +43,7 @@ export function Page() {
       startMarks()
       startNotifying()
       startSending()
+      startWorker()
       start()
     }
   })
@@ -156,8 +159,7 @@ function Connection() {
 }
 
 function keys(event: KeyboardEvent) {
-  if ((event.ctrlKey || event.metaKey) && event.shiftKey && event.key.toLowerCase() === "o") {
-    event.preventDefault()
-    go("/new")
-  }
+  if (!isKey(event, "create")) return
+  event.preventDefault()
+  go("/new")
 }

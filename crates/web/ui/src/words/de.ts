@@ -130,38 +130,19 @@ export const de: Words = {
     close: "Tastenliste schließen",
     groups: [
       {
-        title: "Überall",
-        keys: [
-          ["Strg K", "Palette öffnen"],
-          ["Strg Umschalt O", "neue Sitzung"],
-          ["?", "diese Liste"],
-        ],
-      },
-      {
-        title: "In einer Sitzung",
+        title: "Beim Schreiben",
         keys: [
           ["Enter", "senden; am laufenden Zug teilnehmen (lenken)"],
           ["Alt Enter", "nach dem Zug ausführen (anstellen)"],
           ["Umschalt Enter", "neue Zeile"],
           ["Esc Esc", "Zug stoppen"],
-          ["Strg F", "in der Sitzung suchen"],
         ],
       },
       {
-        title: "Anfragen",
+        title: "In der Seitenleiste",
         keys: [
-          ["y", "einmal erlauben"],
-          ["a", "immer…"],
-          ["n", "ablehnen"],
-        ],
-      },
-      {
-        title: "Änderungen",
-        keys: [
-          ["j k", "nächste, vorherige Datei"],
-          ["n p", "nächster, vorheriger Abschnitt"],
-          ["c", "erste gezeigte Zeile kommentieren"],
           ["Esc", "Seitenleiste schließen"],
+          ["F6", "Terminal verlassen"],
         ],
       },
     ],

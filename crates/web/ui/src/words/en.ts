@@ -129,38 +129,19 @@ export const en = {
     close: "Close the list of keys",
     groups: [
       {
-        title: "Everywhere",
-        keys: [
-          ["Ctrl K", "open the palette"],
-          ["Ctrl Shift O", "new session"],
-          ["?", "this list"],
-        ],
-      },
-      {
-        title: "In a session",
+        title: "While you write",
         keys: [
           ["Enter", "send; join the running turn (steer)"],
           ["Alt Enter", "run after the turn (queue)"],
           ["Shift Enter", "new line"],
           ["Esc Esc", "stop the turn"],
-          ["Ctrl F", "find in the session"],
         ],
       },
       {
-        title: "Requests",
+        title: "In a panel",
         keys: [
-          ["y", "allow once"],
-          ["a", "always…"],
-          ["n", "reject"],
-        ],
-      },
-      {
-        title: "Changes",
-        keys: [
-          ["j k", "next, previous file"],
-          ["n p", "next, previous hunk"],
-          ["c", "comment on the first line shown"],
           ["Esc", "close the panel"],
+          ["F6", "leave a terminal"],
         ],
       },
     ] as { title: string; keys: [string, string][] }[],
