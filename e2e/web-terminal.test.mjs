@@ -103,8 +103,7 @@ describe("the terminals of the page", needsBrowser(), () => {
   })
 
   test("a paste of several lines asks first", async () => {
-    const { page, context, finish } = await begin()
-    await context.grantPermissions(["clipboard-read", "clipboard-write"])
+    const { page, finish } = await begin()
     const paste = async (text) => {
       await screen(page).locator(".xterm-helper-textarea").evaluate((box, text) => {
         const data = new DataTransfer()
@@ -123,6 +122,27 @@ describe("the terminals of the page", needsBrowser(), () => {
     await paste("echo a-1\necho pasted-$((2 + 3))\n")
     await question.getByRole("button", { name: "Paste" }).click()
     await line(page, /pasted-5$/).waitFor()
+    await clear()
+    await finish()
+  })
+
+  test("Ctrl+C copies a selection, and stops the program without one", async () => {
+    const { page, finish } = await begin()
+    await type(page, "clear; echo copy-me; cat")
+    await line(page, /^copy-me$/).waitFor()
+    await screen(page).locator("#screen").evaluate(() => {
+      window.addEventListener("copy", (event) => (window.copied = event.clipboardData.getData("text/plain")))
+    })
+    const box = await line(page, /^copy-me$/).boundingBox()
+    await page.mouse.dblclick(box.x + 20, box.y + box.height / 2)
+    await page.keyboard.press("Control+c")
+    await screen(page).locator("html").evaluate(() => new Promise((done) => setTimeout(done)))
+    assert.equal(await screen(page).locator("html").evaluate(() => window.copied), "copy-me")
+    await type(page, "still-running")
+    await screen(page).locator(".xterm-rows > div", { hasText: /^still-running$/ }).nth(1).waitFor()
+    await page.keyboard.press("Control+c")
+    await type(page, "echo stopped-$((1 + 1))")
+    await line(page, /^stopped-2$/).waitFor()
     await clear()
     await finish()
   })

@@ -159,6 +159,8 @@ function resize() {
 
 terminal.onResize(({ rows, cols }) => report({ kind: "size", rows, cols }))
 terminal.attachCustomKeyEventHandler((event) => {
+  // With a selection, the browser's own copy gets the key; without one, the program does.
+  if (event.ctrlKey && !event.shiftKey && event.key.toLowerCase() === "c" && terminal.hasSelection()) return false
   if (event.key !== LEAVE) return true
   event.preventDefault()
   if (event.type === "keydown") report({ kind: "leave" })

@@ -8,6 +8,7 @@ import { startMarks } from "../marks.ts"
 import { startNotifying } from "../notify.ts"
 import { startWorker } from "../install.ts"
 import { isKey } from "../keys.ts"
+import { isRail, listWidth } from "../lists.ts"
 import { startSending } from "../sending.ts"
 import { hurry, isOutdated, show, start, watch, world } from "../store.ts"
 import { words } from "../words.ts"
@@ -71,7 +72,13 @@ export function Page() {
         <SignIn onDone={() => (isStarted() ? location.reload() : void refetch())} />
       </Show>
       <Connection />
-      <div class="frame" data-screen={route().screen} data-panel={session() ? panelOf() : undefined}>
+      <div
+        class="frame"
+        data-screen={route().screen}
+        data-panel={session() ? panelOf() : undefined}
+        data-rail={isRail() ? "" : undefined}
+        style={{ "--side": isRail() || listWidth() === undefined ? undefined : `${listWidth()}px` }}
+      >
         <nav class="side" aria-label={words.sessions}>
           <List />
         </nav>

@@ -2,7 +2,7 @@
 
 import { Show, createEffect, createSignal, onCleanup, onMount } from "solid-js"
 import type { Operations } from "../../generated/server.ts"
-import { Failure, call } from "../api.ts"
+import { call } from "../api.ts"
 import { retryDelay } from "../core/terminal.ts"
 import { linkTarget, otherHost, visible } from "../plain.ts"
 import { ownVariables, themeAttributes } from "../settings.ts"
@@ -33,10 +33,10 @@ export function TerminalFrame(props: {
   const send = (order: Order) => frame.contentWindow?.postMessage(order, location.origin)
   const connect = async (cursor: number) => {
     try {
-      send({ kind: "open", socket: await socketOf(props.id, props.directory, cursor), cursor })
-    } catch (error) {
       // A terminal that is gone, for instance with its server, also leaves the list.
-      if (error instanceof Failure && error.status === 404) return props.onChange()
+      if (!(await exists(props.id, props.directory))) return props.onChange()
+      send({ kind: "open", socket: await socketOf(props.id, props.directory, cursor), cursor })
+    } catch {
       again(cursor)
     }
   }
@@ -124,6 +124,11 @@ export function TerminalFrame(props: {
 }
 
 const visit = (url: URL) => void window.open(url.href, "_blank", "noopener,noreferrer")
+
+async function exists(ptyID: string, directory: string): Promise<boolean> {
+  const { data } = await call("terminals", { query: { directory } })
+  return data.some(({ id }) => id === ptyID)
+}
 
 // The address of a terminal's socket, with a ticket that opens it once.
 async function socketOf(ptyID: string, directory: string, cursor: number): Promise<string> {
