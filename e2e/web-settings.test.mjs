@@ -88,6 +88,36 @@ describe("the settings of the page", needsBrowser(), () => {
     await finish()
   })
 
+  test("an API key is stored on the server, never shown again, and forgotten", async () => {
+    const { page, finish } = await open(browser, baton, { fragment: "#/settings/providers" })
+    await page.getByLabel("Filter providers").fill("groq")
+    const row = page.locator(".settings-list li", { hasText: "Groq" }).first()
+    await row.getByRole("button", { name: "Set key" }).click()
+    await row.getByLabel("API key of Groq").fill("key-0123456789")
+    await row.getByRole("button", { name: "Save" }).click()
+    await row.getByText("connected").waitFor()
+    const kept = async () => JSON.parse(await readFile(path.join(baton.world.data, "auth.json"), "utf8")).groq
+    assert.equal((await kept()).key, "key-0123456789")
+    assert.doesNotMatch(await page.content(), /key-0123456789/)
+    await row.getByRole("button", { name: "Forget" }).click()
+    await row.getByText("connected").waitFor({ state: "detached" })
+    assert.equal(await kept(), undefined)
+    await finish()
+  })
+
+  test("signed-in browsers are listed, and one signs itself out", async (t) => {
+    const guarded = await serve({ env: { BATON_PASSWORD: "sesame, open" } })
+    t.after(() => guarded.stop())
+    const { page, finish, expect } = await open(browser, guarded, { fragment: "#/settings/browsers" })
+    expect(/401/)
+    await page.getByLabel("Password").fill("sesame, open")
+    await page.getByRole("button", { name: "Sign in" }).click()
+    await page.locator(".settings-list li", { hasText: "Chrome" }).waitFor()
+    await page.getByRole("button", { name: "Sign out here" }).click()
+    await page.getByLabel("Password").waitFor()
+    await finish()
+  })
+
   test("a provider is signed in to with questions and a code, or by waiting", async () => {
     const { page, finish, expect } = await open(browser, baton, { fragment: "#/settings/providers" })
     expect(/400/)

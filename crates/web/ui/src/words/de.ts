@@ -228,7 +228,7 @@ export const de: Words = {
     storageText: "Dieser Browser bewahrt Einstellungen, Entwürfe und Reviews auf, der Server alles andere.",
     drafts: "Entwürfe",
     stored: (name) =>
-      ({ settings: "Einstellungen", draft: "Späte Entwürfe", review: "Kommentare", viewed: "Gesehene Dateien", panel: "Seitenleisten", palette: "Palette", grouping: "Übersicht", notifications: "Benachrichtigungen" })[name] ?? name,
+      ({ settings: "Einstellungen", draft: "Späte Entwürfe", review: "Kommentare", viewed: "Gesehene Dateien", panel: "Seitenleisten", palette: "Palette", grouping: "Übersicht", notifications: "Benachrichtigungen", pinned: "Angeheftete Sitzungen", keys: "Tasten", rail: "Liste", "list-width": "Breite der Liste", "terminal-aloud": "Terminal" })[name] ?? name,
     characters: (count) => `${count} Zeichen`,
     clear: "Löschen",
     clearSure: "Alles löschen, was dieser Browser speichert?",

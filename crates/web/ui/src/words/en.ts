@@ -226,7 +226,7 @@ export const en = {
     storageText: "This browser keeps settings, drafts and reviews. The server keeps everything else.",
     drafts: "Drafts",
     stored: (name: string) =>
-      ({ settings: "Settings", draft: "Late drafts", review: "Comments", viewed: "Viewed files", panel: "Open panels", palette: "Palette", grouping: "Overview", notifications: "Notifications" })[name] ?? name,
+      ({ settings: "Settings", draft: "Late drafts", review: "Comments", viewed: "Viewed files", panel: "Open panels", palette: "Palette", grouping: "Overview", notifications: "Notifications", pinned: "Pinned sessions", keys: "Keys", rail: "List", "list-width": "Width of the list", "terminal-aloud": "Terminal" })[name] ?? name,
     characters: (count: string) => `${count} characters`,
     clear: "Clear",
     clearSure: "Clear everything that this browser stores?",
