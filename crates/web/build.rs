@@ -25,8 +25,16 @@ use sha1::{Digest, Sha1};
 /// The oldest version of Node that Vite runs on.
 const OLDEST_NODE: u32 = 20;
 /// Sources of the page: a change of any of them builds it again.
-const SOURCES: [&str; 6] =
-    ["src", "index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"];
+const SOURCES: [&str; 8] = [
+    "src",
+    "build",
+    "index.html",
+    "terminal.html",
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+    "vite.config.ts",
+];
 /// Lines of a failed program's output that are shown.
 const SHOWN_LINES: usize = 30;
 

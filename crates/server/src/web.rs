@@ -1,4 +1,5 @@
-//! Serves the web page: the shell at `/` and its files below `/web/assets/`.
+//! Serves the web page: the shell at `/`, the documents beside it (the terminal, the service worker), and its files
+//! below `/web/assets/`.
 //!
 //! The files contain no secret, so they need no password; every call that the page makes does. Addresses in the page
 //! are relative, so it works behind a proxy that strips a prefix. No other path falls back to the page: an unknown path
@@ -46,9 +47,13 @@ const PERMISSIONS: HeaderValue = HeaderValue::from_static(
      picture-in-picture=(), publickey-credentials-get=(), screen-wake-lock=(), usb=(), \
      xr-spatial-tracking=(), clipboard-read=(), clipboard-write=(self)",
 );
-const PROTECTION: [(HeaderName, HeaderValue); 6] = [
-    (header::CONTENT_SECURITY_POLICY, POLICY),
-    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+/// Policy of the terminal's document, which only the page may frame. xterm writes style elements and does not use
+/// trusted types; its own document keeps both exceptions away from the page.
+const TERMINAL_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+);
+const PROTECTION: [(HeaderName, HeaderValue); 4] = [
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
@@ -71,13 +76,19 @@ pub enum Page {
 pub const IS_BUILT: bool = web::IS_BUILT;
 
 pub(crate) fn routes() -> Router<App> {
-    Router::new().route("/", get(shell)).route("/web/assets/{*path}", get(asset))
+    let page = Router::new().route("/", get(shell)).route("/web/assets/{*path}", get(asset));
+    web::BESIDE.iter().fold(page, |page, name| page.route(&format!("/{name}"), get(beside)))
 }
 
 /// True if a call only reads a file of the page.
 pub(crate) fn is_page(call: &Parts) -> bool {
     let path = call.uri.path();
-    matches!(call.method, Method::GET | Method::HEAD) && (path == "/" || path.starts_with(ASSETS))
+    let is_file = path == "/" || path.starts_with(ASSETS) || is_beside(path);
+    matches!(call.method, Method::GET | Method::HEAD) && is_file
+}
+
+fn is_beside(path: &str) -> bool {
+    path.strip_prefix('/').is_some_and(|name| web::BESIDE.contains(&name))
 }
 
 /// Adds the page's build to the responses by which an open page notices a newer one.
@@ -106,6 +117,13 @@ async fn asset(
     serve(&app.page, &format!("web/assets/{path}"), &uri, &headers, FOREVER).await
 }
 
+/// A document with a fixed name beside the shell. A service worker's address must not change, because a browser
+/// compares what it finds there with the worker that it runs.
+async fn beside(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path().trim_start_matches('/').to_owned();
+    serve(&app.page, &path, &uri, &headers, REVALIDATE).await
+}
+
 async fn serve(page: &Page, path: &str, uri: &Uri, headers: &HeaderMap, cache: HeaderValue) -> Response {
     let file = match page {
         Page::Embedded => web::find(path).and_then(|asset| File::embedded(asset, headers)),
@@ -115,9 +133,23 @@ async fn serve(page: &Page, path: &str, uri: &Uri, headers: &HeaderMap, cache: H
     };
     let cache = if matches!(page, Page::Embedded) { cache } else { REVALIDATE };
     match file {
-        Some(file) => file.answer(headers, cache),
+        Some(file) => {
+            let mut response = file.answer(headers, cache);
+            response.headers_mut().extend(framing(path));
+            response
+        }
         None => Error::plain(Fault::NotFound, format!("There is nothing at {}.", uri.path())).into_response(),
     }
+}
+
+/// The headers that say what a document may load and which documents may show it in a frame.
+fn framing(path: &str) -> [(HeaderName, HeaderValue); 2] {
+    let (policy, frames) =
+        if path == web::TERMINAL { (TERMINAL_POLICY, "SAMEORIGIN") } else { (POLICY, "DENY") };
+    [
+        (header::CONTENT_SECURITY_POLICY, policy),
+        (header::X_FRAME_OPTIONS, HeaderValue::from_static(frames)),
+    ]
 }
 
 /// A file as one client receives it.
@@ -180,6 +212,8 @@ fn kind(path: &Path) -> &'static str {
         Some("js") => "text/javascript; charset=utf-8",
         Some("css") => "text/css; charset=utf-8",
         Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        Some("webmanifest") => "application/manifest+json",
         _ => "application/octet-stream",
     }
 }
@@ -254,9 +288,22 @@ mod tests {
         };
         assert!(is_open(Method::GET, "/") && is_open(Method::HEAD, "/web/assets/index.js"));
         assert!(is_open(Method::GET, "/?x=1"));
-        for path in ["/session", "/web/session", "/web/assets", "//", "/web/../session"] {
+        assert!(is_open(Method::GET, "/terminal.html") && is_open(Method::GET, "/service-worker.js"));
+        for path in ["/terminal.html/x", "/terminal", "/session", "/web/session", "/web/assets", "//", "/web/../session"] {
             assert!(!is_open(Method::GET, path), "{path}");
         }
-        assert!(!is_open(Method::POST, "/"));
+        assert!(!is_open(Method::POST, "/") && !is_open(Method::POST, "/terminal.html"));
+    }
+
+    #[test]
+    fn only_the_terminal_allows_inline_styles_and_a_frame_and_only_of_the_page() {
+        let policy = |path: &str| framing(path)[0].1.to_str().unwrap().to_owned();
+        assert!(policy(web::TERMINAL).contains("style-src 'self' 'unsafe-inline'"));
+        assert!(policy(web::TERMINAL).contains("frame-ancestors 'self'"));
+        assert!(policy(web::TERMINAL).contains("script-src 'self';"));
+        for path in [web::SHELL, "service-worker.js", "web/assets/index.js"] {
+            assert!(!policy(path).contains("unsafe"), "{path}");
+            assert!(policy(path).contains("frame-ancestors 'none'"), "{path}");
+        }
     }
 }

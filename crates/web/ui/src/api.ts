@@ -40,6 +40,11 @@ export const ROUTES = {
   allProviders: "GET /provider",
   saveKey: "PUT /auth/{providerID}",
   removeKey: "DELETE /auth/{providerID}",
+  logins: "GET /provider/auth",
+  beginLogin: "POST /provider/{providerID}/oauth/authorize",
+  completeLogin: "POST /provider/{providerID}/oauth/callback",
+  removeSession: "DELETE /session/{sessionID}",
+  fork: "POST /session/{sessionID}/fork",
   approvals: "GET /api/permission/saved",
   forget: "DELETE /api/permission/saved/{id}",
   mcp: "GET /mcp",
@@ -50,6 +55,11 @@ export const ROUTES = {
   logout: "POST /web/logout",
   health: "GET /global/health",
   agents: "GET /agent",
+  terminals: "GET /pty",
+  openTerminal: "POST /pty",
+  changeTerminal: "PUT /pty/{ptyID}",
+  closeTerminal: "DELETE /pty/{ptyID}",
+  terminalTicket: "POST /pty/{ptyID}/connect-token",
   worktree: "POST /experimental/worktree",
   events: "GET /global/event",
 } as const satisfies Record<string, keyof Operations>
@@ -73,25 +83,31 @@ const DEADLINE_MS = 30_000
 // A field that can be left out if the route does not need it.
 type Field<Name extends string, T> = Partial<T> extends T ? { [N in Name]?: T } : { [N in Name]: T }
 
+// `deadline` replaces the usual one, in milliseconds.
+interface Extra {
+  headers?: Record<string, string>
+  deadline?: number
+}
+
 // `in` holds the values of the names in the path.
 type Options<R extends Route> = Field<"in", Operation<R>["path"]> &
   Field<"query", Operation<R>["query"]> &
-  Field<"body", Operation<R>["body"]>
+  Field<"body", Operation<R>["body"]> & Extra
 
 export async function call<R extends Route>(
   route: R,
   ...[given]: Partial<Options<R>> extends Options<R> ? [Options<R>?] : [Options<R>]
 ) {
-  const options: { in?: Record<string, string>; query?: object; body?: unknown } = given ?? {}
+  const options: { in?: Record<string, string>; query?: object; body?: unknown } & Extra = given ?? {}
   const [method, pattern] = ROUTES[route].split(" ") as [string, string]
   const path = pattern.slice(1).replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(options.in?.[name] ?? ""))
   const query = Object.entries(options.query ?? {}).filter((pair) => pair[1] !== undefined)
   const search = query.length > 0 ? `?${new URLSearchParams(query.map(([name, value]) => [name, String(value)]))}` : ""
   const response = await fetch(path + search, {
     method,
-    headers: options.body === undefined ? {} : { "content-type": "application/json" },
+    headers: { ...options.headers, ...(options.body === undefined ? {} : { "content-type": "application/json" }) },
     body: options.body === undefined ? undefined : JSON.stringify(options.body),
-    signal: AbortSignal.timeout(DEADLINE_MS),
+    signal: AbortSignal.timeout(options.deadline ?? DEADLINE_MS),
   })
   if (!response.ok) throw new Failure(response.status, await reason(response))
   const data = response.status === 204 ? undefined : await response.json()

@@ -2,6 +2,8 @@
 
 import { createEffect, createRoot, createSignal } from "solid-js"
 import type { Notice } from "./core/notices.ts"
+import { isQuiet } from "./core/quiet.ts"
+import { showNotification } from "./install.ts"
 import { isFocused } from "./marks.ts"
 import { oneLine } from "./plain.ts"
 import { go, route, sessionLink } from "./route.ts"
@@ -15,12 +17,15 @@ export interface NotificationSettings {
   completed: boolean
   // Sessions that are not told.
   muted: string[]
+  // Hours without notifications, as `HH:MM`; both empty for none.
+  quietFrom: string
+  quietTo: string
   // True once the user has been offered the switch.
   isOffered: boolean
 }
 
 const NAME = "baton notifications"
-const DEFAULTS: NotificationSettings = { isOn: false, request: true, failed: true, completed: true, muted: [], isOffered: false }
+const DEFAULTS: NotificationSettings = { isOn: false, request: true, failed: true, completed: true, muted: [], quietFrom: "", quietTo: "", isOffered: false }
 // Events within this time become one notification. A request that is answered meanwhile becomes none.
 const GATHER_MS = 400
 // A focused tab repeats what it shows; a crashed one is forgotten.
@@ -96,7 +101,8 @@ let gathered: Notice[] = []
 function gather() {
   if (world.notices.length === 0) return
   const notices = world.notices.splice(0)
-  if (!isHolder() || notificationState() !== "on") return
+  const { quietFrom, quietTo } = settings()
+  if (!isHolder() || notificationState() !== "on" || isQuiet(new Date(), quietFrom, quietTo)) return
   const isWanted = (notice: Notice) => settings()[notice.kind] && !isMuted(notice.session)
   if (gathered.length === 0) setTimeout(tell, GATHER_MS)
   gathered.push(...notices.filter(isWanted))
@@ -112,16 +118,22 @@ function tell() {
   const isOne = notices.length === 1
   const text = (notice: Notice) => (notice.reason ? words.end(notice.reason) : words.state("needs"))
   const body = isOne ? text(first) : notices.map((notice) => `${title(notice)}: ${text(notice)}`).join("\n")
+  // The tag makes a repetition of the same event replace the first one.
+  const options = { body, tag: notices.map(({ key }) => key).join(",") }
+  void display(isOne ? title(first) : words.news(notices.length), options, isOne ? sessionLink(first.session) : "#/needs")
+}
+
+async function display(title: string, options: NotificationOptions, link: string) {
+  if (await showNotification(title, options, link)) return
   try {
-    // The tag makes a repetition of the same event replace the first one.
-    const shown = new Notification(isOne ? title(first) : words.news(notices.length), { body, tag: notices.map(({ key }) => key).join(",") })
+    const shown = new Notification(title, options)
     shown.onclick = () => {
       window.focus()
-      go(sessionLink(first.session).slice(1))
+      go(link.slice(1))
       shown.close()
     }
   } catch {
-    // Some phones allow notifications only to installed pages.
+    // Some phones allow notifications only to service workers.
   }
 }
 

@@ -163,6 +163,13 @@ export async function loadSessions(cursor?: string) {
   give({ kind: "sessions", began, sessions: data, covers: cursor ? undefined : { since, rootsOnly: true } })
 }
 
+// Reads the sessions whose title contains a text, also those that the list has not loaded.
+export async function findSessions(search: string) {
+  const began = world.tick
+  const { data } = await call("sessions", { query: { roots: true, limit: LIST, search } })
+  give({ kind: "sessions", began, sessions: data })
+}
+
 export async function show(session: string | null) {
   give({ kind: "show", session })
   if (session) await loadSession(session)

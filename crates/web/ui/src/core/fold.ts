@@ -208,6 +208,12 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
       world.todos.set(it.sessionID, it.todos)
       changed.add(`todos ${it.sessionID}`)
       return
+    case "pty.created":
+    case "pty.updated":
+    case "pty.exited":
+    case "pty.deleted":
+      changed.add("terminals")
+      return
     case "session.diff":
       changed.add(`diff ${it.sessionID}`)
       return

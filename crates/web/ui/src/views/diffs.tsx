@@ -12,8 +12,10 @@ import {
   foldedAtFirst,
   patchOf,
 } from "../core/changes.ts"
+import type { Action } from "../core/chords.ts"
 import { type Hunk, type Line, changedPieces, reversePatch } from "../core/patch.ts"
 import { excerpt } from "../core/review.ts"
+import { isKey } from "../keys.ts"
 import { oneLine, visible, within } from "../plain.ts"
 import { comments, isViewed, setViewed } from "../reviews.ts"
 import { panelLink } from "../route.ts"
@@ -99,16 +101,14 @@ export function Diffs(props: {
   }
   // The listener is on the list itself, so a letter does not reach an open request.
   const keys = (event: KeyboardEvent) => {
-    const isText = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA)$/.test(event.target.tagName)
-    if (isText || event.ctrlKey || event.metaKey || event.altKey || !settings().hasLetterKeys) return
-    const steps: Record<string, () => void> = {
-      j: () => jump("file", 1),
-      k: () => jump("file", -1),
-      n: () => jump("hunk", 1),
-      p: () => jump("hunk", -1),
-      c: () => commentOnFirst(),
-    }
-    const step = steps[event.key]
+    const steps: [Action, () => void][] = [
+      ["nextFile", () => jump("file", 1)],
+      ["previousFile", () => jump("file", -1)],
+      ["nextHunk", () => jump("hunk", 1)],
+      ["previousHunk", () => jump("hunk", -1)],
+      ["comment", () => commentOnFirst()],
+    ]
+    const step = steps.find(([action]) => isKey(event, action))?.[1]
     if (!step) return
     event.preventDefault()
     event.stopPropagation()

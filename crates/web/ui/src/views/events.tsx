@@ -5,6 +5,7 @@ import { type Recorded, sessionOf } from "../core/recorder.ts"
 import { visible } from "../plain.ts"
 import { recorder, watch, world } from "../store.ts"
 import { age, words } from "../words.ts"
+import { Replay } from "./replay.tsx"
 import { Rows } from "./rows.tsx"
 
 const ROW_HEIGHT = 26
@@ -14,6 +15,7 @@ export function Events(props: { id: string }) {
   const [type, setType] = createSignal("")
   const [isPaused, setPaused] = createSignal(false)
   const [chosen, setChosen] = createSignal<Recorded>()
+  const [replayed, setReplayed] = createSignal<Recorded>()
   const [shown, setShown] = createSignal<Recorded[]>([])
   const update = () => setShown(recorder.list({ session: isOwn() ? props.id : undefined, type: type() }).reverse())
   createEffect(() => {
@@ -52,26 +54,38 @@ export function Events(props: { id: string }) {
         </button>
       </div>
       <Figures />
-      <Show when={shown().length > 0} fallback={<p class="empty">{words.events.none}</p>}>
-        <Rows class="frames" rows={shown()} height={() => ROW_HEIGHT} label={words.panel.names.events}>
-          {(row) => (
-            <button type="button" class="frame-row" aria-pressed={chosen() === row} onClick={() => setChosen(chosen() === row ? undefined : row)}>
-              <time>{new Date(row.time).toISOString().slice(11, 23)}</time>
-              <span class="type">{visible(row.frame.event.type)}</span>
-              <Show when={!isOwn()}>
-                <span class="fate">{sessionOf(row.frame)}</span>
-              </Show>
-              <span class="fate">{row.frame.id}</span>
-            </button>
-          )}
-        </Rows>
+      <Show when={replayed()} keyed>
+        {(row) => <Replay id={props.id} from={row} onClose={() => setReplayed(undefined)} />}
       </Show>
-      <Show when={chosen()}>
-        {(row) => (
-          <pre class="frame-json" tabindex="0">
-            {visible(JSON.stringify(row().frame, null, 2)).replaceAll("␊", "\n")}
-          </pre>
-        )}
+      <Show when={!replayed()}>
+        <Show when={shown().length > 0} fallback={<p class="empty">{words.events.none}</p>}>
+          <Rows class="frames" rows={shown()} height={() => ROW_HEIGHT} label={words.panel.names.events}>
+            {(row) => (
+              <button type="button" class="frame-row" aria-pressed={chosen() === row} onClick={() => setChosen(chosen() === row ? undefined : row)}>
+                <time>{new Date(row.time).toISOString().slice(11, 23)}</time>
+                <span class="type">{visible(row.frame.event.type)}</span>
+                <Show when={!isOwn()}>
+                  <span class="fate">{sessionOf(row.frame)}</span>
+                </Show>
+                <span class="fate">{row.frame.id}</span>
+              </button>
+            )}
+          </Rows>
+        </Show>
+        <Show when={chosen()}>
+          {(row) => (
+            <>
+              <div class="panel-tools">
+                <button type="button" class="quiet" onClick={() => setReplayed(row())}>
+                  {words.replay.from}
+                </button>
+              </div>
+              <pre class="frame-json" tabindex="0">
+                {visible(JSON.stringify(row().frame, null, 2)).replaceAll("␊", "\n")}
+              </pre>
+            </>
+          )}
+        </Show>
       </Show>
     </div>
   )

@@ -1,15 +1,23 @@
 // The list of sessions by project, with their states and their subagents.
 
-import { For, Show, createMemo, createSignal } from "solid-js"
+import { For, Show, createEffect, createMemo, createSignal, on, onCleanup } from "solid-js"
 import { ancestors, childrenOf } from "../core/family.ts"
+import { extend } from "../core/select.ts"
 import { family, roots, rowState, serverNow, statusOf } from "../core/state.ts"
 import type { Session } from "../core/wire.ts"
+import { isLeaving, isPinned, isRail, selected, setRail, setSelected } from "../lists.ts"
 import { oneLine } from "../plain.ts"
 import { route, sessionLink } from "../route.ts"
-import { hasMore, loadSessions, watch, world } from "../store.ts"
+import { findSessions, hasMore, loadSessions, watch, world } from "../store.ts"
 import { age, duration, words } from "../words.ts"
+import { Deletions, Edge, SelectionBar } from "./arrange.tsx"
 import { SideLinks } from "./links.tsx"
 import { NotificationOffer } from "./offer.tsx"
+
+// The key of the group of pinned sessions; no directory is empty.
+const PINNED = ""
+// The pause after which typed text is searched for on the server.
+const SEARCH_MS = 300
 
 const FILTERS = ["all", "needs", "working", "unread"] as const
 type Filter = (typeof FILTERS)[number]
@@ -27,14 +35,31 @@ export function List() {
   const groups = createMemo(() => {
     watch("list")
     const wanted = text().toLowerCase()
-    const found = new Map<string, string[]>()
+    // Pinned sessions come first, whatever their directory.
+    const found = new Map<string, string[]>([[PINNED, []]])
     for (const session of roots(world)) {
-      if (!session.title.toLowerCase().includes(wanted) || !matches(session.id, filter())) continue
-      const group = found.get(session.directory) ?? []
-      found.set(session.directory, [...group, session.id])
+      if (!session.title.toLowerCase().includes(wanted) || !matches(session.id, filter()) || isLeaving(session.id)) continue
+      const key = isPinned(session.id) ? PINNED : session.directory
+      found.set(key, [...(found.get(key) ?? []), session.id])
     }
-    return [...found]
+    return [...found].filter(([, ids]) => ids.length > 0)
   })
+  const order = () => groups().flatMap(([, ids]) => ids)
+  // The title of a session that is not loaded yet may match, too.
+  createEffect(
+    on(text, (wanted) => {
+      if (wanted === "") return
+      const timer = setTimeout(() => void findSessions(wanted).catch(() => {}), SEARCH_MS)
+      onCleanup(() => clearTimeout(timer))
+    }),
+  )
+  const select = (event: MouseEvent, id: string) => {
+    if (!event.shiftKey) return setSelected([])
+    event.preventDefault()
+    const to = route()
+    const anchor = selected().at(-1) ?? (to.screen === "session" ? to.id : undefined)
+    setSelected(extend(order(), selected(), anchor, id))
+  }
   const isKnown = () => (watch("list"), world.isKnown)
   const empty = () => {
     if (!isKnown()) return words.loading
@@ -44,6 +69,16 @@ export function List() {
     <>
       <header class="side-head">
         <h1>Baton</h1>
+        <button
+          type="button"
+          class="quiet rail-switch"
+          aria-expanded={!isRail()}
+          aria-label={isRail() ? words.list.widen : words.list.narrow}
+          title={isRail() ? words.list.widen : words.list.narrow}
+          onClick={() => setRail(!isRail())}
+        >
+          {isRail() ? "»" : "«"}
+        </button>
         <a class="button" href="#/new">
           {words.newSession}
         </a>
@@ -72,28 +107,36 @@ export function List() {
         <For each={groups().map(([directory]) => directory)}>
           {(directory) => (
             <section>
-              <h2 title={directory}>{oneLine(directory.split("/").at(-1) || directory)}</h2>
+              <h2 title={directory}>{directory === PINNED ? words.list.pinned : oneLine(directory.split("/").at(-1) || directory)}</h2>
               <ul>
-                <For each={groups().find(([name]) => name === directory)?.[1] ?? []}>{(id) => <Family id={id} />}</For>
+                <For each={groups().find(([name]) => name === directory)?.[1] ?? []}>{(id) => <Family id={id} onClick={select} />}</For>
               </ul>
             </section>
           )}
         </For>
         <Show when={hasMore()}>
           {(cursor) => (
-            <button type="button" class="quiet" onClick={() => void loadSessions(cursor())}>
-              {words.more}
-            </button>
+            <>
+              <p class="fate shown">{words.list.shown(order().length)}</p>
+              <button type="button" class="quiet" onClick={() => void loadSessions(cursor())}>
+                {words.more}
+              </button>
+            </>
           )}
         </Show>
       </div>
+      <SelectionBar />
+      <Deletions />
       <NotificationOffer />
+      <Edge />
     </>
   )
 }
 
+type RowClick = (event: MouseEvent, id: string) => void
+
 // A session and, when it is unfolded, its subagents.
-function Family(props: { id: string }) {
+function Family(props: { id: string; onClick?: RowClick }) {
   const [isOpen, setOpen] = createSignal<boolean>()
   const children = createMemo(() => (watch("list"), childrenOf(world, props.id).map((info) => info.id)), [], {
     equals: (before, now) => before.length === now.length && before.every((id, at) => id === now[at]),
@@ -108,7 +151,7 @@ function Family(props: { id: string }) {
   return (
     <li>
       <div class="family-row">
-        <Row id={props.id} />
+        <Row id={props.id} onClick={props.onClick} />
         <Show when={children().length > 0}>
           <button
             type="button"
@@ -131,7 +174,7 @@ function Family(props: { id: string }) {
   )
 }
 
-function Row(props: { id: string }) {
+function Row(props: { id: string; onClick?: RowClick }) {
   const info = createMemo<Session | undefined>(() => (watch(`session ${props.id}`), world.sessions.get(props.id)?.info))
   const state = createMemo(() => {
     watch("list")
@@ -162,6 +205,7 @@ function Row(props: { id: string }) {
     const to = route()
     return to.screen === "session" && to.id === props.id
   }
+  const isSelected = () => selected().includes(props.id)
   const isUnread = () => (watch("list"), world.unread.has(props.id))
   return (
     <a
@@ -169,10 +213,18 @@ function Row(props: { id: string }) {
       href={sessionLink(props.id)}
       data-state={state()}
       data-unread={isUnread() ? "" : undefined}
+      data-selected={isSelected() ? "" : undefined}
       aria-current={isCurrent() ? "page" : undefined}
+      title={isRail() ? oneLine(info()?.title ?? props.id) : undefined}
+      onClick={(event) => props.onClick?.(event, props.id)}
     >
       <span class="mark" aria-hidden="true" />
-      <span class="title">{oneLine(info()?.title ?? props.id)}</span>
+      <span class="title">
+        {oneLine(info()?.title ?? props.id)}
+        <Show when={isSelected()}>
+          <span class="hidden">{words.list.chosen}</span>
+        </Show>
+      </span>
       <span class="detail">{detail()}</span>
       <span class="about">
         {about()}

@@ -30,8 +30,32 @@ export function Notifications() {
             />
           )}
         </For>
+        <QuietHours />
       </Show>
     </>
+  )
+}
+
+function QuietHours() {
+  const hours = notificationSettings
+  return (
+    <fieldset class="quiet-hours">
+      <legend>{words.quiet.title}</legend>
+      <p class="fate">{words.quiet.text}</p>
+      <label>
+        {words.quiet.from}
+        <input type="time" value={hours().quietFrom} onInput={(event) => setNotifications({ quietFrom: event.target.value })} />
+      </label>
+      <label>
+        {words.quiet.to}
+        <input type="time" value={hours().quietTo} onInput={(event) => setNotifications({ quietTo: event.target.value })} />
+      </label>
+      <Show when={hours().quietFrom || hours().quietTo}>
+        <button type="button" onClick={() => setNotifications({ quietFrom: "", quietTo: "" })}>
+          {words.quiet.none}
+        </button>
+      </Show>
+    </fieldset>
   )
 }
 

@@ -3,8 +3,10 @@
 import { Show, createSignal, onCleanup, onMount } from "solid-js"
 import { type Body, call } from "../api.ts"
 import type { Session } from "../core/wire.ts"
+import { deleteLater, isPinned, setPinned } from "../lists.ts"
 import { markUnread } from "../marks.ts"
 import { isMuted, setMuted } from "../notify.ts"
+import { go, sessionLink } from "../route.ts"
 import { give, world } from "../store.ts"
 import { words } from "../words.ts"
 
@@ -41,6 +43,17 @@ export function SessionMenu(props: { id: string; info?: Session; onRename: () =>
       setError(failure instanceof Error ? failure.message : String(failure))
     }
   }
+  const attempt = async (work: () => Promise<unknown>) => {
+    setError("")
+    await work().then(close, (failure) => setError(failure instanceof Error ? failure.message : String(failure)))
+  }
+  const fork = () =>
+    attempt(async () => {
+      const { data } = await call("fork", { in: { sessionID: props.id }, body: {} })
+      go(sessionLink(data.id).slice(1))
+    })
+  const copyLink = () =>
+    attempt(() => navigator.clipboard.writeText(new URL(sessionLink(props.id), location.href).href))
   const rename = () => {
     close()
     props.onRename()
@@ -65,6 +78,9 @@ export function SessionMenu(props: { id: string; info?: Session; onRename: () =>
         >
           {words.markUnread}
         </button>
+        <button type="button" aria-pressed={isPinned(props.id)} onClick={() => setPinned([props.id], !isPinned(props.id))}>
+          {words.list.pin}
+        </button>
         <button type="button" aria-pressed={isMuted(props.id)} onClick={() => setMuted(props.id, !isMuted(props.id))}>
           {words.mute}
         </button>
@@ -73,6 +89,15 @@ export function SessionMenu(props: { id: string; info?: Session; onRename: () =>
         </button>
         <button type="button" onClick={() => void update({ time: { archived: isArchived() ? undefined : Date.now() } })}>
           {isArchived() ? words.unarchive : words.archive}
+        </button>
+        <button type="button" onClick={() => void fork()}>
+          {words.list.fork}
+        </button>
+        <button type="button" onClick={() => void copyLink()}>
+          {words.list.copyLink}
+        </button>
+        <button type="button" onClick={() => deleteLater([props.id])}>
+          {words.list.delete}
         </button>
         <Show when={error()}>
           <p class="error" role="alert">

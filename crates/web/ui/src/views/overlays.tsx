@@ -1,24 +1,22 @@
 // The dialogs that a key opens anywhere: the palette and the list of keys.
 
 import { Match, Switch, createEffect, lazy, on, onCleanup, onMount } from "solid-js"
-import { isTyping, overlay, setFinding, setOverlay } from "../overlay.ts"
+import { isKey } from "../keys.ts"
+import { overlay, setFinding, setOverlay } from "../overlay.ts"
 import { route } from "../route.ts"
-import { settings } from "../settings.ts"
 
 const Palette = lazy(() => import("./palette.tsx").then((it) => ({ default: it.Palette })))
 const Keys = lazy(() => import("./keys.tsx").then((it) => ({ default: it.Keys })))
 
 export function Overlays() {
   const keys = (event: KeyboardEvent) => {
-    const isMod = event.ctrlKey || event.metaKey
-    const isPalette = event.key.toLowerCase() === "k" ? !event.shiftKey : event.key.toLowerCase() === "f" && event.shiftKey
-    if (isMod && isPalette) {
+    if (isKey(event, "palette") || isKey(event, "search")) {
       event.preventDefault()
       setOverlay(overlay() === "palette" ? undefined : "palette")
-    } else if (isMod && !event.shiftKey && event.key.toLowerCase() === "f" && route().screen === "session") {
+    } else if (isKey(event, "find") && route().screen === "session") {
       event.preventDefault()
       setFinding(true)
-    } else if (event.key === "?" && !isMod && !isTyping(event) && settings().hasLetterKeys) {
+    } else if (isKey(event, "help")) {
       event.preventDefault()
       setOverlay("keys")
     }

@@ -6,6 +6,9 @@ import { requestsOf, rowState } from "../core/state.ts"
 import { go, route } from "../route.ts"
 import { startMarks } from "../marks.ts"
 import { startNotifying } from "../notify.ts"
+import { startWorker } from "../install.ts"
+import { isKey } from "../keys.ts"
+import { isRail, listWidth } from "../lists.ts"
 import { startSending } from "../sending.ts"
 import { hurry, isOutdated, show, start, watch, world } from "../store.ts"
 import { words } from "../words.ts"
@@ -41,6 +44,7 @@ export function Page() {
       startMarks()
       startNotifying()
       startSending()
+      startWorker()
       start()
     }
   })
@@ -68,7 +72,13 @@ export function Page() {
         <SignIn onDone={() => (isStarted() ? location.reload() : void refetch())} />
       </Show>
       <Connection />
-      <div class="frame" data-screen={route().screen} data-panel={session() ? panelOf() : undefined}>
+      <div
+        class="frame"
+        data-screen={route().screen}
+        data-panel={session() ? panelOf() : undefined}
+        data-rail={isRail() ? "" : undefined}
+        style={{ "--side": isRail() || listWidth() === undefined ? undefined : `${listWidth()}px` }}
+      >
         <nav class="side" aria-label={words.sessions}>
           <List />
         </nav>
@@ -156,8 +166,7 @@ function Connection() {
 }
 
 function keys(event: KeyboardEvent) {
-  if ((event.ctrlKey || event.metaKey) && event.shiftKey && event.key.toLowerCase() === "o") {
-    event.preventDefault()
-    go("/new")
-  }
+  if (!isKey(event, "create")) return
+  event.preventDefault()
+  go("/new")
 }

@@ -6,6 +6,7 @@ import { compose } from "../compose.ts"
 import { rank, textOf } from "../core/find.ts"
 import { roots } from "../core/state.ts"
 import { stored } from "../kept.ts"
+import { keyText } from "../keys.ts"
 import { setFinding, setOverlay } from "../overlay.ts"
 import { oneLine } from "../plain.ts"
 import { go, messageLink, panelLink, route, sessionLink } from "../route.ts"
@@ -149,16 +150,16 @@ export function Palette(props: { onClose: () => void }) {
 function screens(session: string | undefined): Item[] {
   const to = (id: string, name: string, target: string, key?: string): Item => ({ id, kind: "screen", name, key, run: () => go(target) })
   const found = [
-    to("new", words.newSession, "#/new", "Ctrl+Shift+O"),
+    to("new", words.newSession, "#/new", keyText("create")),
     to("overview", words.overview.title, "#/"),
     to("needs", words.needsPage.title, "#/needs"),
     ...SECTIONS.map((section) => to(`settings ${section}`, `${words.settings.title}: ${words.settings.sections[section]}`, `#/settings/${section}`)),
-    { id: "keys", kind: "action" as const, name: words.keys.title, key: "?", run: () => setOverlay("keys") },
+    { id: "keys", kind: "action" as const, name: words.keys.title, key: keyText("help"), run: () => setOverlay("keys") },
     ...LOOKS.map((look): Item => ({ id: `look ${look}`, kind: "action", name: `${words.settings.look}: ${words.settings.looks[look]}`, run: () => change({ look }) })),
   ]
   if (!session) return found
   const panels = PANELS.map((name): Item => ({ id: `panel ${name}`, kind: "action", name: words.panel.names[name], run: () => go(panelLink(session, name)) }))
-  return [...found, ...panels, { id: "find", kind: "action", name: words.find.title, key: "Ctrl+F", run: () => setFinding(true) }]
+  return [...found, ...panels, { id: "find", kind: "action", name: words.find.title, key: keyText("find"), run: () => setFinding(true) }]
 }
 
 function sessions(): Item[] {

@@ -1,11 +1,11 @@
-// The panel beside a session: changes, files, todos and events. It is part of the address and remembered per session.
+// The panel beside a session: changes, files, todos, terminals and events. It is part of the address and remembered per session.
 
 import { ErrorBoundary, For, Match, Show, Switch, createEffect, lazy, on, onCleanup, onMount } from "solid-js"
 import { storedBySession } from "../kept.ts"
 import { panelLink, replace, route } from "../route.ts"
 import { words } from "../words.ts"
 
-export const PANELS = ["changes", "files", "todos", "events"] as const
+export const PANELS = ["changes", "files", "todos", "terminal", "events"] as const
 export type PanelName = (typeof PANELS)[number]
 
 // Sessions whose panel is remembered.
@@ -18,6 +18,7 @@ const remembered = storedBySession<PanelName>("panel", MAX_SESSIONS)
 const Changes = lazy(() => import("./changes.tsx").then((it) => ({ default: it.Changes })))
 const Files = lazy(() => import("./files.tsx").then((it) => ({ default: it.Files })))
 const TodoPanel = lazy(() => import("./todos.tsx").then((it) => ({ default: it.TodoPanel })))
+const TerminalPanel = lazy(() => import("./terminal.tsx").then((it) => ({ default: it.TerminalPanel })))
 const Events = lazy(() => import("./events.tsx").then((it) => ({ default: it.Events })))
 
 export const panelOf = (): PanelName | undefined => PANELS.find((name) => name === route().query.panel)
@@ -104,6 +105,9 @@ function Frame(props: { id: string; name: PanelName }) {
           </Match>
           <Match when={props.name === "todos"}>
             <TodoPanel id={props.id} />
+          </Match>
+          <Match when={props.name === "terminal"}>
+            <TerminalPanel id={props.id} />
           </Match>
           <Match when={props.name === "events"}>
             <Events id={props.id} />

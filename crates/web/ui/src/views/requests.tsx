@@ -5,6 +5,7 @@ import type { Body } from "../api.ts"
 import { requestsOf } from "../core/state.ts"
 import type { Permission, QuestionRequest } from "../core/wire.ts"
 import type { Request } from "../core/world.ts"
+import { isKey } from "../keys.ts"
 import { oneLine, visible } from "../plain.ts"
 import { type Answer, answer, watch, world } from "../store.ts"
 import { words } from "../words.ts"
@@ -72,9 +73,6 @@ function Card(props: { request: Request; count: number; root: string }) {
 
 type Act = (route: Answer, body?: Body<Answer>) => void
 
-const isTyping = (event: KeyboardEvent) =>
-  event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)
-
 function PermissionCard(props: { body: Permission; act: Act; isArmed: boolean }) {
   const [isSure, setSure] = createSignal(false)
   const metadata = () => props.body.metadata ?? {}
@@ -82,10 +80,10 @@ function PermissionCard(props: { body: Permission; act: Act; isArmed: boolean })
   const patch = () => (typeof metadata().diff === "string" ? (metadata().diff as string) : undefined)
   const reply = (value: "once" | "always" | "reject") => props.act("permission", { reply: value })
   const keys = (event: KeyboardEvent) => {
-    if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return
-    if (event.key === "y") reply("once")
-    if (event.key === "n") reply("reject")
-    if (event.key === "a" && props.body.always.length > 0) setSure(true)
+    if (event.repeat) return
+    if (isKey(event, "once")) reply("once")
+    if (isKey(event, "reject")) reply("reject")
+    if (isKey(event, "always") && props.body.always.length > 0) setSure(true)
   }
   onMount(() => document.addEventListener("keydown", keys))
   onCleanup(() => document.removeEventListener("keydown", keys))

@@ -5,6 +5,7 @@ import { call } from "../api.ts"
 import { oneLine, visible } from "../plain.ts"
 import { age, moment, words } from "../words.ts"
 import { Loaded } from "./loaded.tsx"
+import { Login, type Method } from "./login.tsx"
 
 interface Approval {
   id: string
@@ -74,6 +75,10 @@ interface All {
 
 export function ProviderKeys() {
   const [found, { refetch }] = createResource(() => call("allProviders").then((it) => it.data))
+  const [logins] = createResource(() => call("logins").then((it) => it.data).catch((): Record<string, Method[]> => ({})))
+  // The index is the server's name of a method. A key has its own field.
+  const methodsOf = (provider: string) =>
+    (logins.latest?.[provider] ?? []).map((method, index) => ({ method, index })).filter(({ method }) => method.type === "oauth")
   const [filter, setFilter] = createSignal("")
   const [chosen, setChosen] = createSignal<string>()
   const [error, attempt] = useCall()
@@ -119,6 +124,9 @@ export function ProviderKeys() {
                     when={chosen() === it.id}
                     fallback={
                       <>
+                        <For each={methodsOf(it.id)}>
+                          {({ method, index }) => <Login provider={it.id} method={method} index={index} onDone={() => void refetch()} />}
+                        </For>
                         <button type="button" onClick={() => setChosen(it.id)}>
                           {words.settings.setKey}
                         </button>
@@ -242,6 +250,7 @@ const PACKAGES = [
   ["marked", "MIT"],
   ["lowlight", "MIT"],
   ["highlight.js", "BSD-3-Clause"],
+  ["@xterm/xterm", "MIT"],
 ] as const
 
 export function About() {

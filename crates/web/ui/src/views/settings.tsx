@@ -1,6 +1,8 @@
 // The settings: a section for each subject.
 
-import { For, Match, Switch } from "solid-js"
+import { For, Match, Show, Switch } from "solid-js"
+import { MAX_THEME, parseTheme } from "../core/theme.ts"
+import { oneLine } from "../plain.ts"
 import { route } from "../route.ts"
 import { DENSITIES, LOOKS, THEMES, change, settings } from "../settings.ts"
 import { LANGUAGES, type Language, words } from "../words.ts"
@@ -41,7 +43,8 @@ export function Settings() {
             </Match>
             <Match when={section() === "keys"}>
               <Toggle label={words.settings.letterKeys} value={settings().hasLetterKeys} onChange={(hasLetterKeys) => change({ hasLetterKeys })} />
-              <KeyTable />
+              <p class="fate">{words.bindings.editHint}</p>
+              <KeyTable isEditable />
             </Match>
             <Match when={section() === "notifications"}>
               <Notifications />
@@ -90,7 +93,14 @@ function Looks() {
             </label>
           )}
         </For>
+        <label>
+          <input type="radio" name="theme" checked={settings().theme === "own"} onChange={() => change({ theme: "own" })} />
+          {words.ownTheme.name}
+        </label>
       </fieldset>
+      <Show when={settings().theme === "own"}>
+        <OwnTheme />
+      </Show>
       <Toggle label={words.settings.contrast} value={settings().hasContrast} onChange={(hasContrast) => change({ hasContrast })} />
       <Choice
         label={words.settings.density}
@@ -116,6 +126,22 @@ function Looks() {
       </label>
       <Toggle label={words.settings.split} value={settings().isSplit} onChange={(isSplit) => change({ isSplit })} />
     </>
+  )
+}
+
+function OwnTheme() {
+  const refused = () => parseTheme(settings().ownTheme).refused
+  return (
+    <label class="own-theme">
+      {words.ownTheme.label}
+      <span class="fate">{words.ownTheme.text}</span>
+      <textarea rows="8" maxlength={MAX_THEME} spellcheck={false} value={settings().ownTheme} onInput={(event) => change({ ownTheme: event.target.value })} />
+      <Show when={refused().length > 0}>
+        <span class="error" role="alert">
+          {words.ownTheme.refused(refused().map(oneLine).join("; "))}
+        </span>
+      </Show>
+    </label>
   )
 }
 

@@ -2,6 +2,7 @@
 
 import type { RowState } from "../core/state.ts"
 import type { EndReason } from "../core/wire.ts"
+import { around } from "./de-around.ts"
 import { live } from "./de-live.ts"
 import type { Words } from "./en.ts"
 
@@ -93,6 +94,7 @@ export const de: Words = {
   left: (count) => `${count} offen`,
   steps: (input, output) => `${input} Tokens ein, ${output} aus`,
   ...live,
+  ...around,
   // Panels, settings and other screens.
   events: {
     filter: "Nach Art filtern",
@@ -128,38 +130,19 @@ export const de: Words = {
     close: "Tastenliste schließen",
     groups: [
       {
-        title: "Überall",
-        keys: [
-          ["Strg K", "Palette öffnen"],
-          ["Strg Umschalt O", "neue Sitzung"],
-          ["?", "diese Liste"],
-        ],
-      },
-      {
-        title: "In einer Sitzung",
+        title: "Beim Schreiben",
         keys: [
           ["Enter", "senden; am laufenden Zug teilnehmen (lenken)"],
           ["Alt Enter", "nach dem Zug ausführen (anstellen)"],
           ["Umschalt Enter", "neue Zeile"],
           ["Esc Esc", "Zug stoppen"],
-          ["Strg F", "in der Sitzung suchen"],
         ],
       },
       {
-        title: "Anfragen",
+        title: "In der Seitenleiste",
         keys: [
-          ["y", "einmal erlauben"],
-          ["a", "immer…"],
-          ["n", "ablehnen"],
-        ],
-      },
-      {
-        title: "Änderungen",
-        keys: [
-          ["j k", "nächste, vorherige Datei"],
-          ["n p", "nächster, vorheriger Abschnitt"],
-          ["c", "erste gezeigte Zeile kommentieren"],
           ["Esc", "Seitenleiste schließen"],
+          ["F6", "Terminal verlassen"],
         ],
       },
     ],
@@ -245,7 +228,7 @@ export const de: Words = {
     storageText: "Dieser Browser bewahrt Einstellungen, Entwürfe und Reviews auf, der Server alles andere.",
     drafts: "Entwürfe",
     stored: (name) =>
-      ({ settings: "Einstellungen", draft: "Späte Entwürfe", review: "Kommentare", viewed: "Gesehene Dateien", panel: "Seitenleisten", palette: "Palette", grouping: "Übersicht", notifications: "Benachrichtigungen" })[name] ?? name,
+      ({ settings: "Einstellungen", draft: "Späte Entwürfe", review: "Kommentare", viewed: "Gesehene Dateien", panel: "Seitenleisten", palette: "Palette", grouping: "Übersicht", notifications: "Benachrichtigungen", pinned: "Angeheftete Sitzungen", keys: "Tasten", rail: "Liste", "list-width": "Breite der Liste", "terminal-aloud": "Terminal" })[name] ?? name,
     characters: (count) => `${count} Zeichen`,
     clear: "Löschen",
     clearSure: "Alles löschen, was dieser Browser speichert?",
@@ -266,7 +249,7 @@ export const de: Words = {
   panel: {
     title: "Seitenleiste",
     close: "Seitenleiste schließen",
-    names: { changes: "Änderungen", files: "Dateien", todos: "Aufgaben", events: "Ereignisse" },
+    names: { changes: "Änderungen", files: "Dateien", todos: "Aufgaben", terminal: "Terminal", events: "Ereignisse" },
   },
   changes: {
     scope: "Änderungen",

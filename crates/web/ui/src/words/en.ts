@@ -2,6 +2,7 @@
 
 import type { RowState } from "../core/state.ts"
 import type { EndReason } from "../core/wire.ts"
+import { around } from "./en-around.ts"
 import { live } from "./en-live.ts"
 
 const STATES: Record<RowState, string> = {
@@ -92,6 +93,7 @@ export const en = {
   left: (count: number) => `${count} open`,
   steps: (input: string, output: string) => `${input} tokens in, ${output} out`,
   ...live,
+  ...around,
   // Panels, settings and other screens.
   events: {
     filter: "Filter by type",
@@ -127,38 +129,19 @@ export const en = {
     close: "Close the list of keys",
     groups: [
       {
-        title: "Everywhere",
-        keys: [
-          ["Ctrl K", "open the palette"],
-          ["Ctrl Shift O", "new session"],
-          ["?", "this list"],
-        ],
-      },
-      {
-        title: "In a session",
+        title: "While you write",
         keys: [
           ["Enter", "send; join the running turn (steer)"],
           ["Alt Enter", "run after the turn (queue)"],
           ["Shift Enter", "new line"],
           ["Esc Esc", "stop the turn"],
-          ["Ctrl F", "find in the session"],
         ],
       },
       {
-        title: "Requests",
+        title: "In a panel",
         keys: [
-          ["y", "allow once"],
-          ["a", "always…"],
-          ["n", "reject"],
-        ],
-      },
-      {
-        title: "Changes",
-        keys: [
-          ["j k", "next, previous file"],
-          ["n p", "next, previous hunk"],
-          ["c", "comment on the first line shown"],
           ["Esc", "close the panel"],
+          ["F6", "leave a terminal"],
         ],
       },
     ] as { title: string; keys: [string, string][] }[],
@@ -243,7 +226,7 @@ export const en = {
     storageText: "This browser keeps settings, drafts and reviews. The server keeps everything else.",
     drafts: "Drafts",
     stored: (name: string) =>
-      ({ settings: "Settings", draft: "Late drafts", review: "Comments", viewed: "Viewed files", panel: "Open panels", palette: "Palette", grouping: "Overview", notifications: "Notifications" })[name] ?? name,
+      ({ settings: "Settings", draft: "Late drafts", review: "Comments", viewed: "Viewed files", panel: "Open panels", palette: "Palette", grouping: "Overview", notifications: "Notifications", pinned: "Pinned sessions", keys: "Keys", rail: "List", "list-width": "Width of the list", "terminal-aloud": "Terminal" })[name] ?? name,
     characters: (count: string) => `${count} characters`,
     clear: "Clear",
     clearSure: "Clear everything that this browser stores?",
@@ -264,7 +247,7 @@ export const en = {
   panel: {
     title: "Panel",
     close: "Close the panel",
-    names: { changes: "Changes", files: "Files", todos: "Todos", events: "Events" },
+    names: { changes: "Changes", files: "Files", todos: "Todos", terminal: "Terminal", events: "Events" },
   },
   changes: {
     scope: "Changes of",

@@ -1,0 +1,187 @@
+// The list of sessions in a browser: pins, its width, several sessions at once, deletions with an undo; the events drawer's
+// replay, and the head of a session on a phone.
+
+import assert from "node:assert/strict"
+import { after, before, describe, test } from "node:test"
+import { violations } from "./support/axe.mjs"
+import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
+
+describe("the list of the page", needsBrowser(), () => {
+  let browser, baton
+  before(async () => {
+    browser = await launch()
+    baton = await serve()
+  })
+  after(async () => {
+    await browser.close()
+    await baton.stop()
+  })
+
+  const make = async (title) => (await json(baton, "/session", { title })).id
+  const row = (page, title) => page.locator(".row", { hasText: title })
+  const titles = (page) => page.locator(".row .title").allInnerTexts()
+  const exists = async (id) => (await baton.fetch(`/session/${id}`)).status === 200
+  const menu = async (page, name) => {
+    await page.locator(".head .menu summary").click()
+    await page.locator(".menu .items button", { hasText: name }).click()
+  }
+
+  test("a pinned session stays on top, over a reload and in other tabs", async () => {
+    const id = await make("Is pinned")
+    await make("Comes later")
+    const { page, context, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
+    await row(page, "Is pinned").waitFor()
+    assert.deepEqual((await titles(page)).slice(0, 2), ["Comes later", "Is pinned"])
+    await menu(page, "Pin")
+    await page.getByRole("heading", { name: "Pinned", exact: true }).waitFor()
+    assert.deepEqual((await titles(page)).slice(0, 2), ["Is pinned", "Comes later"])
+    await page.reload()
+    await page.getByRole("heading", { name: "Pinned", exact: true }).waitFor()
+    const other = await open(browser, baton, { context })
+    await other.page.getByRole("heading", { name: "Pinned", exact: true }).waitFor()
+    await menu(page, "Pin")
+    await other.page.getByRole("heading", { name: "Pinned", exact: true }).waitFor({ state: "detached" })
+    await other.finish()
+    await finish()
+  })
+
+  test("the list is 220 to 420 pixels wide, by pointer and by keys, and folds into a rail", async () => {
+    await make("Has a width")
+    const { page, finish } = await open(browser, baton)
+    await row(page, "Has a width").waitFor()
+    const width = () => page.locator(".side").evaluate((side) => Math.round(side.getBoundingClientRect().width))
+    const edge = page.getByRole("separator", { name: "Width of the list" })
+    const { x, y, height } = await edge.boundingBox()
+    await page.mouse.move(x + 4, y + height / 2)
+    await page.mouse.down()
+    await page.mouse.move(900, y + height / 2)
+    await page.mouse.up()
+    assert.equal(await width(), 420)
+    await edge.press("ArrowLeft")
+    assert.equal(await width(), 404)
+    await edge.press("Home")
+    assert.equal(await width(), 220)
+    await page.reload()
+    await row(page, "Has a width").waitFor()
+    assert.equal(await width(), 220)
+    await page.getByRole("button", { name: "Collapse the list" }).click()
+    assert.equal(await width(), 56)
+    assert.equal(await row(page, "Has a width").getAttribute("title"), "Has a width")
+    assert.deepEqual(await violations(page), [])
+    await row(page, "Has a width").click()
+    await page.getByRole("heading", { name: "Has a width" }).waitFor()
+    await page.getByRole("button", { name: "Expand the list" }).click()
+    assert.equal(await width(), 220)
+    await finish()
+  })
+
+  test("Shift chooses several sessions, which are archived together", async () => {
+    for (const name of ["Choice one", "Choice two", "Choice three", "Choice four"]) await make(name)
+    const { page, finish } = await open(browser, baton)
+    await page.getByLabel("Filter by title").fill("Choice")
+    await page.waitForFunction(() => document.querySelectorAll(".row").length === 4)
+    await row(page, "Choice four").click({ modifiers: ["Shift"] })
+    await page.getByText("1 session selected").waitFor()
+    await row(page, "Choice two").click({ modifiers: ["Shift"] })
+    await page.getByText("3 sessions selected").waitFor()
+    assert.deepEqual(await violations(page), [])
+    assert.equal(new URL(page.url()).hash, "", "a choice opens nothing")
+    await row(page, "Choice three").click({ modifiers: ["Shift"] })
+    await page.getByText("2 sessions selected").waitFor()
+    await page.locator(".selection").getByRole("button", { name: "Archive" }).click()
+    for (const title of ["Choice four", "Choice two"]) await row(page, title).waitFor({ state: "detached" })
+    assert.deepEqual(await titles(page), ["Choice three", "Choice one"])
+    await finish()
+  })
+
+  test("a deletion can be undone for ten seconds, and only then reaches the server", async () => {
+    const [first, second] = [await make("Is deleted"), await make("Is kept after all")]
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${second}` })
+    await row(page, "Is kept after all").waitFor()
+    await page.clock.install()
+    await menu(page, "Delete")
+    await page.getByText("“Is kept after all” is deleted.").waitFor()
+    await row(page, "Is kept after all").waitFor({ state: "detached" })
+    assert.equal(new URL(page.url()).hash, "#/")
+    await page.clock.fastForward(9_000)
+    assert.ok(await exists(second))
+    await page.getByRole("button", { name: "Undo" }).click()
+    await row(page, "Is kept after all").waitFor()
+    await page.clock.fastForward(20_000)
+    assert.ok(await exists(second))
+    await row(page, "Is deleted").click({ modifiers: ["Shift"] })
+    await page.locator(".selection").getByRole("button", { name: "Delete" }).click()
+    await page.getByText("“Is deleted” is deleted.").waitFor()
+    assert.ok(await exists(first))
+    const gone = page.waitForResponse((response) => response.request().method() === "DELETE")
+    await page.clock.fastForward(10_000)
+    assert.equal((await gone).status(), 200)
+    await page.getByText("“Is deleted” is deleted.").waitFor({ state: "detached" })
+    assert.equal(await exists(first), false)
+    await finish()
+  })
+
+  test("a title that the list has not loaded is found on the server", async () => {
+    await make("Far needle")
+    for (let at = 0; at < 101; at++) await make(`Hay ${at}`)
+    const { page, finish } = await open(browser, baton)
+    await row(page, "Hay 100").waitFor()
+    assert.equal(await row(page, "Far needle").count(), 0)
+    await page.getByText("100 sessions are shown").waitFor()
+    await page.getByLabel("Filter by title").fill("needle")
+    await row(page, "Far needle").waitFor()
+    await finish()
+  })
+
+  test("the menu forks a session and copies its link", async () => {
+    const id = await prompt(baton, "simple", "hello", "Is forked")
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
+    await page.locator(".end", { hasText: "Completed" }).waitFor()
+    // The page may write to the clipboard and not read it.
+    await page.evaluate(() => (navigator.clipboard.writeText = async (text) => void (window.copied = text)))
+    await menu(page, "Copy link")
+    await page.waitForFunction(() => !document.querySelector(".head .menu").open)
+    assert.equal(await page.evaluate(() => window.copied), `${baton.url}/#/s/${id}`)
+    await menu(page, "Fork")
+    await page.waitForURL((url) => url.hash.startsWith("#/s/") && !url.hash.includes(id))
+    await page.locator(".message.user", { hasText: "hello" }).waitFor()
+    await finish()
+  })
+
+  test("the events drawer replays a recording from a chosen event, and downloads it", async () => {
+    const id = await make("Is replayed")
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}?panel=events` })
+    await page.locator(".figures").waitFor()
+    await json(baton, `/session/${id}/prompt_async`, { model: { providerID: "demo", modelID: "simple" }, parts: [{ type: "text", text: "hello" }] })
+    await page.locator(".end", { hasText: "Completed" }).waitFor()
+    await page.getByLabel("Filter by type").fill("session.status")
+    await page.locator(".frame-row").last().click()
+    await page.getByRole("button", { name: "Replay from here" }).click()
+    const fact = (name) => page.locator(".replay-facts div", { has: page.locator("dt", { hasText: name }) }).locator("dd")
+    assert.equal(await fact("status").innerText(), "busy")
+    const position = page.getByRole("slider", { name: "Number of events" })
+    await position.press("End")
+    await fact("status").filter({ hasText: "idle" }).waitFor()
+    assert.notEqual(await fact("messages").innerText(), "0")
+    assert.deepEqual(await violations(page), [])
+    await page.getByRole("button", { name: "End the replay" }).click()
+    const download = page.waitForEvent("download")
+    await page.getByRole("button", { name: "Download" }).click()
+    assert.equal((await download).suggestedFilename(), "events.json")
+    await finish()
+  })
+
+  test("a long title is readable on a phone", async () => {
+    const title = "Replace the connection pool and measure it"
+    const id = await prompt(baton, "slow:10000@20", "hello", title)
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}`, viewport: { width: 390, height: 844 } })
+    await page.getByRole("button", { name: "Stop" }).waitFor()
+    const heading = page.getByRole("heading", { name: title })
+    const isWhole = await heading.evaluate((it) => it.scrollHeight <= it.clientHeight && it.scrollWidth <= it.clientWidth)
+    assert.ok(isWhole, "nothing is cut")
+    assert.ok((await heading.boundingBox()).width > 300)
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false)
+    await json(baton, `/session/${id}/abort`, {})
+    await finish()
+  })
+})
