@@ -1,12 +1,10 @@
 // Text of models, tools and titles that tries to become more than text; and the page for every user.
 
 import assert from "node:assert/strict"
-import { readFile, writeFile } from "node:fs/promises"
-import { createRequire } from "node:module"
-import path from "node:path"
 import { after, before, describe, test } from "node:test"
+import { accessible } from "./support/axe.mjs"
 import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
-import { World } from "./support/server.mjs"
+import { armed, ends, unfold } from "./support/screen.mjs"
 
 const RUN = "window.hacked=1"
 const HOST = "http://evil.example/x"
@@ -73,7 +71,6 @@ const MARKDOWN = [
 ]
 
 const payloads = [...MARKUP, ...MARKUP.map((text) => `**${text}**`), ...MARKUP.map((text) => `- a\n  ${text}`), ...MARKDOWN]
-const unfold = (page) => page.evaluate(() => document.querySelectorAll("details").forEach((it) => (it.open = true)))
 const say = (text) => ({ do: "text", text })
 const stop = { do: "finish", reason: "stop" }
 
@@ -111,10 +108,7 @@ describe("the web page and hostile text", needsBrowser(), () => {
   let browser, baton
   before(async () => {
     browser = await launch()
-    const world = await World.create()
-    const file = path.join(world.root, "scenarios.json")
-    await writeFile(file, JSON.stringify(SCENARIOS))
-    baton = await serve({ world, args: ["--scenario-file", file] })
+    baton = await serve({ scenarios: SCENARIOS })
   })
   after(async () => {
     await browser.close()
@@ -124,7 +118,7 @@ describe("the web page and hostile text", needsBrowser(), () => {
   const isQuiet = async (page) => {
     // The state is known before the messages are.
     await page.locator(".message.assistant").first().waitFor()
-    await page.locator(".head .state", { hasText: /Completed|Idle/ }).waitFor()
+    await ends(page)
     await unfold(page)
     // A script or a handler that was accepted would have run within two frames.
     const hacked = await page.evaluate(
@@ -161,7 +155,7 @@ describe("the web page and hostile text", needsBrowser(), () => {
   test("Markdown becomes elements, and a link to another host than it names shows the host", async () => {
     const id = await prompt(baton, "pretty")
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
-    await page.locator(".head .state", { hasText: /Idle|Completed/ }).waitFor()
+    await ends(page)
     for (const [selector, text] of [
       [".markdown strong", "bold"],
       [".markdown code", "code"],
@@ -191,28 +185,20 @@ describe("the web page and hostile text", needsBrowser(), () => {
 
     for (const colorScheme of ["light", "dark"]) {
       test(`axe finds nothing on any screen (${colorScheme})`, async () => {
-        const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
         const { page, finish } = await open(browser, baton, { colorScheme, reducedMotion: "reduce" })
-        const look = async (name) => {
-          // The page's policy refuses scripts that are not its own; the debugger may evaluate one.
-          await page.evaluate(`${axe}; undefined`)
-          const { violations } = await page.evaluate(() => axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] }))
-          const found = violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 160)}`))
-          assert.deepEqual(found, [], name)
-        }
         await page.locator(".row").first().waitFor()
-        await look("list")
+        await accessible(page, "list")
         for (const [name, id] of Object.entries(sessions)) {
           await page.goto(`${baton.url}/#/s/${id}`)
           await page.locator(".message.user").waitFor()
-          if (["permission", "question"].includes(name)) await page.locator('.request[data-armed="true"]').waitFor()
-          else await page.locator(".head .state", { hasText: /Idle|Completed/ }).waitFor()
+          if (["permission", "question"].includes(name)) await armed(page)
+          else await ends(page)
           await unfold(page)
-          await look(name)
+          await accessible(page, name)
         }
         await page.goto(`${baton.url}/#/new`)
         await page.getByLabel("Directory").waitFor()
-        await look("new")
+        await accessible(page, "new")
         await finish()
       })
     }
