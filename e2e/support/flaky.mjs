@@ -29,6 +29,8 @@ export class Flaky {
     this.roll = dice(seed)
     // A calm proxy passes everything on.
     this.isWild = false
+    // A proxy that is down drops every call.
+    this.isDown = false
     // Changes the headers of a call.
     this.rewrite = (headers) => headers
     this.counts = { dropped: 0, cut: 0, split: 0, held: 0, refused: 0 }
@@ -48,6 +50,7 @@ export class Flaky {
   }
 
   #pass(request, response) {
+    if (this.isDown) return request.socket.destroy()
     const chance = this.isWild ? this.roll.below(12) : 99
     if (chance === 0) {
       this.counts.dropped++
