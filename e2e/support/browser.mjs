@@ -32,18 +32,19 @@ export function needsBrowser() {
 
 export const launch = () => chromium.launch({ executablePath: program, args: FLAGS })
 
-// A server for the page, whose demo model also plays `scenarios`. BATON_WEB_DIR tests a page that was built by hand,
-// without a new binary.
+// BATON_WEB_DIR tests a page that was built by hand, without a new binary.
+const folder = process.env.BATON_WEB_DIR
+export const PAGE_ARGS = folder ? ["--web-dir", path.resolve(folder)] : []
+
+// A server for the page, whose demo model also plays `scenarios`.
 export async function serve({ args = [], scenarios, world, ...options } = {}) {
   const made = world ?? (await World.create())
-  const more = []
+  const more = [...PAGE_ARGS]
   if (scenarios) {
     const file = path.join(made.root, "scenarios.json")
     await writeFile(file, JSON.stringify(scenarios))
     more.push("--scenario-file", file)
   }
-  const folder = process.env.BATON_WEB_DIR
-  if (folder) more.push("--web-dir", path.resolve(folder))
   return Baton.start({ ...options, world: made, args: [...args, ...more] })
 }
 

@@ -1,5 +1,6 @@
 // A very long session, sessions that were seen before, and a large review.
 
+import { PAGE_ARGS } from "../../support/browser.mjs"
 import { repository } from "../../support/repository.mjs"
 import { Baton } from "../../support/server.mjs"
 import { median } from "./figures.mjs"
@@ -53,7 +54,7 @@ export async function review(browser) {
   const many = (text) =>
     Object.fromEntries(Array.from({ length: FILES - 1 }, (_, at) => [`many/file${String(at).padStart(3, "0")}.txt`, text]))
   const world = await repository(many("one\n"), { ...many(body), "a-long-line.txt": "x".repeat(LONG_LINE) })
-  const side = new Side(await Baton.start({ world }), (id) => `#/s/${id}`)
+  const side = new Side(await Baton.start({ world, args: PAGE_ARGS }), (id) => `#/s/${id}`)
   const times = []
   let longest = 0
   try {

@@ -8,7 +8,7 @@
 import { execFileSync } from "node:child_process"
 import { parseArgs } from "node:util"
 import { fileURLToPath } from "node:url"
-import { launch } from "../../support/browser.mjs"
+import { PAGE_ARGS, launch } from "../../support/browser.mjs"
 import { OpenCode, startBaton } from "../support/peers.mjs"
 import { Table, kib, median, mib, ms, percentile } from "./figures.mjs"
 import * as live from "./live.mjs"
@@ -175,7 +175,7 @@ const measures = {
 }
 
 try {
-  const baton = new Side(await startBaton(model), (session) => `#/s/${session}`)
+  const baton = new Side(await startBaton(model, { args: PAGE_ARGS }), (session) => `#/s/${session}`)
   baton.isBaton = true
   sides.push(baton)
   if (!values.alone) {
