@@ -22,7 +22,8 @@ export class Blocks {
 
   // Returns the sources of the blocks of a text, quickly if the text continues the last one.
   split(text: string): string[] {
-    const continues = this.#isExact && text.length > this.#text.length && text.startsWith(this.#text)
+    // Engines compare whole strings many times faster than `startsWith` does.
+    const continues = this.#isExact && text.slice(0, this.#text.length) === this.#text
     const kept = continues ? this.#settled() : []
     const start = kept.reduce((sum, { raw }) => sum + raw.length, 0)
     this.#tokens = [...kept, ...this.#lex(text.slice(start))]
