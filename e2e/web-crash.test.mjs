@@ -1,41 +1,36 @@
 // The web page and a server that is killed, a network that fails, and a page that sleeps.
 
 import assert from "node:assert/strict"
-import { writeFile } from "node:fs/promises"
-import path from "node:path"
 import { describe, test } from "node:test"
 import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
 import { Flaky, dice } from "./support/flaky.mjs"
-import { World, listing } from "./support/server.mjs"
+import { box, ends, still, textOf } from "./support/screen.mjs"
+import { listing } from "./support/server.mjs"
+import { eventually } from "./support/stream.mjs"
 
 const SEED = Number(process.env.BATON_SEED ?? 1)
 const ROUNDS = Number(process.env.BATON_ROUNDS ?? 20)
 // Errors that the browser reports when a server cannot be reached.
 const OUTAGE = /Failed to load resource|ERR_|502/
 
-const box = (page) => page.locator(".composer textarea")
-const textOf = ({ parts }) => parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n").trim()
-
 // Waits until the server has nothing to do for a session, and the page knows it.
 async function settle(page, baton, id) {
-  const isIdle = async () => !(id in (await (await baton.fetch("/session/status")).json()))
-  while (!(await isIdle())) await page.waitForTimeout(20)
-  await page.locator(".head .state", { hasText: /Completed|Interrupted|Stopped|Idle/ }).waitFor()
+  await eventually(baton, async () => !(id in (await json(baton, "/session/status"))), "the end of the turn")
+  await ends(page, /Completed|Interrupted|Stopped|Idle/)
 }
 
 // The messages that the page shows at the end of the transcript equal the newest ones of the server.
 async function sameAsServer(page, baton, id, count) {
-  const stored = (await json(baton, `/session/${id}/message`)).slice(-count).map((message) => textOf(message))
+  const stored = (await json(baton, `/session/${id}/message`)).slice(-count).map(textOf).filter(Boolean)
   const newest = page.locator(".newest")
   if ((await newest.count()) > 0) await newest.click()
-  const shown = () =>
-    page.locator(".message").evaluateAll((all) => all.map((it) => [...it.querySelectorAll(".text, .markdown")].map((text) => text.innerText).join("\n").trim()))
-  const tail = async () => (await shown()).filter(Boolean).slice(-stored.filter(Boolean).length)
-  for (let at = 0; at < 200; at++) {
-    if (JSON.stringify(await tail()) === JSON.stringify(stored.filter(Boolean))) return
-    await page.waitForTimeout(50)
+  const tail = (count) => {
+    const text = (message) => [...message.querySelectorAll(".text, .markdown")].map((it) => it.innerText).join("\n").trim()
+    return [...document.querySelectorAll(".message")].map(text).filter(Boolean).slice(-count)
   }
-  assert.deepEqual(await tail(), stored.filter(Boolean))
+  const isSame = `(stored) => JSON.stringify((${tail})(stored.length)) === JSON.stringify(stored)`
+  await page.waitForFunction(`(${isSame})(${JSON.stringify(stored)})`).catch(() => {})
+  assert.deepEqual(await page.evaluate(tail, stored.length), stored)
 }
 
 describe("the web page and a server that is killed", needsBrowser(), () => {
@@ -82,7 +77,7 @@ describe("the web page and a server that is killed", needsBrowser(), () => {
       await box(page).fill(`draft ${round}`)
       await baton.begin()
       const hasArrived = async () => (await json(baton, `/session/${id}/message`)).some((message) => textOf(message) === "sent while it was down")
-      while (!(await hasArrived())) await page.waitForTimeout(20)
+      await eventually(baton, hasArrived, "the prompt that was sent while the server was down")
       await settle(page, baton, id)
       assert.equal(await box(page).inputValue(), `draft ${round}`, name)
       assert.ok(Math.abs((await top()) - before) < 1, `${name}: the read line has moved from ${before} to ${await top()}`)
@@ -98,17 +93,6 @@ describe("the web page and a server that is killed", needsBrowser(), () => {
   })
 })
 
-// Waits until the page scrolls no more.
-const still = (page) =>
-  page.waitForFunction(
-    () =>
-      new Promise((done) => {
-        const it = document.querySelector(".transcript")
-        const before = it.scrollTop
-        requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(() => done(it.scrollTop === before))))
-      }),
-  )
-
 const TEXT = "Grüße, 漢字, 🎉 and plain words. "
 const SCENARIOS = {
   unicode: { about: "streams characters of all lengths", steps: [[{ do: "text", text: TEXT, repeat: 60, delay_ms: 5 }, { do: "finish", reason: "stop" }]] },
@@ -116,10 +100,7 @@ const SCENARIOS = {
 
 describe("the web page and a bad network", needsBrowser(), () => {
   const setup = async (t, seed) => {
-    const world = await World.create()
-    const file = path.join(world.root, "scenarios.json")
-    await writeFile(file, JSON.stringify(SCENARIOS))
-    const baton = await serve({ world, args: ["--scenario-file", file], env: listing("simple") })
+    const baton = await serve({ scenarios: SCENARIOS, env: listing("simple") })
     const flaky = await Flaky.start(baton.url, seed)
     const browser = await launch()
     t.after(async () => {
@@ -148,7 +129,7 @@ describe("the web page and a bad network", needsBrowser(), () => {
       await page.locator(".assistant .markdown").first().waitFor()
       flaky.isWild = false
       const sent = async () => (await json(baton, `/session/${id}/message`)).filter(({ info }) => info.role === "user").map(textOf)
-      while ((await sent()).length < 4) await page.waitForTimeout(50)
+      await eventually(baton, async () => (await sent()).length === 4, "the prompts of the page")
       await settle(page, baton, id)
       assert.deepEqual(await sent(), ["first", ...own], "sent once, in order")
       const stored = await json(baton, `/session/${id}/message`)

@@ -1,12 +1,11 @@
 // Text of models, tools and titles that tries to become more than text; and the page for every user.
 
 import assert from "node:assert/strict"
-import { readFile, writeFile } from "node:fs/promises"
-import { createRequire } from "node:module"
-import path from "node:path"
 import { after, before, describe, test } from "node:test"
+import { accessible } from "./support/axe.mjs"
 import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
-import { World } from "./support/server.mjs"
+import { git, repository } from "./support/repository.mjs"
+import { armed, ends, unfold } from "./support/screen.mjs"
 
 const RUN = "window.hacked=1"
 const HOST = "http://evil.example/x"
@@ -45,7 +44,12 @@ const MARKUP = [
   `<a href="java&#10;script:${RUN}">x</a>`,
 ]
 
-const SCHEMES = ["javascript:", "JaVaScRiPt:", "java\tscript:", "&#106;avascript:", "data:text/html,", "vbscript:", "file:///", "blob:"]
+// Every handler that runs without a click, in every element that may have it.
+const HANDLERS = ["load", "error", "focus", "toggle", "animationstart", "transitionend", "pointerenter", "mouseover", "scroll", "beforeinput"]
+const ELEMENTS = ["img src=x", "svg", "body", "input autofocus", "details open", "video src=x", "iframe src=x", "object data=x", "marquee", "a href=# autofocus"]
+const HANDLED = ELEMENTS.flatMap((element) => HANDLERS.map((handler) => `<${element} on${handler}="${RUN}">`))
+
+const SCHEMES = ["javascript:", "JaVaScRiPt:", "java\tscript:", "&#106;avascript:", "\u0001javascript:", "data:text/html,", "data:image/svg+xml,", "vbscript:", "file:///", "blob:"]
 
 // The same in places where Markdown would put it into an attribute or an element.
 const MARKDOWN = [
@@ -72,8 +76,11 @@ const MARKDOWN = [
   `${"*".repeat(2_000)}x`,
 ]
 
-const payloads = [...MARKUP, ...MARKUP.map((text) => `**${text}**`), ...MARKUP.map((text) => `- a\n  ${text}`), ...MARKDOWN]
-const unfold = (page) => page.evaluate(() => document.querySelectorAll("details").forEach((it) => (it.open = true)))
+const payloads = [...MARKUP, ...HANDLED, ...MARKUP.map((text) => `**${text}**`), ...MARKUP.map((text) => `- a\n  ${text}`), ...HANDLED.map((text) => `> ${text}`), ...MARKDOWN]
+// The last ones look like another name.
+const FILES = ["<img src=x onerror=window.hacked=1>.txt", "<svg onload=window.hacked=1>.md", "\u202egnp.exe", "a\u2066b\u2069.rs", "раураl.txt"]
+// Git allows these characters in the name of a branch.
+const BRANCH = `<svg/onload=${RUN}>`
 const say = (text) => ({ do: "text", text })
 const stop = { do: "finish", reason: "stop" }
 
@@ -93,6 +100,38 @@ const SCENARIOS = {
       [say("Done."), stop],
     ],
   },
+  hostile_question: {
+    about: "asks with hostile words",
+    steps: [
+      [
+        {
+          do: "tool",
+          name: "question",
+          input: { questions: [{ question: MARKUP.join("\n"), header: MARKUP[1], options: MARKUP.slice(0, 4).map((label) => ({ label, description: label })), multiple: false }] },
+        },
+        { do: "finish", reason: "tool-calls" },
+      ],
+      [say("Done."), stop],
+    ],
+  },
+  hostile_todo: {
+    about: "keeps hostile todos",
+    steps: [
+      [
+        { do: "tool", name: "todowrite", input: { todos: MARKUP.map((content) => ({ content, status: "completed", priority: "high" })) } },
+        { do: "finish", reason: "tool-calls" },
+      ],
+      [say("Done."), stop],
+    ],
+  },
+  hostile_command: {
+    about: "runs a hostile command",
+    steps: [
+      [{ do: "tool", name: "bash", input: { command: `touch x # ${MARKUP.join(" ")}`, description: MARKUP[1] } }, { do: "finish", reason: "tool-calls" }],
+      [say("Done."), stop],
+    ],
+  },
+  hostile_error: { about: "refuses with a hostile text", steps: [[{ do: "http", status: 400, body: { error: { message: MARKUP.join("\n") } } }]] },
   pretty: {
     about: "shows what Markdown can do",
     steps: [
@@ -111,20 +150,18 @@ describe("the web page and hostile text", needsBrowser(), () => {
   let browser, baton
   before(async () => {
     browser = await launch()
-    const world = await World.create()
-    const file = path.join(world.root, "scenarios.json")
-    await writeFile(file, JSON.stringify(SCENARIOS))
-    baton = await serve({ world, args: ["--scenario-file", file] })
+    const names = Object.fromEntries(FILES.map((name) => [name, "one\n"]))
+    const world = await repository({ "README.md": "one\n" }, { ...names, "README.md": `${payloads.join("\n")}\n` })
+    git(world, "checkout", "-q", "-b", BRANCH)
+    baton = await serve({ world, scenarios: SCENARIOS })
   })
   after(async () => {
     await browser.close()
     await baton.stop()
   })
 
-  const isQuiet = async (page) => {
-    // The state is known before the messages are.
-    await page.locator(".message.assistant").first().waitFor()
-    await page.locator(".head .state", { hasText: /Completed|Idle/ }).waitFor()
+  // Nothing that others wrote has become an element, a handler or a link that runs something.
+  const isText = async (page) => {
     await unfold(page)
     // A script or a handler that was accepted would have run within two frames.
     const hacked = await page.evaluate(
@@ -132,12 +169,19 @@ describe("the web page and hostile text", needsBrowser(), () => {
     )
     assert.equal(hacked, undefined)
     const found = await page.evaluate(() => {
-      const inside = ".message script, .message iframe, .message img, .message svg, .message style, .message form, .message object"
-      const links = [...document.querySelectorAll(".message a[href]")].map((link) => link.protocol)
-      return { elements: document.querySelectorAll(inside).length, links: [...new Set(links)].sort() }
+      const inside = "#page :is(script, iframe, object, embed, style, base, meta, link, video, audio, marquee), .message :is(img, svg, form)"
+      const handlers = [...document.querySelectorAll("*")].filter((it) => [...it.attributes].some(({ name }) => name.startsWith("on")))
+      const links = [...document.querySelectorAll("a[href]")].map((link) => link.protocol)
+      return { elements: document.querySelectorAll(inside).length, handlers: handlers.length, links: [...new Set(links)].sort() }
     })
-    assert.equal(found.elements, 0)
+    assert.deepEqual({ elements: found.elements, handlers: found.handlers }, { elements: 0, handlers: 0 })
     for (const protocol of found.links) assert.match(protocol, /^(https?|mailto):$/)
+  }
+  const isQuiet = async (page) => {
+    // The state is known before the messages are.
+    await page.locator(".message.assistant").first().waitFor()
+    await ends(page)
+    await isText(page)
   }
 
   test(`${payloads.length} payloads in an answer, in thoughts and in a prompt stay text`, async () => {
@@ -158,10 +202,60 @@ describe("the web page and hostile text", needsBrowser(), () => {
     await finish()
   })
 
+  test("questions, todos, commands and errors stay text", async () => {
+    const asked = await prompt(baton, "hostile_question", "hello", MARKUP[2])
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${asked}` })
+    await armed(page)
+    await isText(page)
+    await page.getByRole("button", { name: "Dismiss" }).click()
+    await page.locator(".request").waitFor({ state: "detached" })
+    const commanded = await prompt(baton, "hostile_command", "hello", MARKUP[3])
+    await page.goto(`${baton.url}/#/s/${commanded}`)
+    await armed(page)
+    await isText(page)
+    await page.keyboard.press("n")
+    await page.locator(".request").waitFor({ state: "detached" })
+    const listed = await prompt(baton, "hostile_todo", "hello", MARKUP[4])
+    await page.goto(`${baton.url}/#/s/${listed}?panel=todos`)
+    await page.locator(".todo-panel li").first().waitFor()
+    await isText(page)
+    const failed = await prompt(baton, "hostile_error", "hello", MARKUP[5])
+    await page.goto(`${baton.url}/#/s/${failed}`)
+    await page.locator(".message .error, .end").first().waitFor()
+    await isText(page)
+    await page.goto(`${baton.url}/#/needs`)
+    await page.locator(".need").first().waitFor()
+    await isText(page)
+    await finish()
+  })
+
+  test("names of sessions, files and branches stay text, and look-alikes are shown", async () => {
+    for (const title of MARKUP) await json(baton, "/session", { title })
+    const id = await prompt(baton, "pretty", "hello", "Looks at files")
+    const { page, finish } = await open(browser, baton)
+    await page.locator(".row", { hasText: MARKUP[0] }).first().waitFor()
+    await isText(page)
+    await page.goto(`${baton.url}/#/s/${id}?panel=changes&scope=tree`)
+    await page.locator(".diff-line").first().waitFor()
+    await isText(page)
+    await page.locator(".changed-files", { hasText: "U+202E" }).waitFor()
+    await page.goto(`${baton.url}/#/s/${id}?panel=files`)
+    await page.locator(".tree-row", { hasText: "U+202E" }).waitFor()
+    await isText(page)
+    await page.goto(`${baton.url}/#/s/${id}?panel=files&file=README.md`)
+    await page.locator(".source-line").first().waitFor()
+    await isText(page)
+    await page.keyboard.press("Control+k")
+    await page.getByRole("combobox", { name: "Palette" }).fill("svg")
+    await page.locator(".palette [role=option]").first().waitFor()
+    await isText(page)
+    await finish()
+  })
+
   test("Markdown becomes elements, and a link to another host than it names shows the host", async () => {
     const id = await prompt(baton, "pretty")
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
-    await page.locator(".head .state", { hasText: /Idle|Completed/ }).waitFor()
+    await ends(page)
     for (const [selector, text] of [
       [".markdown strong", "bold"],
       [".markdown code", "code"],
@@ -172,7 +266,7 @@ describe("the web page and hostile text", needsBrowser(), () => {
     ]) {
       assert.equal((await page.locator(selector).first().textContent()).trim(), text, selector)
     }
-    const link = page.getByRole("link", { name: "link" })
+    const link = page.getByRole("link", { name: "link", exact: true })
     assert.equal(await link.getAttribute("rel"), "noopener noreferrer")
     assert.equal(await page.locator(".markdown .host").textContent(), " (evil.example)")
     await finish()
@@ -191,28 +285,20 @@ describe("the web page and hostile text", needsBrowser(), () => {
 
     for (const colorScheme of ["light", "dark"]) {
       test(`axe finds nothing on any screen (${colorScheme})`, async () => {
-        const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
         const { page, finish } = await open(browser, baton, { colorScheme, reducedMotion: "reduce" })
-        const look = async (name) => {
-          // The page's policy refuses scripts that are not its own; the debugger may evaluate one.
-          await page.evaluate(`${axe}; undefined`)
-          const { violations } = await page.evaluate(() => axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] }))
-          const found = violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 160)}`))
-          assert.deepEqual(found, [], name)
-        }
         await page.locator(".row").first().waitFor()
-        await look("list")
+        await accessible(page, "list")
         for (const [name, id] of Object.entries(sessions)) {
           await page.goto(`${baton.url}/#/s/${id}`)
           await page.locator(".message.user").waitFor()
-          if (["permission", "question"].includes(name)) await page.locator('.request[data-armed="true"]').waitFor()
-          else await page.locator(".head .state", { hasText: /Idle|Completed/ }).waitFor()
+          if (["permission", "question"].includes(name)) await armed(page)
+          else await ends(page)
           await unfold(page)
-          await look(name)
+          await accessible(page, name)
         }
         await page.goto(`${baton.url}/#/new`)
         await page.getByLabel("Directory").waitFor()
-        await look("new")
+        await accessible(page, "new")
         await finish()
       })
     }

@@ -1,11 +1,11 @@
 // The web page while agents work: drafts, prompts, retries, continuations, subagents, unread turns and notifications.
 
 import assert from "node:assert/strict"
-import { writeFile } from "node:fs/promises"
-import path from "node:path"
 import { after, before, describe, test } from "node:test"
 import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
+import { armed, box, holds, row, state } from "./support/screen.mjs"
 import { World, listing } from "./support/server.mjs"
+import { Tape } from "./support/tape.mjs"
 
 const PICTURE = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
@@ -23,14 +23,13 @@ const SCENARIOS = {
   },
 }
 
-// Replaces the browser's notifications by a list.
+// Replaces the browser's notifications by calls to the test.
 const RECORD = () => {
-  window.told = []
   window.Notification = class {
     static permission = "granted"
     static requestPermission = async () => "granted"
     constructor(title, options) {
-      window.told.push({ title, ...options })
+      void window.told({ title, ...options })
     }
     close() {}
   }
@@ -41,21 +40,14 @@ describe("the web page while agents work", needsBrowser(), () => {
   before(async () => {
     browser = await launch()
     const world = await World.create()
-    const file = path.join(world.root, "scenarios.json")
-    await writeFile(file, JSON.stringify(SCENARIOS))
     await world.configure({ continuation: { countdown_ms: 60_000 } })
-    baton = await serve({ world, args: ["--scenario-file", file], env: listing("simple") })
+    baton = await serve({ world, scenarios: SCENARIOS, env: listing("simple") })
   })
   after(async () => {
     await browser.close()
     await baton.stop()
   })
 
-  const box = (page) => page.locator(".composer textarea")
-  const holds = (page, text) =>
-    page.waitForFunction((text) => document.querySelector(".composer textarea")?.value === text, text)
-  const row = (page, title) => page.locator(".row", { hasText: title })
-  const state = (page, title, value) => row(page, title).and(page.locator(`[data-state="${value}"]`)).waitFor()
   const make = async (title) => (await json(baton, "/session", { title })).id
 
   test("a draft with a file is kept over a reload and a crash of the page, and removed when it is sent", async () => {
@@ -195,7 +187,7 @@ describe("the web page while agents work", needsBrowser(), () => {
     const isFirst = (await page.locator(".siblings").innerText()).includes("1 of 2")
     await page.getByRole("link", { name: isFirst ? "Next subagent" : "Previous subagent" }).click()
     await page.locator(".siblings", { hasText: isFirst ? "2 of 2" : "1 of 2" }).waitFor()
-    await page.locator('.request[data-armed="true"]').waitFor()
+    await armed(page)
     await page.keyboard.press("y")
     await page.locator(".crumbs a", { hasText: "Has twins" }).click()
     await page.locator(".assistant", { hasText: "Both are done." }).waitFor()
@@ -240,32 +232,31 @@ describe("the web page while agents work", needsBrowser(), () => {
   test("each event causes one notification in all tabs, and none for the visible session", async () => {
     const context = await browser.newContext()
     await context.addInitScript(RECORD)
+    const tape = new Tape()
+    await context.exposeFunction("told", (notice) => tape.push(notice))
+    const told = (title) => tape.until((notice) => notice.title === title, `the notification “${title}”`)
     await context.addInitScript(() => localStorage.setItem("baton notifications", JSON.stringify({ isOn: true, isOffered: true })))
     const other = await make("Is in front")
     const tabs = []
     for (let at = 0; at < 3; at++) tabs.push(await open(browser, baton, { fragment: `#/s/${other}`, context }))
     for (const { page } of tabs) await row(page, "Is in front").waitFor()
-    const told = async () => (await Promise.all(tabs.map(({ page }) => page.evaluate(() => window.told)))).flat()
     await prompt(baton, "error_400", "hello", "Fails unseen")
     await state(tabs[0].page, "Fails unseen", "error")
-    while ((await told()).length === 0) await tabs[0].page.waitForTimeout(20)
+    await told("Fails unseen")
     // A request of the visible session is on the screen; the last event shows that it caused no notification.
     const model = { providerID: "demo", modelID: "permission" }
     await json(baton, `/session/${other}/prompt_async`, { model, parts: [{ type: "text", text: "hello" }] })
     await tabs[0].page.locator(".request").waitFor()
     await prompt(baton, "permission", "hello", "Asks unseen")
-    while ((await told()).length === 1) await tabs[0].page.waitForTimeout(20)
-    const found = await told()
-    assert.deepEqual(found.map(({ title }) => title), ["Fails unseen", "Asks unseen"])
-    assert.equal(new Set(found.map(({ tag }) => tag)).size, 2)
+    await told("Asks unseen")
     // The holder leaves: the next one goes on, and repeats nothing.
     const [first, ...rest] = tabs.splice(0)
     await first.finish()
     tabs.push(...rest)
-    const before = (await told()).length
     await prompt(baton, "error_400", "hello", "Fails later")
-    while ((await told()).length === before) await tabs[0].page.waitForTimeout(20)
-    assert.deepEqual((await told()).slice(before).map(({ title }) => title), ["Fails later"])
+    await told("Fails later")
+    assert.deepEqual(tape.events.map(({ title }) => title), ["Fails unseen", "Asks unseen", "Fails later"])
+    assert.equal(new Set(tape.events.map(({ tag }) => tag)).size, 3)
     for (const { finish } of tabs) await finish()
     await context.close()
   })

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
 import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
+import { armed, ends, holds, row, state, still } from "./support/screen.mjs"
 import { listing } from "./support/server.mjs"
 
 describe("the web page", needsBrowser(), () => {
@@ -16,8 +17,6 @@ describe("the web page", needsBrowser(), () => {
     await baton.stop()
   })
 
-  const row = (page, title) => page.locator(".row", { hasText: title })
-  const state = (page, title, value) => row(page, title).and(page.locator(`[data-state="${value}"]`)).waitFor()
   const idle = async (id) => {
     const response = await baton.fetch("/session/status")
     return !(id in (await response.json()))
@@ -30,7 +29,7 @@ describe("the web page", needsBrowser(), () => {
     await page.getByLabel("Prompt").fill("Say hello")
     await page.getByLabel("Prompt").press("Enter")
     await page.locator(".assistant .markdown", { hasText: "Hello from the demo model. All is well." }).waitFor()
-    await page.locator(".head .state", { hasText: "Completed" }).waitFor()
+    await ends(page, /Completed/)
     assert.equal(await page.locator(".message.user").count(), 1, "the prompt is shown once")
     await page.getByLabel("Prompt").fill("And again")
     await page.getByRole("button", { name: "Send" }).click()
@@ -61,7 +60,7 @@ describe("the web page", needsBrowser(), () => {
     const card = page.getByRole("group", { name: "Permission" })
     await card.waitFor()
     await page.keyboard.press("y")
-    await page.locator('.request[data-armed="true"]').waitFor()
+    await armed(page)
     assert.equal(await idle(id), false, "the early key was ignored")
     assert.match(await card.innerText(), /touch demo-permission\.txt && echo approved/)
     await page.getByRole("button", { name: "Always…" }).click()
@@ -69,30 +68,30 @@ describe("the web page", needsBrowser(), () => {
     await page.getByRole("button", { name: "Cancel" }).click()
     await page.keyboard.press("y")
     await card.waitFor({ state: "detached" })
-    await page.locator(".head .state", { hasText: "Completed" }).waitFor()
+    await ends(page, /Completed/)
     await finish()
   })
 
   test("a request of a subagent is answered on its parent", async () => {
     const id = await prompt(baton, "subagent_permission", "hello", "Has a subagent")
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
-    await page.locator('.request[data-armed="true"]').waitFor()
+    await armed(page)
     await state(page, "Has a subagent", "needs")
     assert.equal(await page.title(), "(1) Baton")
     await page.getByRole("button", { name: "Allow once" }).click()
-    await page.locator(".head .state", { hasText: "Completed" }).waitFor()
+    await ends(page, /Completed/)
     await finish()
   })
 
   test("a question is answered, and dismissed", async () => {
     const id = await prompt(baton, "question", "hello", "Has a question")
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
-    await page.locator('.request[data-armed="true"]').waitFor()
+    await armed(page)
     await page.getByRole("button", { name: "Blue" }).click()
-    await page.locator(".head .state", { hasText: "Completed" }).waitFor()
+    await ends(page, /Completed/)
     const other = await prompt(baton, "question", "hello", "Has a question to dismiss")
     await row(page, "Has a question to dismiss").click()
-    await page.locator('.request[data-armed="true"]').waitFor()
+    await armed(page)
     await page.getByRole("button", { name: "Dismiss" }).click()
     await page.locator(".request").waitFor({ state: "detached" })
     await state(page, "Has a question to dismiss", "idle")
@@ -122,7 +121,7 @@ describe("the web page", needsBrowser(), () => {
     await page.locator(".queue li", { hasText: "two" }).waitFor()
     assert.equal(await page.locator(".message.user").count(), 1, "a waiting prompt is in one place")
     await page.locator(".assistant", { hasText: "All is well." }).waitFor()
-    await page.locator(".head .state", { hasText: "Completed" }).waitFor()
+    await ends(page, /Completed/)
     assert.equal(await page.locator(".message.user").count(), 2)
     assert.equal(await page.locator(".message.user .fate").count(), 0)
     await finish()
@@ -146,11 +145,7 @@ describe("the web page", needsBrowser(), () => {
     await page.mouse.wheel(0, -600)
     await page.getByRole("button", { name: "Newest" }).waitFor()
     const top = () => box.evaluate((it) => it.scrollTop)
-    await page.waitForFunction(() => new Promise((done) => {
-      const it = document.querySelector(".transcript")
-      const before = it.scrollTop
-      requestAnimationFrame(() => requestAnimationFrame(() => done(it.scrollTop === before)))
-    }))
+    await still(page)
     const before = await top()
     await json(baton, `/session/${id}/message`, { noReply: true, parts: [{ type: "text", text: "the newest" }] })
     await page.locator(".message", { hasText: "the newest" }).waitFor({ state: "attached" })
@@ -168,15 +163,15 @@ describe("the web page", needsBrowser(), () => {
       const context = await browser.newContext()
       if (!hasLocks) await context.addInitScript("Object.defineProperty(navigator, 'locks', { value: undefined })")
       const one = await open(browser, baton, { fragment: `#/s/${id}`, context })
-      await one.page.locator('.request[data-armed="true"]').waitFor()
+      await armed(one.page)
       let streams = 0
       one.context.on("request", (request) => (streams += Number(request.url().includes("/global/event"))))
       const two = await open(browser, baton, { fragment: `#/s/${id}`, context: one.context })
-      await two.page.locator('.request[data-armed="true"]').waitFor()
+      await armed(two.page)
       assert.equal(streams, 0, "the second tab opens no stream")
       await two.page.keyboard.press("y")
       await one.page.locator(".request").waitFor({ state: "detached" })
-      await one.page.locator(".head .state", { hasText: "Completed" }).waitFor()
+      await ends(one.page, /Completed/)
       await one.finish()
       // The holder is gone: the other tab takes over and sees the next turn.
       const title = `After the holder left ${hasLocks}`
@@ -229,7 +224,7 @@ describe("the web page and a server that comes and goes", needsBrowser(), () => 
     if (text.trim()) assert.equal(shown.trim(), text.trim(), "the text is the server's")
     await page.reload()
     await page.locator(".message.user").nth(1).waitFor()
-    await page.waitForFunction(() => document.querySelector(".composer textarea").value === "a draft")
+    await holds(page, "a draft")
     assert.equal(await page.locator(".message.user").count(), 2, "sent once")
     await finish()
   })

@@ -7,6 +7,7 @@ import path from "node:path"
 import { after, before, describe, test } from "node:test"
 import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
 import { repository, write } from "./support/repository.mjs"
+import { armed, nodes } from "./support/screen.mjs"
 
 const lines = (count, change = {}) => Array.from({ length: count }, (_, at) => change[at + 1] ?? `line ${at + 1}`).join("\n") + "\n"
 
@@ -141,7 +142,7 @@ describe("the panel beside a session", needsBrowser(), () => {
   test("letters move through the changes, and do not answer a request", async () => {
     const asking = await prompt(baton, "permission", "hello", "Asks while it is reviewed")
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${asking}?panel=changes&scope=tree` })
-    await page.locator('.request[data-armed="true"]').waitFor()
+    await armed(page)
     const list = page.locator(".diffs")
     await list.focus()
     const top = () => list.evaluate((it) => it.scrollTop)
@@ -243,8 +244,7 @@ describe("a large review", needsBrowser(), () => {
     const { id } = await json(baton, "/session", { title: "Is large" })
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}?panel=changes&scope=tree` })
     await page.locator(".diff-line").first().waitFor()
-    const nodes = () => page.evaluate(() => document.querySelectorAll("*").length)
-    assert.ok((await nodes()) < 4_000, `${await nodes()} nodes`)
+    assert.ok((await nodes(page)) < 4_000, `${await nodes(page)} nodes`)
     const list = page.locator(".diffs")
     await page.locator(".changed-files summary").click()
     await page.locator(".changed-files .tree-row", { hasText: "file000.txt" }).waitFor()
@@ -253,7 +253,7 @@ describe("a large review", needsBrowser(), () => {
     await page.locator(".file-head", { hasText: "file498.txt" }).getByRole("button", { name: /Lines of/ }).click()
     await list.evaluate((it) => it.scrollTo(0, it.scrollHeight))
     await page.locator(".diff-line", { hasText: "line 200" }).waitFor()
-    assert.ok((await nodes()) < 4_000, `${await nodes()} nodes`)
+    assert.ok((await nodes(page)) < 4_000, `${await nodes(page)} nodes`)
     await finish()
   })
 })

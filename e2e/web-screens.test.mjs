@@ -2,9 +2,10 @@
 
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
-import { violations } from "./support/axe.mjs"
+import { accessible } from "./support/axe.mjs"
 import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
 import { repository } from "./support/repository.mjs"
+import { armed } from "./support/screen.mjs"
 import { listing } from "./support/server.mjs"
 
 describe("the screens of the page", needsBrowser(), () => {
@@ -47,7 +48,7 @@ describe("the screens of the page", needsBrowser(), () => {
     await page.locator(".side-links .badge", { hasText: "3" }).waitFor()
     for (const title of ["Asks first", "Asks second", "Has a subagent that asks"]) {
       await page.locator(".asking h3", { hasText: title }).waitFor()
-      await page.locator('.request[data-armed="true"]').waitFor()
+      await armed(page)
       assert.equal(await page.locator(".request").count(), 1, "keys reach one request only")
       await page.keyboard.press("y")
       await page.locator(".asking h3", { hasText: title }).waitFor({ state: "detached" })
@@ -163,7 +164,7 @@ describe("the screens of the page", needsBrowser(), () => {
   test("approvals are listed and forgotten, and what is stored here can be cleared", async () => {
     const id = await prompt(baton, "permission", "hello", "Is always allowed")
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
-    await page.locator('.request[data-armed="true"]').waitFor()
+    await armed(page)
     await page.getByRole("button", { name: "Always…" }).click()
     await page.getByRole("button", { name: "Always allow" }).click()
     await page.locator(".end", { hasText: "Completed" }).waitFor()
@@ -235,13 +236,11 @@ describe("the screens of the page", needsBrowser(), () => {
         for (const [fragment, sign] of screens) {
           await page.goto(`${baton.url}/${fragment}`)
           await page.locator(sign).first().waitFor()
-          assert.deepEqual(await violations(page), [], fragment)
-          const isWide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)
-          assert.equal(isWide, false, `${fragment} scrolls sideways`)
+          await accessible(page, fragment)
         }
         await page.keyboard.press("Control+k")
         await page.locator(".palette").waitFor()
-        assert.deepEqual(await violations(page), [], "palette")
+        await accessible(page, "palette")
         await finish()
       })
     }

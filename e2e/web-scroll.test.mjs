@@ -1,11 +1,9 @@
 // A long transcript in the web page: few elements on the screen, and a line that is read stays where it is.
 
 import assert from "node:assert/strict"
-import { writeFile } from "node:fs/promises"
-import path from "node:path"
 import { after, before, describe, test } from "node:test"
 import { json, launch, needsBrowser, open, serve } from "./support/browser.mjs"
-import { World } from "./support/server.mjs"
+import { box, ends, nodes, still } from "./support/screen.mjs"
 
 // The most elements of a page that shows a long transcript.
 const MAX_NODES = 4_000
@@ -22,10 +20,7 @@ describe("a long transcript", needsBrowser(), () => {
   let browser, baton
   before(async () => {
     browser = await launch()
-    const world = await World.create()
-    const file = path.join(world.root, "scenarios.json")
-    await writeFile(file, JSON.stringify(SCENARIOS))
-    baton = await serve({ world, args: ["--scenario-file", file] })
+    baton = await serve({ scenarios: SCENARIOS })
   })
   after(async () => {
     await browser.close()
@@ -38,15 +33,6 @@ describe("a long transcript", needsBrowser(), () => {
   const fill = async (id, count) => {
     for (let at = 0; at < count; at++) await add(id, text(`${at}: ${"A line to read.\n".repeat(1 + ((at * 7) % 11))}`))
   }
-  const still = (page) =>
-    page.waitForFunction(
-      () =>
-        new Promise((done) => {
-          const it = document.querySelector(".transcript")
-          const before = it.scrollTop
-          requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(() => done(it.scrollTop === before))))
-        }),
-    )
   // The first message that begins in the visible part, and its distance from the upper edge.
   const reading = (page) =>
     page.evaluate(() => {
@@ -80,7 +66,7 @@ describe("a long transcript", needsBrowser(), () => {
       assert.ok(Math.abs(now - top) < 1, `${name}: "${line}" has moved from ${top} to ${now}`)
     }
     await json(baton, `/session/${id}/prompt_async`, { model: { providerID: "demo", modelID: "flood" }, parts: [text("go")] })
-    await page.locator(".head .state", { hasText: "Completed" }).waitFor()
+    await ends(page, /Completed/)
     await stays("two thousand deltas")
     await add(id, text("with a picture"), { type: "file", mime: "image/png", filename: "dot.png", url: PICTURE })
     await page.locator(".newest", { hasText: /new/ }).waitFor()
@@ -142,18 +128,17 @@ describe("a long transcript", needsBrowser(), () => {
     await fill(id, LONG)
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
     await page.locator(".message", { hasText: new RegExp(`^${LONG - 1}:`) }).waitFor()
-    const nodes = () => page.evaluate(() => document.querySelectorAll("*").length)
     const first = page.locator(".message", { hasText: /^0:/ })
     let most = 0
     while ((await first.count()) === 0) {
       await page.locator(".transcript").evaluate((it) => (it.scrollTop = 0))
       await still(page)
-      most = Math.max(most, await nodes())
+      most = Math.max(most, await nodes(page))
     }
     assert.ok(most < MAX_NODES, `${most} elements`)
     await page.getByRole("button", { name: /Newest|new/ }).click()
     await page.locator(".message", { hasText: new RegExp(`^${LONG - 1}:`) }).waitFor()
-    assert.ok((await nodes()) < MAX_NODES)
+    assert.ok((await nodes(page)) < MAX_NODES)
     await finish()
   })
 
@@ -161,10 +146,10 @@ describe("a long transcript", needsBrowser(), () => {
     const { id } = await json(baton, "/session", { title: "Has folds" })
     await json(baton, `/session/${id}/prompt_async`, { model: { providerID: "demo", modelID: "reasoning" }, parts: [text("think")] })
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
-    await page.locator(".head .state", { hasText: /Completed|Idle/ }).waitFor()
+    await ends(page)
     await page.locator("details.reasoning summary").click()
     // A row with the focus stays on the screen.
-    await page.locator(".composer textarea").focus()
+    await box(page).focus()
     await fill(id, 40)
     await page.locator(".message", { hasText: /^39:/ }).waitFor()
     await page.locator("details.reasoning").waitFor({ state: "detached" })

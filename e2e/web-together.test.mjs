@@ -1,12 +1,12 @@
 // Several clients of one session: waiting prompts, requests and tabs.
 
 import assert from "node:assert/strict"
-import { readFile, writeFile } from "node:fs/promises"
-import { createRequire } from "node:module"
-import path from "node:path"
 import { after, before, describe, test } from "node:test"
+import { accessible } from "./support/axe.mjs"
 import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
-import { World, listing } from "./support/server.mjs"
+import { armed, holds, reads, textOf } from "./support/screen.mjs"
+import { listing } from "./support/server.mjs"
+import { eventually } from "./support/stream.mjs"
 
 const finishes = (reason) => ({ do: "finish", reason })
 const task = (prompt) => ({ do: "tool", name: "task", input: { description: "Part", prompt, subagent_type: "general" } })
@@ -15,31 +15,19 @@ const SCENARIOS = {
   parent: { about: "has a child", steps: [[task("[[scenario:permission]] deep"), finishes("tool-calls")], [{ do: "text", text: "The end." }, finishes("stop")]] },
 }
 
-const textOf = ({ parts }) => parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n")
-
 describe("several clients of one session", needsBrowser(), () => {
   let browser, baton
   before(async () => {
     browser = await launch()
-    const world = await World.create()
-    const file = path.join(world.root, "scenarios.json")
-    await writeFile(file, JSON.stringify(SCENARIOS))
-    baton = await serve({ world, args: ["--scenario-file", file], env: listing("simple") })
+    baton = await serve({ scenarios: SCENARIOS, env: listing("simple") })
   })
   after(async () => {
     await browser.close()
     await baton.stop()
   })
 
-  const box = (page) => page.locator(".composer textarea")
   const queue = (page) => page.locator(".queue li .text").allInnerTexts()
-  const becomes = async (page, expected) => {
-    for (let at = 0; at < 300; at++) {
-      if (JSON.stringify(await queue(page)) === JSON.stringify(expected)) return
-      await page.waitForTimeout(50)
-    }
-    assert.deepEqual(await queue(page), expected)
-  }
+  const becomes = (page, expected) => reads(page, ".queue li .text", expected)
   const begin = async (title, ...texts) => {
     const id = await prompt(baton, "slow:10000@20", "run", title)
     for (const text of texts) {
@@ -63,7 +51,7 @@ describe("several clients of one session", needsBrowser(), () => {
     for (const { page } of [first, second]) await becomes(page, ["one, edited", "three", "two", "four"])
     await action(first.page, "two", "Withdraw")
     for (const { page } of [first, second]) await becomes(page, ["one, edited", "three", "four"])
-    await first.page.waitForFunction(() => document.querySelector(".composer textarea").value === "two")
+    await holds(first.page, "two")
     await action(first.page, "four", "Steer now")
     await second.page.locator('.queue li[data-delivery="steer"]', { hasText: "four" }).waitFor()
     await second.page.reload()
@@ -136,11 +124,11 @@ describe("several clients of one session", needsBrowser(), () => {
     const id = await prompt(baton, "permission", "hello", "Asks over a restart")
     const { page, finish, expect } = await open(browser, baton, { fragment: `#/s/${id}` })
     expect(/Failed to load resource|ERR_/)
-    await page.locator('.request[data-armed="true"]').waitFor()
+    await armed(page)
     await baton.kill()
     await baton.begin()
-    while ((await json(baton, "/permission")).length === 0) await page.waitForTimeout(20)
-    await page.locator('.request[data-armed="true"]').waitFor()
+    await eventually(baton, async () => (await json(baton, "/permission")).length > 0, "the request after the restart")
+    await armed(page)
     await page.keyboard.press("y")
     await page.locator(".request").waitFor({ state: "detached" })
     assert.deepEqual(await json(baton, "/permission"), [])
@@ -165,35 +153,28 @@ describe("several clients of one session", needsBrowser(), () => {
 
   for (const colorScheme of ["light", "dark"]) {
     test(`axe finds nothing in live states (${colorScheme})`, async () => {
-      const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
       const id = await begin(`Is looked at, ${colorScheme}`, "one", "two")
       const family = await prompt(baton, "parent", "hello", `Has a family, ${colorScheme}`)
       const retrying = await prompt(baton, "error_500_forever", "hello", `Retries, ${colorScheme}`)
       for (const viewport of [{ width: 1280, height: 800 }, { width: 390, height: 844 }]) {
         const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}`, colorScheme, viewport, reducedMotion: "reduce" })
-        const look = async (name) => {
-          await page.evaluate(`${axe}; undefined`)
-          const { violations } = await page.evaluate(() => axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] }))
-          assert.deepEqual(violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 160)}`)), [], name)
-          assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name} fits`)
-        }
         await page.locator(".queue li").nth(1).waitFor()
         await page.locator(".menu summary").click()
-        await look("queue and menu")
+        await accessible(page, "queue and menu")
         await page.locator(".menu summary").click()
         await page.keyboard.press("Escape")
         await page.locator(".banner").waitFor()
-        await look("stop")
+        await accessible(page, "stop")
         await page.goto(`${baton.url}/#/s/${family}`)
         await page.locator(".child").waitFor()
-        await page.locator('.request[data-armed="true"]').waitFor()
-        await look("family")
+        await armed(page)
+        await accessible(page, "family")
         await page.locator(".child").click()
         await page.locator(".crumbs").waitFor()
-        await look("child")
+        await accessible(page, "child")
         await page.goto(`${baton.url}/#/s/${retrying}`)
         await page.locator('.banner[data-kind="retry"], .end').first().waitFor()
-        await look("retry")
+        await accessible(page, "retry")
         await finish()
       }
       for (const session of [id, family, retrying]) await json(baton, `/session/${session}/abort`, {})

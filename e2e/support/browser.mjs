@@ -2,8 +2,10 @@
 
 import assert from "node:assert/strict"
 import { existsSync } from "node:fs"
+import { writeFile } from "node:fs/promises"
+import path from "node:path"
 import { chromium } from "playwright-core"
-import { Baton } from "./server.mjs"
+import { Baton, World } from "./server.mjs"
 
 const PROGRAMS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
 // Longer than any step takes on a busy machine.
@@ -30,10 +32,20 @@ export function needsBrowser() {
 
 export const launch = () => chromium.launch({ executablePath: program, args: FLAGS })
 
-// A server for the page. BATON_WEB_DIR tests a page that was built by hand, without a new binary.
-export const serve = ({ args = [], ...options } = {}) => {
-  const folder = process.env.BATON_WEB_DIR
-  return Baton.start({ ...options, args: folder ? [...args, "--web-dir", folder] : args })
+// BATON_WEB_DIR tests a page that was built by hand, without a new binary.
+const folder = process.env.BATON_WEB_DIR
+export const PAGE_ARGS = folder ? ["--web-dir", path.resolve(folder)] : []
+
+// A server for the page, whose demo model also plays `scenarios`.
+export async function serve({ args = [], scenarios, world, ...options } = {}) {
+  const made = world ?? (await World.create())
+  const more = [...PAGE_ARGS]
+  if (scenarios) {
+    const file = path.join(made.root, "scenarios.json")
+    await writeFile(file, JSON.stringify(scenarios))
+    more.push("--scenario-file", file)
+  }
+  return Baton.start({ ...options, world: made, args: [...args, ...more] })
 }
 
 // Opens a page that records errors, violations of its policy and calls to other hosts.

@@ -16,19 +16,23 @@ export function dice(seed) {
 }
 
 export class Flaky {
-  static async start(target, seed) {
-    const flaky = new Flaky(target, seed)
+  // With a prefix, the proxy passes on only calls below it, without the prefix.
+  static async start(target, seed, { prefix = "" } = {}) {
+    const flaky = new Flaky(target, seed, prefix)
     flaky.server.listen(0, "127.0.0.1")
     await once(flaky.server, "listening")
     flaky.url = `http://127.0.0.1:${flaky.server.address().port}`
     return flaky
   }
 
-  constructor(target, seed) {
+  constructor(target, seed, prefix) {
     this.target = new URL(target)
+    this.prefix = prefix
     this.roll = dice(seed)
     // A calm proxy passes everything on.
     this.isWild = false
+    // A proxy that is down drops every call.
+    this.isDown = false
     // Changes the headers of a call.
     this.rewrite = (headers) => headers
     this.counts = { dropped: 0, cut: 0, split: 0, held: 0, refused: 0 }
@@ -48,6 +52,7 @@ export class Flaky {
   }
 
   #pass(request, response) {
+    if (this.isDown) return request.socket.destroy()
     const chance = this.isWild ? this.roll.below(12) : 99
     if (chance === 0) {
       this.counts.dropped++
@@ -57,8 +62,10 @@ export class Flaky {
       this.counts.refused++
       return response.writeHead(502, { "content-type": "text/html" }).end("<h1>Bad gateway</h1>")
     }
+    if (!request.url.startsWith(`${this.prefix}/`)) return response.writeHead(404).end()
     const { hostname, port } = this.target
-    const options = { hostname, port, path: request.url, method: request.method, headers: this.rewrite({ ...request.headers }) }
+    const path = request.url.slice(this.prefix.length)
+    const options = { hostname, port, path, method: request.method, headers: this.rewrite({ ...request.headers }) }
     const call = http.request(options, (answer) => {
       response.writeHead(answer.statusCode, answer.headers)
       response.flushHeaders()

@@ -39,6 +39,20 @@ async function pump(response, tape) {
   }
 }
 
+// Checks a condition of the server now and after each event of the server, until it holds.
+export async function eventually(baton, check, what) {
+  const { tape, close } = await listen(baton, { target: "/global/event" })
+  try {
+    for (;;) {
+      const from = tape.frames.length
+      if (await check()) return
+      await tape.until(() => true, what, { from })
+    }
+  } finally {
+    await close()
+  }
+}
+
 // Records the events of an SDK's `subscribe()`. The ids of frames come from `onSseEvent`, because the events lack them.
 export async function record(subscribe, options = {}) {
   const tape = new Tape()

@@ -3,8 +3,9 @@
 import { Scripted } from "../support/scripted.mjs"
 import { SMALL } from "../support/model.mjs"
 
-// "stream NAME COUNT MS" in a prompt: COUNT words, one every MS milliseconds.
-const PACE = /stream (\w+) (\d+) (\d+)/g
+// "stream NAME COUNT MS" in a prompt: COUNT words, one every MS milliseconds. A fourth number sets the length of each word in
+// characters; such words have no marks.
+const PACE = /stream (\w+) (\d+) (\d+)(?: (\d+))?/g
 // One word in this many is a mark; the benchmark measures its time to the screen.
 const MARK_EVERY = 10
 
@@ -29,12 +30,13 @@ export class Streams extends Scripted {
     response.end("data: [DONE]\n\n")
   }
 
-  async #stream({ name, count, ms }, say, response) {
+  async #stream({ name, count, ms, size }, say, response) {
     const began = performance.now()
     for (let number = 0; number < count && !response.destroyed; number++) {
       const wait = began + number * ms - performance.now()
       if (wait > 1) await new Promise((resolve) => setTimeout(resolve, wait))
-      if (number % MARK_EVERY === 0) {
+      if (size) say(block(number, size))
+      else if (number % MARK_EVERY === 0) {
         const mark = markOf(name, number)
         this.sent.set(mark, Date.now())
         say(`${mark} `)
@@ -43,8 +45,14 @@ export class Streams extends Scripted {
   }
 }
 
+// Text of exactly this length; every eighth block ends a paragraph.
+function block(number, size) {
+  const end = number % 8 === 7 ? ".\n\n" : " "
+  return "words of an answer ".repeat(Math.ceil(size / 19)).slice(0, size - end.length) + end
+}
+
 function paceOf(messages) {
   const texts = messages.filter(({ role }) => role === "user").map(({ content }) => JSON.stringify(content))
   const found = [...(texts.at(-1) ?? "").matchAll(PACE)].at(-1)
-  return found && { name: found[1], count: Number(found[2]), ms: Number(found[3]) }
+  return found && { name: found[1], count: Number(found[2]), ms: Number(found[3]), size: Number(found[4] ?? 0) }
 }

@@ -8,13 +8,28 @@ export const PATIENCE_MS = 30_000
 
 // Runs in the page before its own scripts.
 function install() {
-  const probe = (window.probe = { tasks: [], keys: [], marks: new Map(), texts: new Map() })
+  const probe = (window.probe = { tasks: [], keys: [], marks: new Map(), texts: new Map(), shift: 0, frames: 0, timers: 0, drawn: 0 })
+  const own = { frame: requestAnimationFrame.bind(window), timeout: setTimeout.bind(window) }
+  // Counts callbacks of the page, not those of the probe.
+  const counted = (kind, run) => (typeof run === "function" ? (...args) => (probe[kind]++, run(...args)) : run)
+  window.requestAnimationFrame = (run) => own.frame(counted("frames", run))
+  for (const name of ["setTimeout", "setInterval"]) {
+    const original = window[name].bind(window)
+    window[name] = (run, ...args) => original(counted("timers", run), ...args)
+  }
+  new PerformanceObserver((list) => {
+    // Rows of a list beside the transcript change places on purpose.
+    const isRead = ({ node }) => node?.parentElement?.closest("main") != null
+    for (const { value, hadRecentInput, sources } of list.getEntries()) {
+      if (!hadRecentInput && sources.some(isRead)) probe.shift += value
+    }
+  }).observe({ type: "layout-shift" })
   new PerformanceObserver((list) => probe.tasks.push(...list.getEntries().map((it) => it.duration))).observe({
     type: "longtask",
     buffered: true,
   })
   // A task after the next frame runs when that frame has been painted.
-  const painted = (run) => requestAnimationFrame(() => setTimeout(run))
+  const painted = (run) => own.frame(() => own.timeout(run))
   addEventListener("keydown", ({ timeStamp }) => painted(() => probe.keys.push(performance.now() - timeStamp)), true)
   const look = () => {
     const text = document.body?.textContent ?? ""
@@ -30,9 +45,13 @@ function install() {
       const number = Number(text.slice(start + name.length + 2, end))
       if (number !== seen.at(-1)?.number) seen.push({ number, at: Date.now() })
     }
-    if (probe.texts.size > 0 || probe.marks.size > 0) requestAnimationFrame(look)
+    if (probe.texts.size > 0 || probe.marks.size > 0) own.frame(look)
   }
   probe.look = look
+  probe.countFrames = () => own.frame(function next() {
+    probe.drawn++
+    own.frame(next)
+  })
 }
 
 export class Probe {
@@ -69,11 +88,51 @@ export class Probe {
   }
 
   // Changes the address within the page; milliseconds until the text is on the screen.
-  async turnTo(act, text) {
-    const began = await this.page.evaluate(() => performance.now())
-    await act(this.page)
-    return (await this.shows(text)) - began
+  turnTo(url, text) {
+    const shown = this.page.evaluate(
+      ([url, wanted]) =>
+        new Promise((resolve) => {
+          const began = performance.now()
+          location.href = url
+          window.probe.texts.set(wanted, (at) => resolve(at - began))
+          window.probe.look()
+        }),
+      [url, text],
+    )
+    return within(PATIENCE_MS, shown, `“${text}” in the page`)
   }
+
+  // Changes the address within the page, as a link would.
+  go(url) {
+    return this.page.evaluate((url) => void (location.href = url), url)
+  }
+
+  // Makes the page believe that it is hidden.
+  hide() {
+    return this.page.evaluate(() => {
+      Object.defineProperty(document, "hidden", { value: true })
+      Object.defineProperty(document, "visibilityState", { value: "hidden" })
+      document.dispatchEvent(new Event("visibilitychange"))
+    })
+  }
+
+  // Callbacks of frames and timers since the last call.
+  counts = () =>
+    this.page.evaluate(() => {
+      const { frames, timers } = window.probe
+      Object.assign(window.probe, { frames: 0, timers: 0 })
+      return { frames, timers }
+    })
+
+  // Frames that the browser has drawn since the first call.
+  countFrames = () =>
+    this.page.evaluate(() => {
+      if (window.probe.drawn === 0) window.probe.countFrames()
+      return window.probe.drawn
+    })
+
+  // The sum of all layout shifts that no input has caused.
+  shift = () => this.page.evaluate(() => window.probe.shift)
 
   // The time in the page at which the text is on the screen.
   shows(text) {
@@ -127,7 +186,7 @@ export class Probe {
     await this.devtools.send("HeapProfiler.collectGarbage")
     const { metrics } = await this.devtools.send("Performance.getMetrics")
     const of = (name) => metrics.find((it) => it.name === name)?.value ?? 0
-    return { heap: of("JSHeapUsedSize"), nodes: of("Nodes"), script: of("ScriptDuration"), task: of("TaskDuration") }
+    return { heap: of("JSHeapUsedSize"), nodes: of("Nodes"), listeners: of("JSEventListeners"), script: of("ScriptDuration"), task: of("TaskDuration") }
   }
 
   async close() {

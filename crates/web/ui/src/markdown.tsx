@@ -1,7 +1,8 @@
 // Markdown as nodes: the lexer's tokens become elements, and HTML in the text stays text.
 
-import { type Token, type Tokens, lexer } from "marked"
+import { Lexer, type Token, type Tokens, lexer } from "marked"
 import { For, type JSX, Match, Show, Switch, createMemo, createResource, createSignal } from "solid-js"
+import { Blocks as Splitter } from "./core/blocks.ts"
 import { grammarNamed } from "./core/runs.ts"
 import { linkTarget, otherHost, visible } from "./plain.ts"
 import { Runs } from "./views/source.tsx"
@@ -19,9 +20,19 @@ function lex(text: string): Token[] {
   }
 }
 
-// A text. Blocks that have not changed keep their nodes, so an answer that grows costs only its last block.
+// The blocks of a text without their inline tokens, which each block gets when it is drawn.
+function lexBlocks(text: string): Token[] {
+  try {
+    return new Lexer().blockTokens(text.replace(/\r\n?/g, "\n"))
+  } catch {
+    return [{ type: "text", raw: text, text }]
+  }
+}
+
+// A text. Blocks that have not changed keep their nodes, so an answer that grows costs only its last blocks.
 export function Markdown(props: { text: string }) {
-  const blocks = createMemo(() => lex(props.text).filter((token) => token.type !== "space").map((token) => token.raw))
+  const splitter = new Splitter(lexBlocks)
+  const blocks = createMemo(() => splitter.split(props.text))
   return (
     <div class="markdown">
       <For each={blocks()}>{(raw) => <Blocks tokens={lex(raw)} depth={0} />}</For>

@@ -142,7 +142,13 @@ export function startNotifying() {
   createRoot(() => {
     createEffect(() => channel.postMessage({ session: visibleSession() } satisfies Presence))
   })
-  const repeat = () => visibleSession() !== null && channel.postMessage({ session: visibleSession() } satisfies Presence)
-  setInterval(repeat, PRESENT_MS)
+  // A focused page is told the time every second, so this needs no timer of its own.
+  let repeated = Date.now()
+  onFold(() => {
+    const session = visibleSession()
+    if (session === null || Date.now() - repeated < PRESENT_MS) return
+    repeated = Date.now()
+    channel.postMessage({ session } satisfies Presence)
+  })
   window.addEventListener("pagehide", () => channel.postMessage({ session: null } satisfies Presence))
 }

@@ -1,4 +1,4 @@
-// Which dialog lies over the page, and if the find bar is open.
+// The dialog that lies over the page, and the state of the find bar.
 
 import { createSignal } from "solid-js"
 

@@ -26,10 +26,20 @@ export function dropComment(session: string, id: string) {
 
 export const dropComments = (session: string) => reviews.set(session, undefined)
 
-const version = (entry: Entry) => fingerprint(entry.patch ?? `${entry.additions} ${entry.deletions}`)
+const versions = new WeakMap<Entry, number>()
+
+// Reading every character of a large review takes long, so each version is computed once, and only if it is needed.
+function version(entry: Entry): number {
+  const found = versions.get(entry) ?? fingerprint(entry.patch ?? `${entry.additions} ${entry.deletions}`)
+  versions.set(entry, found)
+  return found
+}
 
 // True if the user has viewed this version of the change.
-export const isViewed = (session: string, entry: Entry) => marks.get(session)?.[entry.file] === version(entry)
+export function isViewed(session: string, entry: Entry): boolean {
+  const mark = marks.get(session)?.[entry.file]
+  return mark !== undefined && mark === version(entry)
+}
 
 export function setViewed(session: string, entry: Entry, isSeen: boolean) {
   const { [entry.file]: _, ...others } = marks.get(session) ?? {}

@@ -9,7 +9,7 @@ import { Recorder } from "./core/recorder.ts"
 import { isBusy, statement } from "./core/state.ts"
 import { type Note, type Tab, Tabs } from "./core/tabs.ts"
 import type { WireWaiting } from "./core/waiting.ts"
-import type { Message, Part, Session, Todo } from "./core/wire.ts"
+import type { Frame, Message, Part, Session, Todo } from "./core/wire.ts"
 import { createWorld } from "./core/world.ts"
 
 export const world = createWorld()
@@ -19,6 +19,7 @@ const PAGE = 50
 const LIST = 100
 // A hidden page draws nothing, so it folds less often.
 const HIDDEN_MS = 250
+const TICK_MS = 1_000
 
 const signals = new Map<string, { signal: Signal<number>; users: number }>()
 
@@ -71,7 +72,7 @@ let isScheduled = false
 // Applies inputs of the stream with the next frame of the screen.
 function later(...inputs: Input[]) {
   queue.push(...inputs)
-  if (isScheduled) return
+  if (isScheduled || queue.length === 0) return
   isScheduled = true
   if (document.hidden) setTimeout(flush, HIDDEN_MS)
   else requestAnimationFrame(flush)
@@ -284,12 +285,15 @@ function pass(note: Note) {
   tabs?.share(note)
 }
 
+// A heartbeat changes nothing that is shown, so it is not worth a frame of the screen.
+const isNews = ({ event }: Frame) => event.type !== "server.heartbeat"
+
 function follow(note: Note) {
   switch (note.kind) {
     case "batch":
       recorder.add(note.frames, Date.now())
       signals.get("events")?.signal[1]((version) => version + 1)
-      return later(...note.frames.map((frame): Input => ({ kind: "frame", ...frame })))
+      return later(...note.frames.filter(isNews).map((frame): Input => ({ kind: "frame", ...frame })))
     case "opened":
       return later(note)
     case "settled":
@@ -345,7 +349,19 @@ export function start() {
   document.addEventListener("visibilitychange", () => {
     // A page that was hidden in between gets no frame of the screen.
     flush()
+    keepTime()
     if (!document.hidden) hurry()
   })
-  setInterval(() => document.hidden || apply([{ kind: "now", ms: Date.now() }]), 1_000)
+  keepTime()
+}
+
+let clock: ReturnType<typeof setInterval> | undefined
+
+// Tells the fold the time every second. A hidden page shows no time, so it needs no timer.
+function keepTime() {
+  clearInterval(clock)
+  if (document.hidden) return
+  const tick = () => apply([{ kind: "now", ms: Date.now() }])
+  tick()
+  clock = setInterval(tick, TICK_MS)
 }

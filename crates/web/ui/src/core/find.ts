@@ -47,7 +47,7 @@ export function findIn(messages: { id: string; text: string }[], query: string):
   return found
 }
 
-// How well a name matches what was typed; 0 if it does not. Whole words and beginnings count more than scattered letters.
+// Rates a name against the typed text; 0 means no match. Whole words and beginnings count more than scattered letters.
 export function rank(name: string, typed: string): number {
   const [text, wanted] = [name.toLowerCase(), typed.toLowerCase().trim()]
   if (wanted === "") return 1

@@ -251,12 +251,18 @@ function FileHead(props: {
       <span class="minus">−{props.entry.deletions}</span>
       <span class="space" />
       <button type="button" class="quiet" onClick={() => void copy()}>
-        {isCopied() ? words.copied : words.changes.copyPatch}
+        <span class="glyph" classList={{ sheets: !isCopied() }} aria-hidden="true">
+          {isCopied() ? "✓" : ""}
+        </span>
+        <span class="word">{isCopied() ? words.copied : words.changes.copyPatch}</span>
       </button>
       <Show when={props.onUndo}>
         {(run) => (
           <button type="button" class="quiet" onClick={() => run()()}>
-            {words.changes.undo}
+            <span class="glyph" aria-hidden="true">
+              ↶
+            </span>
+            <span class="word">{words.changes.undo}</span>
           </button>
         )}
       </Show>
@@ -266,7 +272,7 @@ function FileHead(props: {
           checked={isViewed(props.id, props.entry)}
           onChange={(event) => setViewed(props.id, props.entry, event.target.checked)}
         />
-        {words.changes.viewed}
+        <span class="word">{words.changes.viewed}</span>
       </label>
     </div>
   )

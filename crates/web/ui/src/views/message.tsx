@@ -73,6 +73,7 @@ function PartView(props: { session: string; message: string; id: string; isUser:
   )
   const type = createMemo(() => part()?.type)
   const text = createMemo(() => part()?.text ?? "")
+  const isWritten = createMemo(() => /\S/.test(text()))
   // The prompt that the step answers.
   const turn = () => {
     const info = find(props.session, props.message)?.info
@@ -85,10 +86,10 @@ function PartView(props: { session: string; message: string; id: string; isUser:
       <Match when={type() === "text" && props.isUser}>
         <p class="text">{text()}</p>
       </Match>
-      <Match when={type() === "text" && text().trim() !== ""}>
+      <Match when={type() === "text" && isWritten()}>
         <Markdown text={text()} />
       </Match>
-      <Match when={type() === "reasoning" && text().trim() !== ""}>
+      <Match when={type() === "reasoning" && isWritten()}>
         <Reasoning part={part()!} text={text()} />
       </Match>
       <Match when={type() === "tool"}>

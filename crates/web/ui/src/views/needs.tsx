@@ -1,4 +1,4 @@
-// What waits for the user, over all projects: requests, then failed turns, then finished ones.
+// The screen of everything that waits for the user, over all projects: requests, then failed turns, then finished ones.
 
 import { For, Show, createMemo } from "solid-js"
 import { endReason } from "../core/fold.ts"

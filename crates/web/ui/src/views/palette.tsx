@@ -55,7 +55,7 @@ export function Palette(props: { onClose: () => void }) {
     return to.screen === "session" ? to.id : undefined
   }
   const directory = () => world.sessions.get(session() ?? "")?.info.directory
-  // What was typed when the keys last paused.
+  // The typed text when the keys last paused.
   const [settled, setSettled] = createSignal("")
   createEffect(() => {
     const now = typed().trim()

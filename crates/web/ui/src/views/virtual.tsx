@@ -134,7 +134,8 @@ export function Virtual(props: {
     if (isNear && box.scrollTop > last) props.onFollow(true)
     else if (box.scrollTop < last - 1) props.onFollow(false)
     last = box.scrollTop
-    hold()
+    // A list that follows its end has no line to keep, and looking for one in a long answer is slow.
+    if (!following()) hold()
     update()
     if (box.scrollTop < 2 * box.clientHeight) props.onStart()
   }
