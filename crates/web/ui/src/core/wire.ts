@@ -55,6 +55,8 @@ export interface UserMessage {
   agent?: string
   model?: { providerID: string; modelID: string }
   continues?: unknown
+  // The origin of a prompt whose text the user did not type: a slash command, a shell command, a plugin.
+  origin?: unknown
   summary?: { diffs?: FileDiff[] }
 }
 

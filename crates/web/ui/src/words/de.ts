@@ -3,6 +3,7 @@
 import type { RowState } from "../core/state.ts"
 import type { EndReason } from "../core/wire.ts"
 import { live } from "./de-live.ts"
+import { session } from "./de-session.ts"
 import type { Words } from "./en.ts"
 
 const STATES: Record<RowState, string> = {
@@ -93,6 +94,7 @@ export const de: Words = {
   left: (count) => `${count} offen`,
   steps: (input, output) => `${input} Tokens ein, ${output} aus`,
   ...live,
+  ...session,
   // Panels, settings and other screens.
   events: {
     filter: "Nach Art filtern",
@@ -141,6 +143,8 @@ export const de: Words = {
           ["Enter", "senden; am laufenden Zug teilnehmen (lenken)"],
           ["Alt Enter", "nach dem Zug ausführen (anstellen)"],
           ["Umschalt Enter", "neue Zeile"],
+          ["@ / !", "Datei oder Agent erwähnen; Befehl; Zeile für die Shell"],
+          ["↑ ↓", "frühere Prompts, im leeren Feld"],
           ["Esc Esc", "Zug stoppen"],
           ["Strg F", "in der Sitzung suchen"],
         ],

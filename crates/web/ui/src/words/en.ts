@@ -3,6 +3,7 @@
 import type { RowState } from "../core/state.ts"
 import type { EndReason } from "../core/wire.ts"
 import { live } from "./en-live.ts"
+import { session } from "./en-session.ts"
 
 const STATES: Record<RowState, string> = {
   needs: "needs you",
@@ -92,6 +93,7 @@ export const en = {
   left: (count: number) => `${count} open`,
   steps: (input: string, output: string) => `${input} tokens in, ${output} out`,
   ...live,
+  ...session,
   // Panels, settings and other screens.
   events: {
     filter: "Filter by type",
@@ -140,6 +142,8 @@ export const en = {
           ["Enter", "send; join the running turn (steer)"],
           ["Alt Enter", "run after the turn (queue)"],
           ["Shift Enter", "new line"],
+          ["@ / !", "mention a file or agent; run a command; run a line in the shell"],
+          ["↑ ↓", "earlier prompts, in an empty box"],
           ["Esc Esc", "stop the turn"],
           ["Ctrl F", "find in the session"],
         ],
