@@ -73,6 +73,8 @@ export class Failure extends Error {
   }
 }
 
+// The name under which other clients see the answers of this page.
+const CLIENT = { "x-baton-client": "web" }
 // A call that takes longer than this has failed.
 const DEADLINE_MS = 30_000
 
@@ -95,7 +97,7 @@ export async function call<R extends Route>(
   const search = query.length > 0 ? `?${new URLSearchParams(query.map(([name, value]) => [name, String(value)]))}` : ""
   const response = await fetch(path + search, {
     method,
-    headers: options.body === undefined ? {} : { "content-type": "application/json" },
+    headers: { ...CLIENT, ...(options.body === undefined ? {} : { "content-type": "application/json" }) },
     body: options.body === undefined ? undefined : JSON.stringify(options.body),
     signal: AbortSignal.timeout(DEADLINE_MS),
   })

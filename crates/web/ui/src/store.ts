@@ -216,16 +216,22 @@ export interface Choice {
   modelID: string
 }
 
-// Answers a request. One that has been answered elsewhere is closed without an error.
 export type Answer = "permission" | "question" | "reject"
 
+// Answers a request. One that has been answered elsewhere is closed without an error.
 export async function answer(request: string, route: Answer, body?: Body<Answer>) {
+  give({ kind: "answering", request })
+  let isElsewhere = false
   try {
     await call(route, { in: { requestID: request }, body })
   } catch (error) {
-    if (!(error instanceof Failure) || error.status !== 404) throw error
+    isElsewhere = error instanceof Failure && error.status === 404
+    if (!isElsewhere) {
+      give({ kind: "answering", request, isOver: true })
+      throw error
+    }
   }
-  give({ kind: "answered", request })
+  give({ kind: "answered", request, isElsewhere })
 }
 
 // --- The stream ------------------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@
 // - The stream wins over a read that began earlier, and nothing that was deleted comes back.
 // - A connection without a cursor starts a new epoch. Its opening statement is shown as one change when it is complete.
 
-import { noticeEnd, noticeRequest } from "./notices.ts"
+import { noticeEnd } from "./notices.ts"
 import { begin, finish, hear, leave, queueOf } from "./queue.ts"
-import { rootOf, statusOf } from "./state.ts"
+import { answered, ask, closeRequest, forgetEnding, replied } from "./requests.ts"
+import { statusOf } from "./state.ts"
 import { readTokens } from "./tokens.ts"
 import {
   type MessageRead,
@@ -50,7 +51,12 @@ export type Input =
   | { kind: "held"; id: string }
   | { kind: "failed"; id: string; error: string }
   | { kind: "discard"; id: string }
-  | { kind: "answered"; request: string }
+  // This page answers a request; `isOver` if the call has failed.
+  | { kind: "answering"; request: string; isOver?: boolean }
+  // The call is over; `isElsewhere` if the server no longer had the request.
+  | { kind: "answered"; request: string; isElsewhere?: boolean }
+  // The user has read the end of a request.
+  | { kind: "ending"; request: string }
   | { kind: "phase"; phase: Phase }
   | { kind: "unreadable" }
   | { kind: "clock"; offset: number }
@@ -111,8 +117,15 @@ export function fold(world: World, input: Input): Set<string> {
     case "discard":
       dropPrompt(world, input.id, changed)
       break
+    case "answering":
+      if (input.isOver) world.answering.delete(input.request)
+      else world.answering.add(input.request)
+      break
     case "answered":
-      closeRequest(world, input.request, changed)
+      answered(world, input.request, input.isElsewhere ?? false, changed)
+      break
+    case "ending":
+      forgetEnding(world, input.request, changed)
       break
     case "phase":
       world.phase = input.phase
@@ -187,9 +200,11 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
     case "question.asked":
       return ask(world, { kind: "question", id: it.id, sessionID: it.sessionID, rootID: it.rootID, body: it }, changed)
     case "permission.replied":
+      return replied(world, it, it.reply, changed)
     case "question.replied":
+      return replied(world, it, "answered", changed)
     case "question.rejected":
-      return closeRequest(world, it.requestID, changed)
+      return replied(world, it, "dismissed", changed)
     case "prompt.queued":
       return queued(world, it, changed)
     case "session.queue.updated":
@@ -383,32 +398,6 @@ function message(world: World, info: Message, changed: Set<string>) {
   if (info.role === "user") setFate(world, info.id, "queued", changed, ["sending", "held", "failed"])
   changed.add(`status ${info.sessionID}`)
   putMessage(world, info, changed)
-}
-
-function ask(world: World, request: Request, changed: Set<string>) {
-  if (world.gone.has(request.id) || world.gone.has(request.sessionID)) return
-  const requests = world.opening ? world.opening.requests : world.requests
-  // Servers repeat open requests to every new connection.
-  if (requests.has(request.id)) return
-  requests.set(request.id, request)
-  if (world.opening) return
-  noticeRequest(world, request.rootID ?? rootOf(world, request.sessionID), request.id)
-  tellRequests(request, changed)
-}
-
-function closeRequest(world: World, id: string, changed: Set<string>) {
-  bury(world, id)
-  world.opening?.requests.delete(id)
-  const request = world.requests.get(id)
-  if (!request) return
-  world.requests.delete(id)
-  tellRequests(request, changed)
-}
-
-function tellRequests(request: Request, changed: Set<string>) {
-  changed.add("requests")
-  changed.add(`status ${request.sessionID}`)
-  changed.add("list")
 }
 
 function queued(world: World, it: { sessionID: string; messageID: string; delivery?: string }, changed: Set<string>) {

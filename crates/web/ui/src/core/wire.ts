@@ -127,6 +127,8 @@ export interface Permission {
   patterns: string[]
   always: string[]
   metadata?: Record<string, unknown>
+  // The server's time at which the request ends without an answer.
+  deadline?: number
 }
 
 export interface Question {
@@ -142,6 +144,7 @@ export interface QuestionRequest {
   sessionID: string
   rootID?: string
   questions: Question[]
+  deadline?: number
 }
 
 export interface Todo {

@@ -1,6 +1,7 @@
 // The state that the page shows: plain data, changed by `fold` only.
 
 import type { Notice } from "./notices.ts"
+import type { Ending } from "./requests.ts"
 import type { Waiting } from "./waiting.ts"
 import type { EndReason, Message, Part, Permission, QuestionRequest, Session, Status, Todo, Tokens } from "./wire.ts"
 
@@ -105,6 +106,9 @@ export interface World {
   children: Map<string, Set<string>>
   status: Map<string, StatusEntry>
   requests: Map<string, Request>
+  // Requests that this page answers now, and the ends of the latest ones.
+  answering: Set<string>
+  endings: Map<string, Ending>
   windows: Map<string, Window>
   queues: Map<string, Queue>
   prompts: Map<string, Prompt>
@@ -147,6 +151,8 @@ export function createWorld(): World {
     children: new Map(),
     status: new Map(),
     requests: new Map(),
+    answering: new Set(),
+    endings: new Map(),
     windows: new Map(),
     queues: new Map(),
     prompts: new Map(),

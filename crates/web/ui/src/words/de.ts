@@ -155,6 +155,7 @@ export const de: Words = {
           ["y", "einmal erlauben"],
           ["a", "immer…"],
           ["n", "ablehnen"],
+          ["1 … 9", "Option einer Frage wählen"],
         ],
       },
       {

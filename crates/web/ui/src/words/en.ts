@@ -154,6 +154,7 @@ export const en = {
           ["y", "allow once"],
           ["a", "always…"],
           ["n", "reject"],
+          ["1 … 9", "choose an option of a question"],
         ],
       },
       {
