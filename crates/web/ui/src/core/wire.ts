@@ -19,7 +19,17 @@ export interface Session {
   cost?: number
   tokens?: Tokens
   continuation?: { enabled?: boolean; stopped?: string }
+  // Position in the log up to which the user has seen the session, on any device.
+  seen?: number
   time: { created: number; updated: number; archived?: number }
+  // True if only the fields of a family are known.
+  isPartial?: boolean
+}
+
+// A session and its relatives, as the server sums them up.
+export interface Family {
+  rootID: string
+  sessions: (Omit<Session, "directory"> & { status?: unknown })[]
 }
 
 export type EndReason = "completed" | "aborted" | "error" | "blocked" | "interrupted" | "budget" | "withdrawn"

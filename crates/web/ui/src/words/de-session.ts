@@ -33,5 +33,7 @@ export const session: typeof en = {
   shellBusy: "Ein Shell-Befehl läuft nur, wenn kein Zug läuft. Stoppe den Zug oder warte auf sein Ende.",
   nothingToSummarise: "In dieser Sitzung gibt es noch nichts zusammenzufassen.",
   compaction: "Hier wurde das Gespräch zusammengefasst",
+  between: "Die Nachrichten dazwischen laden",
+  messageGone: "Die Nachricht dieses Links gibt es nicht mehr.",
   expanded: "Prompt dieses Befehls",
 }

@@ -32,5 +32,7 @@ export const session = {
   shellBusy: "A shell command runs only while no turn does. Stop the turn, or wait for its end.",
   nothingToSummarise: "This session has nothing to summarise yet.",
   compaction: "The conversation was summarised here",
+  between: "Load the messages between",
+  messageGone: "The message of this link does not exist any more.",
   expanded: "Prompt of this command",
 }
