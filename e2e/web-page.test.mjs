@@ -66,6 +66,7 @@ describe("the web page", needsBrowser(), () => {
     await page.getByRole("button", { name: "Always…" }).click()
     assert.match(await card.innerText(), /touch \*/, "the second step shows the patterns")
     await page.getByRole("button", { name: "Cancel" }).click()
+    await page.locator('.request[data-armed="true"]').waitFor()
     await page.keyboard.press("y")
     await card.waitFor({ state: "detached" })
     await ends(page, /Completed/)

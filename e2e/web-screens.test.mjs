@@ -166,6 +166,7 @@ describe("the screens of the page", needsBrowser(), () => {
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
     await armed(page)
     await page.getByRole("button", { name: "Always…" }).click()
+    await page.locator('.request[data-armed="true"]').waitFor()
     await page.getByRole("button", { name: "Always allow" }).click()
     await page.locator(".end", { hasText: "Completed" }).waitFor()
     await page.goto(`${baton.url}/#/settings/approvals`)

@@ -148,6 +148,8 @@ pub struct SessionView {
     is_open: bool,
     is_unread: bool,
     left: Option<ContinuationStopped>,
+    /// End of the last countdown. A new connection repeats a countdown that still runs.
+    countdown: Option<Millis>,
 }
 
 impl SessionView {
@@ -165,6 +167,7 @@ impl SessionView {
             is_open: false,
             is_unread: false,
             left: None,
+            countdown: None,
         }
     }
 
@@ -289,7 +292,10 @@ impl SessionView {
             }
             EventBody::PromptStarted(it) => self.begin(&it.message_id),
             EventBody::PromptEnded(it) => self.take_up(|waiting| waiting.retain(|id| *id != it.message_id)),
-            EventBody::ContinuationCountdown(it) => Some(Change::GoesOnSoon(it.clone())),
+            EventBody::ContinuationCountdown(it) => {
+                let is_repeated = self.countdown.replace(it.until) == Some(it.until);
+                (!is_repeated).then(|| Change::GoesOnSoon(it.clone()))
+            }
             EventBody::ContinuationStarted(it) => Some(Change::GoesOn(it.clone())),
             EventBody::ContinuationStopped(it) => {
                 self.left = Some(it.clone());

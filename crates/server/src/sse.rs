@@ -1,9 +1,10 @@
 //! Event streams: `GET /event` for one directory, `GET /global/event` for all.
 //!
-//! A stream begins with `server.connected`, replays what the client missed, reports sessions that are not idle
-//! and pending requests, sends the text of open parts and `server.ready`, and then follows the bus. It ends in one of two ways. On
-//! shutdown it ends cleanly. A client that did not keep up is cut off with an error instead, because OpenCode's
-//! client takes a clean end as final and reconnects (with its cursor) only after an error.
+//! A stream begins with `server.connected`, replays what the client missed, reports sessions that are not idle, running
+//! countdowns to continuations and pending requests, sends the text of open parts and `server.ready`, and then follows
+//! the bus. It ends in one of two ways. On shutdown it ends cleanly. A client that did not keep up is cut off with an
+//! error instead, because OpenCode's client takes a clean end as final and reconnects (with its cursor) only after an
+//! error.
 
 use std::{
     collections::{HashSet, VecDeque},

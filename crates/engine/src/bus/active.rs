@@ -1,4 +1,4 @@
-//! The state that a new subscriber receives: sessions that are not idle, and open requests.
+//! The state that a new subscriber receives: sessions that are not idle, countdowns to continuations, and open requests.
 //!
 //! Sending it with the subscription spares clients a separate call and the race between the two. After a crash
 //! there is one more piece: recovery ends turns before any client can connect, so clients that still wait for those
@@ -13,10 +13,11 @@ use protocol::{
 
 use super::Place;
 
-/// The last status event of each session that is not idle, and the event of each open request.
+/// The last status event of each session that is not idle, and the events of running countdowns and open requests.
 #[derive(Debug, Default)]
 pub(super) struct ActiveSessions {
     statuses: BTreeMap<SessionId, (Place, EventBody)>,
+    countdowns: BTreeMap<SessionId, (Place, EventBody)>,
     requests: BTreeMap<String, (Place, EventBody)>,
     /// True while recovery runs and no client can be connected.
     is_alone: bool,
@@ -31,6 +32,11 @@ impl ActiveSessions {
         let entry = || (place.clone(), event.clone());
         match event {
             EventBody::SessionStatus(it) => self.status(it, entry()),
+            EventBody::ContinuationCountdown(it) => {
+                self.countdowns.insert(it.session_id.clone(), entry());
+            }
+            EventBody::ContinuationStarted(it) => self.end_countdown(&it.session_id),
+            EventBody::ContinuationStopped(it) => self.end_countdown(&it.session_id),
             EventBody::PermissionAsked(it) => {
                 self.requests.insert(it.id.to_string(), entry());
             }
@@ -60,6 +66,7 @@ impl ActiveSessions {
             self.statuses.insert(session.clone(), entry);
             return;
         }
+        self.countdowns.remove(session);
         // Recovery may end a turn of a dead server after the first clients have connected. Clients that connect
         // later have missed that idle, so it counts as unheard too.
         let left_busy = self.left_busy.remove(session);
@@ -76,20 +83,25 @@ impl ActiveSessions {
         self.is_alone = is_alone;
     }
 
+    fn end_countdown(&mut self, session: &SessionId) {
+        self.countdowns.remove(session);
+    }
+
     fn answered(&mut self, id: &str) {
         self.requests.remove(id);
     }
 
     pub(super) fn forget(&mut self, session: &SessionId) {
         self.statuses.remove(session);
+        self.countdowns.remove(session);
         self.left_busy.remove(session);
         self.unheard.remove(session);
         self.requests.retain(|_, (_, asked)| asked.session_id() != Some(session));
     }
 
-    /// Statuses, then requests by id, of one workspace or of all.
+    /// Statuses, then countdowns, then requests by id, of one workspace or of all.
     pub(super) fn all(&self, workspace: Option<&WorkspaceId>) -> Vec<(Place, EventBody)> {
-        of(workspace, self.statuses.values().chain(self.requests.values()))
+        of(workspace, self.statuses.values().chain(self.countdowns.values()).chain(self.requests.values()))
     }
 
     /// Status and idle events of sessions that became idle while no client could be connected.

@@ -321,6 +321,29 @@ async fn a_countdown_is_announced_before_the_turn_continues() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_that_connects_during_a_countdown_receives_it() {
+    let (mut harness, session) = harness(counting_down()).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.script(|turn| async move { list(turn, &["completed"]).await });
+    harness.submit(&session, "do it").await;
+    harness.until(|body| matches!(body, EventBody::ContinuationCountdown(_))).await;
+    assert_eq!(harness.told("/project", None).await, "BUSY · continuation.countdown");
+    assert_eq!(harness.told("/elsewhere", None).await, "");
+    harness.until(|body| matches!(body, EventBody::ContinuationStarted(_))).await;
+    assert!(!harness.told("/project", None).await.contains("countdown"), "the countdown is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_connects_after_a_stopped_countdown_does_not_receive_it() {
+    let (mut harness, session) = harness(counting_down()).await;
+    harness.script(|turn| async move { list(turn, &["pending"]).await });
+    harness.submit(&session, "do it").await;
+    harness.until(|body| matches!(body, EventBody::ContinuationCountdown(_))).await;
+    harness.sessions.abort(&session.id).await.unwrap();
+    assert_eq!(harness.told("/project", None).await, "");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_abort_during_the_countdown_ends_the_turn_once() {
     let (mut harness, session) = harness(counting_down()).await;
     harness.script(|turn| async move { list(turn, &["pending"]).await });

@@ -13,6 +13,11 @@ export const ROUTES = {
   children: "GET /session/{sessionID}/children",
   messages: "GET /session/{sessionID}/message",
   prompt: "POST /session/{sessionID}/prompt_async",
+  command: "POST /session/{sessionID}/command",
+  shell: "POST /session/{sessionID}/shell",
+  summarize: "POST /session/{sessionID}/summarize",
+  family: "GET /session/{sessionID}/family",
+  seen: "PUT /session/{sessionID}/seen",
   queue: "GET /session/{sessionID}/queue",
   requeue: "PATCH /session/{sessionID}/queue/{messageID}",
   withdraw: "DELETE /session/{sessionID}/queue/{messageID}",
@@ -37,6 +42,7 @@ export const ROUTES = {
   findFile: "GET /find/file",
   findMessage: "GET /find/message",
   commands: "GET /command",
+  resources: "GET /experimental/resource",
   allProviders: "GET /provider",
   saveKey: "PUT /auth/{providerID}",
   removeKey: "DELETE /auth/{providerID}",
@@ -77,6 +83,8 @@ export class Failure extends Error {
   }
 }
 
+// The name under which other clients see the answers of this page.
+const CLIENT = { "x-baton-client": "web" }
 // A call that takes longer than this has failed.
 const DEADLINE_MS = 30_000
 
@@ -105,7 +113,7 @@ export async function call<R extends Route>(
   const search = query.length > 0 ? `?${new URLSearchParams(query.map(([name, value]) => [name, String(value)]))}` : ""
   const response = await fetch(path + search, {
     method,
-    headers: { ...options.headers, ...(options.body === undefined ? {} : { "content-type": "application/json" }) },
+    headers: { ...CLIENT, ...options.headers, ...(options.body === undefined ? {} : { "content-type": "application/json" }) },
     body: options.body === undefined ? undefined : JSON.stringify(options.body),
     signal: AbortSignal.timeout(options.deadline ?? DEADLINE_MS),
   })

@@ -2,6 +2,7 @@
 //
 // The newer edit wins. If two tabs edit the same draft at the same time, the text that loses is kept as the earlier draft.
 
+import type { Mention } from "./core/complete.ts"
 import { change, read } from "./storage.ts"
 
 export interface Attachment {
@@ -14,6 +15,8 @@ export interface Attachment {
 export interface Content {
   text: string
   files: Attachment[]
+  // Files, agents and resources that the text names.
+  mentions?: Mention[]
 }
 
 export interface Draft extends Content {
@@ -65,21 +68,21 @@ export async function readDraft(session: string): Promise<Draft | undefined> {
   return made
 }
 
-function takeLate(session: string): { text: string; time: number } | undefined {
+function takeLate(session: string): { text: string; mentions: Mention[]; time: number } | undefined {
   try {
     const found = localStorage.getItem(LATE + session)
     localStorage.removeItem(LATE + session)
-    const { text, time } = JSON.parse(found ?? "null")
-    return typeof text === "string" && typeof time === "number" ? { text, time } : undefined
+    const { text, mentions = [], time } = JSON.parse(found ?? "null")
+    return typeof text === "string" && typeof time === "number" ? { text, mentions, time } : undefined
   } catch {
     return undefined
   }
 }
 
 // Keeps a text over the end of the page, when there is no time for the database.
-export function saveLate(session: string, text: string) {
+export function saveLate(session: string, text: string, mentions: Mention[]) {
   try {
-    localStorage.setItem(LATE + session, JSON.stringify({ text, time: Date.now() }))
+    localStorage.setItem(LATE + session, JSON.stringify({ text, mentions, time: Date.now() }))
   } catch {
     // The storage is full: the last write to the database counts.
   }
@@ -102,7 +105,7 @@ const put = (draft: Draft, base: number) =>
     request.onsuccess = () => {
       const before = request.result as Draft | undefined
       const isOvertaken = before && before.writer !== me && before.time > base && !isEmpty(before) && !isSame(before, draft)
-      const earlier = isOvertaken ? { text: before.text, files: before.files } : before?.earlier
+      const earlier = isOvertaken ? { text: before.text, files: before.files, mentions: before.mentions } : before?.earlier
       if (isEmpty(draft) && !earlier) drafts.delete(draft.session)
       else drafts.put({ ...draft, earlier })
       prune(drafts)
@@ -144,7 +147,7 @@ export async function forgetEarlier(session: string) {
   tellDraft(session)
 }
 
-type Append = (text: string, files: Attachment[]) => void
+type Append = (text: string, files: Attachment[], mentions: Mention[]) => void
 const composers = new Map<string, Append>()
 
 // Lets a composer on the screen take added text itself: it may hold an edit that is not stored yet.
@@ -154,12 +157,18 @@ export function onAdd(session: string, append: Append): () => void {
 }
 
 // Appends text to a draft, for texts that other parts of the page make, such as a review.
-export async function addToDraft(session: string, text: string, files: Attachment[] = []) {
+export async function addToDraft(session: string, text: string, files: Attachment[] = [], mentions: Mention[] = []) {
   const composer = composers.get(session)
-  if (composer) return composer(text, files)
+  if (composer) return composer(text, files, mentions)
   const before = await readDraft(session)
   const joined = before?.text.trim() ? `${before.text.trimEnd()}\n\n${text}` : text
-  const edit = { text: joined, files: [...(before?.files ?? []), ...files], model: before?.model ?? "", at: joined.length }
+  const edit = {
+    text: joined,
+    files: [...(before?.files ?? []), ...files],
+    mentions: [...(before?.mentions ?? []), ...mentions],
+    model: before?.model ?? "",
+    at: joined.length,
+  }
   await saveDraft(session, edit, before?.time ?? 0).catch(() => {})
   tellHere(session)
 }

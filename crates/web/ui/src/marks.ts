@@ -1,6 +1,8 @@
-// Unread turns. A session is read when the user has looked at its end for a moment; all tabs of the browser agree.
+// Unread turns. A session is read when the user has looked at its end for a moment; all tabs of the browser agree, and so do
+// other devices, through the server.
 
 import { createEffect, createSignal, onCleanup } from "solid-js"
+import { call } from "./api.ts"
 import type { Unread } from "./core/world.ts"
 import { give, onFold, world } from "./store.ts"
 
@@ -49,8 +51,19 @@ function adopt(isFirst: boolean) {
 
 export function startMarks() {
   adopt(true)
-  onFold((changed) => changed.has("marks") && write())
+  onFold((changed) => {
+    if (changed.has("marks")) write()
+    tellServer()
+  })
   window.addEventListener("storage", (event) => event.key === NAME && adopt(false))
+}
+
+// Tells the server what the user has seen here. A call that fails is not repeated: the next look tells more.
+function tellServer() {
+  for (const [sessionID, cursor] of world.owed) {
+    world.owed.delete(sessionID)
+    void call("seen", { in: { sessionID }, body: { cursor } }).catch(() => {})
+  }
 }
 
 const [isFocused, setFocused] = createSignal(isLooking())
@@ -72,6 +85,8 @@ export function markUnread(session: string) {
   give({ kind: "watch", session: null })
   const { unread } = world
   give({ kind: "unread", session, unread: { reason: unread.get(session)?.reason ?? null, id: world.cursor ?? 0, isAsked: true } })
+  // A position before every event makes the session unread on other devices.
+  void call("seen", { in: { sessionID: session }, body: { cursor: 0 } }).catch(() => {})
 }
 
 // Watches a session for as long as its view exists: the fold then knows what the user looks at.

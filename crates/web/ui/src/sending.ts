@@ -2,30 +2,63 @@
 // a server that is down loses it.
 
 import { Failure, call, messageId } from "./api.ts"
+import { type Mention, type MentionPart, mentionParts } from "./core/complete.ts"
 import { type Letter, type Outcome, Outbox } from "./core/outbox.ts"
 import { type Attachment, type Content, addToDraft, removeDraft, tellDraft } from "./drafts.ts"
 import { change, readAll } from "./storage.ts"
 import { type Choice, give, isHolder, onFold, onSettled, timer, world } from "./store.ts"
 
+// A line that is no prompt: a slash command with the text after its name, or a command for the shell.
+export type Run = { kind: "command"; name: string; arguments: string } | { kind: "shell"; command: string; agent: string }
+
 interface Stored extends Letter {
   text: string
   files: Attachment[]
+  mentions?: Mention[]
+  // The mentions as the server takes them.
+  mentioned?: MentionPart[]
   delivery: "steer" | "queue"
   model?: Choice
+  run?: Run
 }
 
 // Answers of a server, or of a proxy before it, that cannot take the prompt now.
 const TEMPORARY = [401, 408, 425, 429, 500, 502, 503, 504]
 
-const parts = ({ text, files }: Content) => [
-  ...(text.trim() === "" ? [] : [{ type: "text" as const, text }]),
+const attached = ({ files, mentioned = [] }: Stored) => [
   ...files.map(({ name, mime, url }) => ({ type: "file" as const, filename: name, mime, url })),
+  ...mentioned,
 ]
 
-async function post(letter: Stored): Promise<Outcome> {
-  const { id, sessionID, delivery, model } = letter
+const parts = (letter: Stored) => [
+  ...(letter.text.trim() === "" ? [] : [{ type: "text" as const, text: letter.text }]),
+  ...attached(letter),
+]
+
+// Commands of the user whose message the stream has not shown yet. The server answers the call of such a command only at
+// the end of its turn, and prompts behind it must not wait for that.
+const arriving = new Map<string, () => void>()
+
+async function deliver(letter: Stored) {
+  const { id, sessionID, delivery, model, run } = letter
+  const to = { sessionID }
+  if (!run) return void (await call("prompt", { in: to, body: { messageID: id, parts: parts(letter), delivery, model } }))
+  const name = model && `${model.providerID}/${model.modelID}`
+  const ended =
+    run.kind === "shell"
+      ? call("shell", { in: to, body: { messageID: id, command: run.command, agent: run.agent, model } })
+      : call("command", { in: to, body: { messageID: id, command: run.name, arguments: run.arguments, model: name, parts: attached(letter) } })
+  const arrived = new Promise<void>((resolve) => arriving.set(id, resolve))
   try {
-    await call("prompt", { in: { sessionID }, body: { messageID: id, parts: parts(letter), delivery, model } })
+    await Promise.race([ended, arrived])
+  } finally {
+    arriving.delete(id)
+  }
+}
+
+async function post(letter: Stored): Promise<Outcome> {
+  try {
+    await deliver(letter)
     return { kind: "accepted" }
   } catch (error) {
     const isTemporary = !(error instanceof Failure) || TEMPORARY.includes(error.status)
@@ -56,9 +89,11 @@ function show(letter: Stored) {
 }
 
 // Sends the content of a session's composer, and empties its draft in the same transaction.
-export function send(sessionID: string, content: Content, delivery: "steer" | "queue", model?: Choice) {
+export function send(sessionID: string, content: Content, delivery: "steer" | "queue", model?: Choice, run?: Run) {
   const id = messageId(Date.now())
-  const letter: Stored = { id, sessionID, ...content, delivery, model, created: Date.now() }
+  const directory = world.sessions.get(sessionID)?.info.directory ?? ""
+  const mentioned = mentionParts(content.text, content.mentions ?? [], directory)
+  const letter: Stored = { id, sessionID, ...content, mentioned, delivery, model, run, created: Date.now() }
   show(letter)
   const stored = change(["outbox", "drafts"], (store) => {
     store("outbox").put(letter)
@@ -92,7 +127,7 @@ export async function edit(id: string) {
   const letter = await find(id)
   const prompt = world.prompts.get(id)
   if (!prompt) return
-  await addToDraft(prompt.sessionID, letter?.text ?? prompt.text, letter?.files)
+  await addToDraft(prompt.sessionID, letter?.text ?? prompt.text, letter?.files, letter?.mentions)
   discard(id)
 }
 
@@ -115,6 +150,7 @@ function confirm() {
     if (fate === "sending" || fate === "held") continue
     outbox.remove(id)
     forget(id)
+    arriving.get(id)?.()
   }
 }
 

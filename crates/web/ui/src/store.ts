@@ -7,6 +7,7 @@ import { Lease, type LeaseNote } from "./core/lease.ts"
 import { Link } from "./core/link.ts"
 import { Recorder } from "./core/recorder.ts"
 import { isBusy, statement } from "./core/state.ts"
+import type { MessageRead } from "./core/transcript.ts"
 import { type Note, type Tab, Tabs } from "./core/tabs.ts"
 import type { WireWaiting } from "./core/waiting.ts"
 import type { Frame, Message, Part, Session, Todo } from "./core/wire.ts"
@@ -108,7 +109,7 @@ async function load() {
   if (!window.stale && !isWanted && !hasEnded) return
   reading.add(session)
   try {
-    await readPage(session, undefined, hasEnded)
+    await readPage(session, "newest", undefined, hasEnded)
   } catch (error) {
     if (error instanceof Failure && error.status === 404) give({ kind: "frame", event: gone(session) })
   } finally {
@@ -120,21 +121,23 @@ async function load() {
 
 const gone = (sessionID: string) => ({ type: "session.deleted", properties: { sessionID } })
 
-async function readPage(session: string, before?: string, isFinal = false) {
+type Place = { before: string } | { after: string } | { around: string }
+
+async function readPage(session: string, range: MessageRead["range"], place?: Place, isFinal = false) {
   const began = world.tick
   const { data, headers } = await call("messages", {
     in: { sessionID: session },
-    query: { limit: PAGE, before },
+    query: { limit: PAGE, ...place },
   })
-  const older = headers.get("x-next-cursor")
   give({
     kind: "messages",
     began,
     read: {
       sessionID: session,
       messages: data,
-      older,
-      range: before ? "older" : "newest",
+      older: headers.get("x-next-cursor"),
+      newer: headers.get("x-newer-cursor"),
+      range,
       isFinal: isFinal && !isBusy(world, session),
     },
   })
@@ -142,7 +145,24 @@ async function readPage(session: string, before?: string, isFinal = false) {
 
 export async function loadOlder(session: string) {
   const before = world.windows.get(session)?.older
-  if (before) await readPage(session, before)
+  if (before) await readPage(session, "older", { before })
+}
+
+// Reads the page after the gap.
+export async function loadNewer(session: string) {
+  const gap = world.windows.get(session)?.gap
+  if (gap) await readPage(session, "newer", { after: gap.newer })
+}
+
+// Reads a message with those around it. Returns false if it does not exist.
+export async function loadAround(session: string, message: string): Promise<boolean> {
+  try {
+    await readPage(session, "around", { around: message })
+    return true
+  } catch (error) {
+    if (error instanceof Failure && (error.status === 404 || error.status === 400)) return false
+    throw error
+  }
 }
 
 // Reads the todos of a session that the stream has not mentioned yet.
@@ -184,26 +204,15 @@ async function loadSession(session: string) {
   }
 }
 
-// The most sessions of a family that are read when one of them is opened.
-const MAX_FAMILY = 100
-
-// Reads a session, everything above it, its siblings and everything below it.
+// Reads a session and its whole family.
 async function loadFamily(session: string) {
   const began = world.tick
-  const put = (sessions: Session[]) => give({ kind: "sessions", began, sessions })
-  const children = async (id: string) => (await call("children", { in: { sessionID: id } })).data
-  let above: string | undefined = session
-  for (let depth = 0; above && depth < MAX_FAMILY; depth++) {
-    if (!world.sessions.has(above)) put([(await call("session", { in: { sessionID: above } })).data])
-    above = world.sessions.get(above)?.info.parentID
-    if (above && depth === 0) put(await children(above))
-  }
-  const open = [session]
-  for (let at = 0; at < open.length && open.length < MAX_FAMILY; at++) {
-    const found = await children(open[at]!)
-    put(found)
-    open.push(...found.map((child) => child.id).filter((id) => !open.includes(id)))
-  }
+  const known = world.sessions.get(session)?.info
+  if (!known || known.isPartial) give({ kind: "sessions", began, sessions: [(await call("session", { in: { sessionID: session } })).data] })
+  const directory = world.sessions.get(session)?.info.directory
+  if (directory === undefined) return
+  const { data: family } = await call("family", { in: { sessionID: session } })
+  give({ kind: "family", began, directory, family })
 }
 
 export async function loadQueue(session: string) {
@@ -224,16 +233,22 @@ export interface Choice {
   modelID: string
 }
 
-// Answers a request. One that has been answered elsewhere is closed without an error.
 export type Answer = "permission" | "question" | "reject"
 
+// Answers a request. One that has been answered elsewhere is closed without an error.
 export async function answer(request: string, route: Answer, body?: Body<Answer>) {
+  give({ kind: "answering", request })
+  let isElsewhere = false
   try {
     await call(route, { in: { requestID: request }, body })
   } catch (error) {
-    if (!(error instanceof Failure) || error.status !== 404) throw error
+    isElsewhere = error instanceof Failure && error.status === 404
+    if (!isElsewhere) {
+      give({ kind: "answering", request, isOver: true })
+      throw error
+    }
   }
-  give({ kind: "answered", request })
+  give({ kind: "answered", request, isElsewhere })
 }
 
 // --- The stream ------------------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@
 // - The stream wins over a read that began earlier, and nothing that was deleted comes back.
 // - A connection without a cursor starts a new epoch. Its opening statement is shown as one change when it is complete.
 
-import { noticeEnd, noticeRequest } from "./notices.ts"
+import { noticeEnd } from "./notices.ts"
 import { begin, finish, hear, leave, queueOf } from "./queue.ts"
-import { rootOf, statusOf } from "./state.ts"
+import { answered, ask, closeRequest, forgetEnding, replied } from "./requests.ts"
+import { statusOf } from "./state.ts"
 import { readTokens } from "./tokens.ts"
 import {
   type MessageRead,
@@ -24,7 +25,7 @@ import {
   windowOf,
 } from "./transcript.ts"
 import { type WireWaiting, dequeue, enqueue, reorder } from "./waiting.ts"
-import { type EndReason, type Frame, type Message, type Session, type Status, type WireEvent, errorText } from "./wire.ts"
+import { type EndReason, type Family, type Frame, type Message, type Session, type Status, type WireEvent, errorText } from "./wire.ts"
 import { MAX_SHOWN, type Phase, type Prompt, type Request, type Unread, type World } from "./world.ts"
 
 export type Input =
@@ -35,6 +36,8 @@ export type Input =
   | { kind: "settled" }
   // A list of sessions; `covers` says which sessions it would contain if they existed.
   | { kind: "sessions"; began: number; sessions: Session[]; covers?: { since: number; rootsOnly: boolean } }
+  // The relatives of a session, which work in the same directory.
+  | { kind: "family"; began: number; directory: string; family: Family }
   | { kind: "messages"; began: number; read: MessageRead }
   // The waiting prompts of a session.
   | { kind: "queue"; began: number; session: string; queue: WireWaiting[] }
@@ -50,7 +53,12 @@ export type Input =
   | { kind: "held"; id: string }
   | { kind: "failed"; id: string; error: string }
   | { kind: "discard"; id: string }
-  | { kind: "answered"; request: string }
+  // This page answers a request; `isOver` if the call has failed.
+  | { kind: "answering"; request: string; isOver?: boolean }
+  // The call is over; `isElsewhere` if the server no longer had the request.
+  | { kind: "answered"; request: string; isElsewhere?: boolean }
+  // The user has read the end of a request.
+  | { kind: "ending"; request: string }
   | { kind: "phase"; phase: Phase }
   | { kind: "unreadable" }
   | { kind: "clock"; offset: number }
@@ -72,6 +80,9 @@ export function fold(world: World, input: Input): Set<string> {
       break
     case "sessions":
       readSessions(world, input, changed)
+      break
+    case "family":
+      readFamily(world, input, changed)
       break
     case "messages":
       readMessages(world, input.read, input.began, changed)
@@ -111,8 +122,15 @@ export function fold(world: World, input: Input): Set<string> {
     case "discard":
       dropPrompt(world, input.id, changed)
       break
+    case "answering":
+      if (input.isOver) world.answering.delete(input.request)
+      else world.answering.add(input.request)
+      break
     case "answered":
-      closeRequest(world, input.request, changed)
+      answered(world, input.request, input.isElsewhere ?? false, changed)
+      break
+    case "ending":
+      forgetEnding(world, input.request, changed)
       break
     case "phase":
       world.phase = input.phase
@@ -161,6 +179,8 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
       return removeSession(world, it.info?.id ?? it.sessionID, changed)
     case "session.status":
       return setStatus(world, it.sessionID, it.status, changed)
+    case "session.seen":
+      return seenElsewhere(world, it.sessionID, it.cursor, changed)
     case "session.idle":
       return lateIdle(world, it.sessionID, changed)
     case "session.error":
@@ -187,9 +207,11 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
     case "question.asked":
       return ask(world, { kind: "question", id: it.id, sessionID: it.sessionID, rootID: it.rootID, body: it }, changed)
     case "permission.replied":
+      return replied(world, it, it.reply, changed)
     case "question.replied":
+      return replied(world, it, "answered", changed)
     case "question.rejected":
-      return closeRequest(world, it.requestID, changed)
+      return replied(world, it, "dismissed", changed)
     case "prompt.queued":
       return queued(world, it, changed)
     case "session.queue.updated":
@@ -242,6 +264,7 @@ function opened(world: World, resumed: boolean, changed: Set<string>) {
   world.epoch = world.tick
   world.opening = { status: new Map(), requests: new Map() }
   for (const session of [...world.waiting.keys()]) reorder(world, session, [], changed)
+  for (const session of [...world.countdowns.keys()]) endCountdown(world, session, changed)
   for (const [session, window] of world.windows) {
     window.stale = true
     changed.add(`messages ${session}`)
@@ -277,6 +300,24 @@ function putSession(world: World, info: Session, began: number, changed: Set<str
   }
   changed.add(`session ${info.id}`)
   changed.add("list")
+  if (info.seen === undefined) return
+  // A mark of another device from before this page was opened.
+  if (info.seen === 0 && !known) seenElsewhere(world, info.id, 0, changed)
+  else if (info.seen > (world.seen.get(info.id) ?? -1)) markSeen(world, info.id, info.seen, changed)
+}
+
+// Adds the members of a family. They have fewer fields than a session, so they never replace what is known.
+function readFamily(
+  world: World,
+  { began, directory, family }: { began: number; directory: string; family: Family },
+  changed: Set<string>,
+) {
+  if (began < world.epoch) return
+  // The stream tells statuses.
+  for (const { status: _, ...member } of family.sessions) {
+    const known = world.sessions.get(member.id)?.info
+    putSession(world, known ? { ...known, ...member } : { ...member, directory, isPartial: true }, began, changed)
+  }
 }
 
 // Adds the sessions of a list, and removes those that were deleted while no stream told so.
@@ -349,7 +390,11 @@ function setStatus(world: World, session: string, status: Status, changed: Set<s
 function ended(world: World, session: string, reason: EndReason | null, since: number | null, changed: Set<string>) {
   const id = world.cursor ?? 0
   changed.add("marks")
-  if (world.watched === session) world.seen.set(session, id)
+  world.ends.set(session, { reason, id })
+  if (world.watched === session) {
+    world.seen.set(session, id)
+    owe(world, session)
+  }
   // An end of an event that another tab has shown already.
   else if (id === 0 || id > (world.seen.get(session) ?? -1)) world.unread.set(session, { reason, id })
   noticeEnd(world, session, reason, since)
@@ -357,7 +402,27 @@ function ended(world: World, session: string, reason: EndReason | null, since: n
 
 function look(world: World, session: string | null, changed: Set<string>) {
   world.watched = session
-  if (session) markSeen(world, session, Math.max(world.cursor ?? 0, world.unread.get(session)?.id ?? 0), changed)
+  if (!session) return
+  owe(world, session)
+  markSeen(world, session, Math.max(world.cursor ?? 0, world.unread.get(session)?.id ?? 0), changed)
+}
+
+// The server is told what the user has seen, unless it knows.
+function owe(world: World, session: string) {
+  const id = Math.max(world.ends.get(session)?.id ?? 0, world.unread.get(session)?.id ?? 0)
+  if (id > (world.sessions.get(session)?.info.seen ?? 0)) world.owed.set(session, id)
+}
+
+// Another device has shown the session, or its user has marked it as unread.
+function seenElsewhere(world: World, session: string, cursor: number, changed: Set<string>) {
+  const known = world.sessions.get(session)
+  if (known) world.sessions.set(session, { ...known, info: { ...known.info, seen: cursor } })
+  const end = world.ends.get(session)
+  // Without a known end only a position before every event is certain to be a mark of the user.
+  if (cursor >= (end?.id ?? 1)) return markSeen(world, session, cursor, changed)
+  if (world.unread.has(session)) return
+  world.unread.set(session, { reason: end?.reason ?? null, id: end?.id ?? 1, isAsked: true })
+  changed.add("list").add(`status ${session}`).add("marks")
 }
 
 function markSeen(world: World, session: string, id: number, changed: Set<string>) {
@@ -389,32 +454,6 @@ function message(world: World, info: Message, changed: Set<string>) {
   if (info.role === "user") setFate(world, info.id, "queued", changed, ["sending", "held", "failed"])
   changed.add(`status ${info.sessionID}`)
   putMessage(world, info, changed)
-}
-
-function ask(world: World, request: Request, changed: Set<string>) {
-  if (world.gone.has(request.id) || world.gone.has(request.sessionID)) return
-  const requests = world.opening ? world.opening.requests : world.requests
-  // Servers repeat open requests to every new connection.
-  if (requests.has(request.id)) return
-  requests.set(request.id, request)
-  if (world.opening) return
-  noticeRequest(world, request.rootID ?? rootOf(world, request.sessionID), request.id)
-  tellRequests(request, changed)
-}
-
-function closeRequest(world: World, id: string, changed: Set<string>) {
-  bury(world, id)
-  world.opening?.requests.delete(id)
-  const request = world.requests.get(id)
-  if (!request) return
-  world.requests.delete(id)
-  tellRequests(request, changed)
-}
-
-function tellRequests(request: Request, changed: Set<string>) {
-  changed.add("requests")
-  changed.add(`status ${request.sessionID}`)
-  changed.add("list")
 }
 
 function queued(world: World, it: { sessionID: string; messageID: string; delivery?: string }, changed: Set<string>) {

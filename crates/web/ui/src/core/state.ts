@@ -94,6 +94,7 @@ export function statement(world: World): Frame[] {
   for (const [sessionID, { status }] of world.status) {
     if (status.type !== "idle") say("session.status", { sessionID, status })
   }
+  for (const [sessionID, countdown] of world.countdowns) say("continuation.countdown", { sessionID, ...countdown })
   for (const request of world.requests.values()) say(`${request.kind}.asked`, request.body)
   for (const window of world.windows.values()) {
     for (const entry of window.entries) {

@@ -9,8 +9,11 @@ export interface MessageRead {
   messages: { info: Message; parts: Part[] }[]
   // Cursor of the page before; null at the beginning of the session.
   older: string | null
-  // `newest` covers everything after its first message, `older` the range between its ends, `one` a single message.
-  range: "newest" | "older" | "one"
+  // Cursor of the page after, for `around` and `newer`; null at the end of the session.
+  newer?: string | null
+  // `newest` covers everything after its first message, `one` a single message, all others the range between their ends:
+  // `older` continues before the first message, `newer` after a gap, `around` is a page that may leave a gap.
+  range: "newest" | "older" | "newer" | "around" | "one"
   // True if the session was idle for the whole read: the stored version then wins over the folded one.
   isFinal?: boolean
 }
@@ -19,7 +22,7 @@ export function windowOf(world: World, session: string): Window {
   let found = world.windows.get(session)
   if (!found) {
     const partial = !world.shown.includes(session)
-    found = { entries: [], older: null, read: 0, partial, stale: true }
+    found = { entries: [], older: null, gap: null, read: 0, partial, stale: true }
     world.windows.set(session, found)
   }
   return found
@@ -101,6 +104,7 @@ export function shrink(window: Window) {
   window.partial = true
   window.stale = true
   window.older = null
+  window.gap = null
   for (const entry of window.entries) entry.parts = entry.parts.filter(({ part }) => isOpen(part))
   window.entries = window.entries.filter((entry) => entry.parts.length > 0)
 }
@@ -129,6 +133,10 @@ export function removeMessage(world: World, session: string, message: string, ch
   bury(world, message)
   const window = world.windows.get(session)
   if (!window) return
+  if (window.gap?.last === message) {
+    const before = window.entries[window.entries.findIndex((entry) => entry.info.id === message) - 1]
+    window.gap = before ? { ...window.gap, last: before.info.id } : null
+  }
   window.entries = window.entries.filter((entry) => entry.info.id !== message)
   changed.add(`messages ${session}`)
 }
@@ -149,34 +157,12 @@ export function readMessages(world: World, read: MessageRead, began: number, cha
   // The session was left or deleted while the read was made.
   if (!window || window.partial || world.gone.has(read.sessionID)) return
   // Answers may overtake each other; an older one has nothing to add.
-  if (read.range !== "older") {
+  if (read.range === "newest" || read.range === "one") {
     if (began < window.read) return
     window.read = began
   }
   const contained = new Map(read.messages.map((message) => [message.info.id, message]))
-  if (read.range !== "one") {
-    const first = read.messages[0]?.info
-    const last = read.messages.at(-1)?.info
-    const covers = (info: Message) => {
-      if (read.range === "newest") return !first || read.older === null || order(info, first) >= 0
-      return first !== undefined && last !== undefined && order(info, first) >= 0 && order(info, last) <= 0
-    }
-    // A frame that arrived after the read began is newer than the read.
-    window.entries = window.entries.filter(
-      (entry) => contained.has(entry.info.id) || entry.tick > began || isTouched(entry, began) || !covers(entry.info),
-    )
-    if (read.range === "newest") {
-      // Everything before the page is read again when it is needed: a gap must not look like a beginning.
-      if (window.stale && first && read.older !== null) {
-        const isOlder = (entry: MessageEntry) => order(entry.info, first) < 0 && !isTouched(entry, began)
-        window.entries = window.entries.filter((entry) => !isOlder(entry))
-      }
-      window.stale = false
-      window.older = read.older
-    } else {
-      window.older = read.older
-    }
-  }
+  if (read.range !== "one") cover(window, read, began, contained)
   for (const { info, parts } of read.messages) {
     if (!world.gone.has(info.id)) mergeMessage(world, window, info, parts, began, read.isFinal ?? false, changed)
   }
@@ -186,6 +172,45 @@ export function readMessages(world: World, read: MessageRead, began: number, cha
     if ((world.wanted.get(key) ?? Infinity) <= began) world.wanted.delete(key)
   }
   changed.add(`messages ${read.sessionID}`)
+}
+
+// Removes what a read would contain if it still existed, and notes what lies before and behind the read.
+function cover(window: Window, read: MessageRead, began: number, contained: Map<string, unknown>) {
+  const first = read.messages[0]?.info
+  const last = read.messages.at(-1)?.info
+  const covers = (info: Message) => {
+    if (read.range === "newest") return !first || read.older === null || order(info, first) >= 0
+    return first !== undefined && last !== undefined && order(info, first) >= 0 && order(info, last) <= 0
+  }
+  const later = behindGap(window)
+  // A frame that arrived after the read began is newer than the read.
+  window.entries = window.entries.filter(
+    (entry) => contained.has(entry.info.id) || entry.tick > began || isTouched(entry, began) || !covers(entry.info),
+  )
+  if (read.range === "newest") return coverNewest(window, read, began, first)
+  if (read.range !== "newer") window.older = read.older
+  if (read.range === "older") return
+  // A window has one gap at most: a jump gives up the messages before an earlier one.
+  if (read.range === "around" && window.gap) window.entries = later
+  const isJoined = !last || !read.newer || later.some((entry) => order(entry.info, last) <= 0)
+  window.gap = isJoined ? null : { last: last.id, newer: read.newer! }
+}
+
+function coverNewest(window: Window, read: MessageRead, began: number, first: Message | undefined) {
+  const isOlder = (entry: MessageEntry) => first !== undefined && order(entry.info, first) < 0
+  // Everything before the page is read again when it is needed: a gap must not look like a beginning.
+  if (window.stale && read.older !== null) {
+    window.entries = window.entries.filter((entry) => !isOlder(entry) || isTouched(entry, began))
+    window.gap = null
+  }
+  // Older pages that are loaded know better what is before them.
+  if (window.stale || !window.entries.some(isOlder)) window.older = read.older
+  window.stale = false
+}
+
+// The loaded messages behind the gap, or all of them.
+function behindGap({ entries, gap }: Window): MessageEntry[] {
+  return gap ? entries.slice(entries.findIndex((entry) => entry.info.id === gap.last) + 1) : entries
 }
 
 const isTouched = (entry: MessageEntry, began: number) => entry.parts.some((known) => known.tick > began)

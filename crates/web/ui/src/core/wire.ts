@@ -19,7 +19,17 @@ export interface Session {
   cost?: number
   tokens?: Tokens
   continuation?: { enabled?: boolean; stopped?: string }
+  // Position in the log up to which the user has seen the session, on any device.
+  seen?: number
   time: { created: number; updated: number; archived?: number }
+  // True if only the fields of a family are known.
+  isPartial?: boolean
+}
+
+// A session and its relatives, as the server sums them up.
+export interface Family {
+  rootID: string
+  sessions: (Omit<Session, "directory"> & { status?: unknown })[]
 }
 
 export type EndReason = "completed" | "aborted" | "error" | "blocked" | "interrupted" | "budget" | "withdrawn"
@@ -55,6 +65,8 @@ export interface UserMessage {
   agent?: string
   model?: { providerID: string; modelID: string }
   continues?: unknown
+  // The origin of a prompt whose text the user did not type: a slash command, a shell command, a plugin.
+  origin?: unknown
   summary?: { diffs?: FileDiff[] }
 }
 
@@ -125,6 +137,8 @@ export interface Permission {
   patterns: string[]
   always: string[]
   metadata?: Record<string, unknown>
+  // The server's time at which the request ends without an answer.
+  deadline?: number
 }
 
 export interface Question {
@@ -140,6 +154,7 @@ export interface QuestionRequest {
   sessionID: string
   rootID?: string
   questions: Question[]
+  deadline?: number
 }
 
 export interface Todo {

@@ -1,6 +1,7 @@
 // The state that the page shows: plain data, changed by `fold` only.
 
 import type { Notice } from "./notices.ts"
+import type { Ending } from "./requests.ts"
 import type { Waiting } from "./waiting.ts"
 import type { EndReason, Message, Part, Permission, QuestionRequest, Session, Status, Todo, Tokens } from "./wire.ts"
 
@@ -17,11 +18,21 @@ export interface MessageEntry {
   parts: PartEntry[]
 }
 
+// A jump to an old message leaves the messages after its page out.
+export interface Gap {
+  // The last message before the gap.
+  last: string
+  // Cursor of the page after it.
+  newer: string
+}
+
 // The loaded messages of one session, oldest first.
 export interface Window {
   entries: MessageEntry[]
   // Cursor of the page before the first entry; null if there is none.
   older: string | null
+  // Messages that are not loaded between two loaded ones; null if there are none.
+  gap: Gap | null
   // Time at which the newest applied read began.
   read: number
   // True if only open parts are kept, because the session is not shown.
@@ -105,6 +116,9 @@ export interface World {
   children: Map<string, Set<string>>
   status: Map<string, StatusEntry>
   requests: Map<string, Request>
+  // Requests that this page answers now, and the ends of the latest ones.
+  answering: Set<string>
+  endings: Map<string, Ending>
   windows: Map<string, Window>
   queues: Map<string, Queue>
   prompts: Map<string, Prompt>
@@ -114,6 +128,10 @@ export interface World {
   unread: Map<string, Unread>
   // The newest event that the user has seen in a session.
   seen: Map<string, number>
+  // The newest end of a turn in a session.
+  ends: Map<string, Unread>
+  // Events that the user has seen in this tab and that the server has not been told of.
+  owed: Map<string, number>
   // The session that the user looks at: shown at its end, in a visible and focused tab.
   watched: string | null
   waiting: Map<string, Waiting[]>
@@ -147,6 +165,8 @@ export function createWorld(): World {
     children: new Map(),
     status: new Map(),
     requests: new Map(),
+    answering: new Set(),
+    endings: new Map(),
     windows: new Map(),
     queues: new Map(),
     prompts: new Map(),
@@ -155,6 +175,8 @@ export function createWorld(): World {
     errors: new Map(),
     unread: new Map(),
     seen: new Map(),
+    ends: new Map(),
+    owed: new Map(),
     watched: null,
     waiting: new Map(),
     queueTicks: new Map(),

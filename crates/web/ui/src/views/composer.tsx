@@ -1,22 +1,30 @@
 // The composer: never disabled, and its text and files are kept over reloads until the server has accepted them.
 
-import { Show, createEffect, createMemo, createSignal, onCleanup, onMount } from "solid-js"
+import { Show, createEffect, createMemo, createSignal, onMount } from "solid-js"
+import { stopTurn, summarise } from "../acts.ts"
 import { MAX_PASTED_LINES, type Refusal, pastedText, readFiles } from "../attachments.ts"
+import { type Intent, intentOf } from "../core/complete.ts"
 import { isBusy } from "../core/state.ts"
 import type { Session } from "../core/wire.ts"
-import { type Attachment, type Content, forgetEarlier, isEmpty, onAdd, onDraft, readDraft, saveDraft, saveLate } from "../drafts.ts"
-import { send } from "../sending.ts"
+import { forgetEarlier, isEmpty } from "../drafts.ts"
+import { type Run, send } from "../sending.ts"
 import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { AttachButton, Attachments, Earlier } from "./attachments.tsx"
+import { CompletionList, createCompletion } from "./completion.tsx"
+import { createDraft } from "./draft.ts"
+import { createHistory } from "./history.ts"
 import { ModelChoice, chosen } from "./new.tsx"
 
-// Time after the last key when a draft is stored.
-const SAVE_MS = 300
+// The agent of a shell command in a session that has not had a turn.
+const DEFAULT_AGENT = "build"
+
+const reasonOf = (failure: unknown) => (failure instanceof Error ? failure.message : String(failure))
 
 export function Composer(props: { id: string; info?: Session }) {
   const draft = createDraft(props.id)
   const [refused, setRefused] = createSignal<Refusal[]>([])
+  const [error, setError] = createSignal("")
   const busy = createMemo(() => (watch(`status ${props.id}`), isBusy(world, props.id)))
   let box!: HTMLTextAreaElement
   createEffect(() => {
@@ -30,15 +38,72 @@ export function Composer(props: { id: string; info?: Session }) {
     setRefused(refused)
     if (files.length > 0) draft.setFiles([...draft.files(), ...files])
   }
+  const completion = createCompletion({
+    directory: () => props.info?.directory,
+    text: draft.text,
+    box: () => box,
+    onChoose(text, cursor, mention) {
+      draft.setText(text)
+      if (mention) draft.addMention(mention)
+      box.focus()
+      box.setSelectionRange(cursor, cursor)
+    },
+  })
+  const intent = (): Intent => intentOf(draft.text(), completion.commandNames() ?? [])
+  const isShell = () => intent().kind === "shell"
   const submit = (delivery: "steer" | "queue") => {
-    const content = { text: draft.text(), files: draft.files() }
+    const text = draft.text()
+    const content = { text, files: draft.files(), mentions: draft.mentions() }
     if (isEmpty(content)) return
-    send(props.id, content, delivery, chosen(draft.model()))
+    setError("")
+    const it = intent()
+    // A slash may begin a command that is not known yet.
+    if (it.kind === "prompt" && text.startsWith("/") && !completion.commandNames()) return awaitCommands(text, delivery)
+    if (it.kind === "stop" || it.kind === "compact") return act(it.kind)
+    if (it.kind === "shell" && busy()) return void setError(words.shellBusy)
+    const run: Run | undefined = it.kind === "prompt" ? undefined : it.kind === "shell" ? { ...it, agent: props.info?.agent ?? DEFAULT_AGENT } : it
+    // A shell takes no files: they stay for the next prompt.
+    const kept = it.kind === "shell" ? content.files : []
+    send(props.id, { ...content, files: it.kind === "shell" ? [] : content.files }, delivery, chosen(draft.model()), run)
+    leave(kept)
+  }
+  const leave = (kept = draft.files()) => {
     draft.clear()
+    if (kept.length > 0) draft.setFiles(kept)
+    completion.close()
+    past.reset()
     setRefused([])
     box.focus()
   }
+  // The submit that waits for the list of commands.
+  const [awaiting, setAwaiting] = createSignal<{ text: string; delivery: "steer" | "queue" }>()
+  const awaitCommands = (text: string, delivery: "steer" | "queue") => {
+    if (completion.commandError()) setError(completion.commandError())
+    else setAwaiting({ text, delivery })
+  }
+  createEffect(() => {
+    const it = awaiting()
+    if (!it || (!completion.commandNames() && !completion.commandError())) return
+    setAwaiting(undefined)
+    if (draft.text() === it.text) submit(it.delivery)
+  })
+  // Commands of the page itself. Their text stays in the box until the server has accepted them.
+  const act = async (kind: "stop" | "compact") => {
+    const text = draft.text()
+    try {
+      if (kind === "stop") await stopTurn(props.id)
+      else if (!(await summarise(props.id, chosen(current())))) return void setError(words.nothingToSummarise)
+      if (draft.text() === text) leave()
+    } catch (failure) {
+      setError(reasonOf(failure))
+    }
+  }
+  const past = createHistory(props.id, draft.text, (text) => {
+    draft.setText(text)
+    box.setSelectionRange(text.length, text.length)
+  })
   const keys = (event: KeyboardEvent) => {
+    if (completion.keys(event) || past.keys(event)) return
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return
     event.preventDefault()
     submit(event.altKey && busy() ? "queue" : "steer")
@@ -64,6 +129,7 @@ export function Composer(props: { id: string; info?: Session }) {
   return (
     <form
       class="composer"
+      data-mode={isShell() ? "shell" : undefined}
       onDragOver={(event) => event.preventDefault()}
       onDrop={drop}
       onSubmit={(event) => {
@@ -76,11 +142,13 @@ export function Composer(props: { id: string; info?: Session }) {
         onTake={(content) => {
           draft.setText(content.text)
           draft.setFiles(content.files)
+          for (const mention of content.mentions ?? []) draft.addMention(mention)
           void forgetEarlier(props.id)
         }}
         onDiscard={() => void forgetEarlier(props.id)}
       />
       <Attachments files={draft.files()} refused={refused()} onRemove={(at) => draft.setFiles(draft.files().toSpliced(at, 1))} />
+      <CompletionList of={completion} />
       <textarea
         ref={box}
         rows="1"
@@ -88,13 +156,31 @@ export function Composer(props: { id: string; info?: Session }) {
         placeholder={words.prompt}
         aria-label={words.promptLabel}
         enterkeyhint="enter"
-        onInput={(event) => draft.setText(event.target.value)}
+        {...completion.combobox()}
+        onInput={(event) => {
+          draft.setText(event.target.value)
+          past.reset()
+          setError("")
+          completion.look(event.isComposing)
+        }}
+        onCompositionEnd={() => completion.look()}
+        onClick={() => completion.look()}
+        onKeyUp={(event) => /^(Arrow(Left|Right)|Home|End)$/.test(event.key) && completion.look(event.isComposing)}
+        onBlur={() => completion.close()}
         onKeyDown={keys}
         onPaste={paste}
       />
+      <Show when={error()}>
+        <p class="error" role="alert">
+          {error()}
+        </p>
+      </Show>
       <div class="tools">
         <AttachButton onFiles={(files) => void attach(files)} />
         <ModelChoice directory={props.info?.directory} value={current()} onChoose={draft.setModel} />
+        <Show when={isShell()}>
+          <span class="fate">{words.shellHint}</span>
+        </Show>
         <span class="space" />
         <Show when={busy()} fallback={<button class="primary">{words.send}</button>}>
           <button type="button" title={words.queueHint} onClick={() => submit("queue")}>
@@ -107,80 +193,4 @@ export function Composer(props: { id: string; info?: Session }) {
       </div>
     </form>
   )
-}
-
-// The draft of a session as signals. Edits are stored a moment after the last key; edits of other tabs appear here.
-function createDraft(session: string) {
-  const [text, setText] = createSignal("")
-  const [files, setFiles] = createSignal<Attachment[]>([])
-  const [model, setModel] = createSignal("")
-  const [earlier, setEarlier] = createSignal<Content>()
-  let box: HTMLTextAreaElement | undefined
-  let base = 0
-  let isDirty = false
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const save = async () => {
-    clearTimeout(timer)
-    if (!isDirty) return
-    isDirty = false
-    const edit = { text: text(), files: files(), model: model(), at: box?.selectionStart ?? 0 }
-    base = await saveDraft(session, edit, base).catch(() => base)
-  }
-  const touch = () => {
-    isDirty = true
-    clearTimeout(timer)
-    timer = setTimeout(() => void save(), SAVE_MS)
-  }
-  const load = async () => {
-    const stored = await readDraft(session)
-    setEarlier(stored?.earlier)
-    // An edit of this tab that is not stored yet is newer.
-    if (isDirty) return
-    base = stored?.time ?? base
-    setText(stored?.text ?? "")
-    setFiles(stored?.files ?? [])
-    if (stored?.model) setModel(stored.model)
-    if (stored && box && document.activeElement !== box) box.setSelectionRange(stored.at, stored.at)
-  }
-  const leave = () => {
-    // The database may not finish before the page ends.
-    if (isDirty) saveLate(session, text())
-    void save()
-  }
-  onMount(() => {
-    void load()
-    window.addEventListener("pagehide", leave)
-    const stop = onDraft(session, () => void load())
-    const stopAdding = onAdd(session, (more, added) => {
-      setText(text().trim() === "" ? more : `${text().trimEnd()}\n\n${more}`)
-      setFiles([...files(), ...added])
-      touch()
-      void save()
-    })
-    onCleanup(() => {
-      stop()
-      stopAdding()
-      window.removeEventListener("pagehide", leave)
-      void save()
-    })
-  })
-  return {
-    text,
-    files,
-    model,
-    earlier,
-    bind: (element: HTMLTextAreaElement) => (box = element),
-    setText: (value: string) => (setText(value), touch()),
-    // There is no time for files when the page ends.
-    setFiles: (value: Attachment[]) => (setFiles(value), touch(), void save()),
-    setModel: (value: string) => (setModel(value), touch()),
-    // The prompt takes the content along; its transaction removes the stored draft.
-    clear() {
-      clearTimeout(timer)
-      isDirty = false
-      base = Date.now()
-      setText("")
-      setFiles([])
-    },
-  }
 }

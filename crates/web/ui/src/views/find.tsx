@@ -19,10 +19,15 @@ const MAX_MARKS = 500
 
 interface Text {
   id: string
+  created: number
   text: string
 }
 
-const own = (info: { id: string }, parts: Part[]): Text => ({ id: info.id, text: textOf(parts) })
+const own = (info: { id: string; time: { created: number } }, parts: Part[]): Text => ({
+  id: info.id,
+  created: info.time.created,
+  text: textOf(parts),
+})
 
 export function Find(props: { id: string }) {
   const [query, setQuery] = createSignal("")
@@ -37,8 +42,10 @@ export function Find(props: { id: string }) {
     unmark()
   })
   const read = async () => {
-    let before = world.windows.get(props.id)?.older ?? undefined
-    for (let page = 0; before && page < MAX_PAGES && !isClosed; page++) {
+    const window = world.windows.get(props.id)
+    // Messages of a gap are in no cursor of the window, so the history is read from its end.
+    let before = window?.gap ? undefined : (window?.older ?? undefined)
+    for (let page = 0; (before || (page === 0 && window?.gap)) && page < MAX_PAGES && !isClosed; page++) {
       const { data, headers } = await call("messages", {
         in: { sessionID: props.id },
         query: { limit: PAGE, before },
@@ -55,7 +62,8 @@ export function Find(props: { id: string }) {
     watch(`messages ${props.id}`)
     const loaded = (world.windows.get(props.id)?.entries ?? []).map(({ info, parts }) => own(info, parts.map(({ part }) => part)))
     const ids = new Set(loaded.map(({ id }) => id))
-    return findIn([...earlier().filter(({ id }) => !ids.has(id)), ...loaded], query())
+    const all = [...earlier().filter(({ id }) => !ids.has(id)), ...loaded]
+    return findIn(all.sort((left, right) => left.created - right.created), query())
   })
   createEffect(on(query, () => setAt(-1)))
   createEffect(on([query, matches], () => requestAnimationFrame(() => mark(query()))))

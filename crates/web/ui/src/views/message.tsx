@@ -2,6 +2,7 @@
 
 import { ErrorBoundary, For, Match, Show, Switch, createMemo } from "solid-js"
 import { isPicture } from "../attachments.ts"
+import { typedLine } from "../core/complete.ts"
 import { type Message, type Part, errorText } from "../core/wire.ts"
 import { Markdown } from "../markdown.tsx"
 import { isUnfolded, setUnfolded } from "../places.ts"
@@ -27,10 +28,25 @@ export function MessageView(props: { session: string; id: string }) {
     const marks = entry()?.parts.map(({ part }) => (part.metadata as { continuation?: { n?: number } } | undefined)?.continuation?.n)
     return marks?.find((n) => n !== undefined) ?? 1
   }
+  // The line of the user that the server has turned into this prompt.
+  const typed = () => {
+    const it = info()
+    return it?.role === "user" ? typedLine(it) : undefined
+  }
   const error = () => {
     const it = info()
     return it?.role === "assistant" && it.error && it.error.name !== "MessageAbortedError" ? it.error : undefined
   }
+  const content = () => (
+    <For each={parts()}>
+      {(id) => (
+        // One broken part never takes the rest down.
+        <ErrorBoundary fallback={(failure) => <p class="error">{String(failure)}</p>}>
+          <PartView session={props.session} message={props.id} id={id} isUser={info()?.role === "user"} />
+        </ErrorBoundary>
+      )}
+    </For>
+  )
   return (
     <article
       class="message"
@@ -39,14 +55,19 @@ export function MessageView(props: { session: string; id: string }) {
       aria-label={info()?.role === "user" ? words.yourPrompt : words.agentAnswer}
     >
       <Show when={continued()}>{(n) => <p class="chip">{words.continuedByItself(n())}</p>}</Show>
-      <For each={parts()}>
-        {(id) => (
-          // One broken part never takes the rest down.
-          <ErrorBoundary fallback={(failure) => <p class="error">{String(failure)}</p>}>
-            <PartView session={props.session} message={props.id} id={id} isUser={info()?.role === "user"} />
-          </ErrorBoundary>
+      <Show when={typed()} fallback={content()}>
+        {(line) => (
+          <>
+            <p class="text typed">{line()}</p>
+            <Show when={!line().startsWith("!")}>
+              <details class="expanded">
+                <summary>{words.expanded}</summary>
+                {content()}
+              </details>
+            </Show>
+          </>
         )}
-      </For>
+      </Show>
       <Show when={fate() === "queued"}>
         <p class="fate">{words.queued}</p>
       </Show>
@@ -99,6 +120,12 @@ function PartView(props: { session: string; message: string; id: string; isUser:
         <Show when={isPicture(part()?.url)} fallback={<p class="chip">📎 {oneLine(part()?.filename ?? part()?.mime ?? "")}</p>}>
           <img class="picture" src={part()!.url} alt={oneLine(part()?.filename ?? "")} />
         </Show>
+      </Match>
+      <Match when={type() === "agent"}>
+        <p class="chip">@{oneLine(String(part()?.name ?? ""))}</p>
+      </Match>
+      <Match when={type() === "compaction"}>
+        <p class="chip">{words.compaction}</p>
       </Match>
       <Match when={type() === "patch"}>
         <p class="chip">

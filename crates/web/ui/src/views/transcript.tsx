@@ -8,7 +8,7 @@ import { placeOf, setPlace } from "../places.ts"
 import { oneLine } from "../plain.ts"
 import { route } from "../route.ts"
 import { discard, edit, sendAgain } from "../sending.ts"
-import { loadOlder, watch, world } from "../store.ts"
+import { loadAround, loadNewer, loadOlder, watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { MessageView } from "./message.tsx"
 import { TurnEnd } from "./end.tsx"
@@ -16,9 +16,10 @@ import { Virtual, type VirtualApi } from "./virtual.tsx"
 
 // Rows that are not messages.
 const EARLIER = "earlier"
+const GAP = "gap"
 const END = "end"
-// The most pages that are read to find the place at which the user has left the session.
-const MAX_SOUGHT = 40
+// Distance from the screen at which messages of a gap are loaded.
+const GAP_MARGIN = "400px"
 // Pixels above a message that a search shows.
 const MARGIN = 120
 
@@ -38,7 +39,13 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
     return [...stored, ...own.filter((id) => !known.has(id))].filter((id) => !waiting.has(id))
   })
   const isEmpty = () => messages().length === 0
-  const keys = createMemo(() => [...(window()?.older ? [EARLIER] : []), ...messages(), END])
+  const keys = createMemo(() => {
+    const all = messages()
+    const at = all.indexOf(window()?.gap?.last ?? "") + 1
+    const shown = at > 0 ? [...all.slice(0, at), GAP, ...all.slice(at)] : all
+    return [...(window()?.older ? [EARLIER] : []), ...shown, END]
+  })
+  const isLoaded = createMemo(() => window()?.stale === false && !isEmpty())
   const place = placeOf(props.id)
   const [isFollowing, setFollowing] = createSignal(!place?.key)
   createEffect(() => props.onEnd(isFollowing()))
@@ -56,28 +63,38 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
     await loadOlder(props.id).catch(() => {})
     isLoading = false
   }
-  // Reads earlier pages until the place is among the messages.
-  let sought = place?.key ? MAX_SOUGHT : 0
+  const newer = async () => {
+    if (isLoading) return
+    isLoading = true
+    await loadNewer(props.id).catch(() => {})
+    isLoading = false
+  }
+  // Reads the page of a message, unless it is loaded. Returns false if the message does not exist.
+  const reach = async (message: string) => {
+    if (!keys().includes(message)) await loadAround(props.id, message).catch(() => false)
+    return keys().includes(message)
+  }
+  // Returns to the place at which the user has left the session.
+  let isReturning = Boolean(place?.key)
   createEffect(
-    on(keys, (now) => {
-      if (sought === 0 || isEmpty()) return
-      if (now.includes(place!.key!)) {
-        sought = 0
-        queueMicrotask(() => list.toRow(place!.key!, place!.delta))
-      } else if (world.windows.get(props.id)?.older) {
-        sought--
-        void older()
-      } else if (!world.windows.get(props.id)?.stale) {
-        sought = 0
-        queueMicrotask(() => list.toEnd())
-      }
+    on(isLoaded, (isReady) => {
+      if (!isReady || !isReturning) return
+      queueMicrotask(async () => {
+        const isThere = await reach(place!.key!)
+        if (!isReturning) return
+        isReturning = false
+        if (isThere) list.toRow(place!.key!, place!.delta)
+        else list.toEnd()
+      })
     }),
   )
   // Shows the message that the address or a search names.
+  const [isMissing, setMissing] = createSignal(false)
   const seek = async (message: string) => {
-    for (let page = 0; page < MAX_SOUGHT && !keys().includes(message) && window()?.older; page++) await older()
-    if (!keys().includes(message)) return
-    sought = 0
+    const isThere = await reach(message)
+    setMissing(!isThere)
+    if (!isThere) return
+    isReturning = false
     setFollowing(false)
     list.toRow(message, MARGIN)
   }
@@ -87,13 +104,14 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
     return to.screen === "session" && to.id === props.id && to.message ? { session: to.id, message: to.message } : undefined
   })
   createEffect(
-    on([named, isEmpty], ([it, hasNothing]) => {
-      if (it && !hasNothing) queueMicrotask(() => void seek(it.message))
+    on([named, isLoaded], ([it, isReady]) => {
+      if (!it) setMissing(false)
+      else if (isReady) queueMicrotask(() => void seek(it.message))
     }),
   )
   onCleanup(() => setTarget(undefined))
   const save = () => {
-    const at = sought > 0 ? place : list.place()
+    const at = isReturning ? place : list.place()
     setPlace(props.id, { key: at?.key ?? null, delta: at?.delta ?? 0, last: messages().at(-1) ?? null })
   }
   onMount(() => {
@@ -124,11 +142,18 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
       onStart={() => void older()}
       ref={(api) => (list = api)}
       after={
+        <>
+        <Show when={isMissing()}>
+          <p class="missing" role="status">
+            {words.messageGone}
+          </p>
+        </Show>
         <Show when={!isFollowing()}>
           <button type="button" class="newest" onClick={() => list.toEnd()}>
             {isNew() > 0 ? words.newMessages(isNew()) : words.newest}
           </button>
         </Show>
+        </>
       }
     >
       {(key) => {
@@ -139,6 +164,7 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
             </button>
           )
         }
+        if (key === GAP) return <GapRow onNear={newer} />
         if (key === END) {
           return (
             <>
@@ -159,6 +185,25 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
         )
       }}
     </Virtual>
+  )
+}
+
+// Messages that a jump has left out. They are loaded when the user comes near.
+function GapRow(props: { onNear: () => Promise<void> }) {
+  let row!: HTMLButtonElement
+  const load = async () => {
+    await props.onNear()
+    // The observer reports changes only: a row that is still near must be looked at again.
+    observer.unobserve(row)
+    if (row.isConnected) observer.observe(row)
+  }
+  const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && void load(), { rootMargin: GAP_MARGIN })
+  onMount(() => observer.observe(row))
+  onCleanup(() => observer.disconnect())
+  return (
+    <button ref={row} type="button" class="quiet older" onClick={() => void load()}>
+      {words.between}
+    </button>
   )
 }
 

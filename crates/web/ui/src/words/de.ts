@@ -4,6 +4,7 @@ import type { RowState } from "../core/state.ts"
 import type { EndReason } from "../core/wire.ts"
 import { around } from "./de-around.ts"
 import { live } from "./de-live.ts"
+import { session } from "./de-session.ts"
 import type { Words } from "./en.ts"
 
 const STATES: Record<RowState, string> = {
@@ -95,6 +96,7 @@ export const de: Words = {
   steps: (input, output) => `${input} Tokens ein, ${output} aus`,
   ...live,
   ...around,
+  ...session,
   // Panels, settings and other screens.
   events: {
     filter: "Nach Art filtern",
@@ -135,6 +137,9 @@ export const de: Words = {
           ["Enter", "senden; am laufenden Zug teilnehmen (lenken)"],
           ["Alt Enter", "nach dem Zug ausführen (anstellen)"],
           ["Umschalt Enter", "neue Zeile"],
+          ["@ / !", "Datei oder Agent erwähnen; Befehl; Zeile für die Shell"],
+          ["↑ ↓", "frühere Prompts, im leeren Feld"],
+          ["1 … 9", "Option einer Frage wählen"],
           ["Esc Esc", "Zug stoppen"],
         ],
       },

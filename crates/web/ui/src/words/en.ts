@@ -4,6 +4,7 @@ import type { RowState } from "../core/state.ts"
 import type { EndReason } from "../core/wire.ts"
 import { around } from "./en-around.ts"
 import { live } from "./en-live.ts"
+import { session } from "./en-session.ts"
 
 const STATES: Record<RowState, string> = {
   needs: "needs you",
@@ -94,6 +95,7 @@ export const en = {
   steps: (input: string, output: string) => `${input} tokens in, ${output} out`,
   ...live,
   ...around,
+  ...session,
   // Panels, settings and other screens.
   events: {
     filter: "Filter by type",
@@ -134,6 +136,9 @@ export const en = {
           ["Enter", "send; join the running turn (steer)"],
           ["Alt Enter", "run after the turn (queue)"],
           ["Shift Enter", "new line"],
+          ["@ / !", "mention a file or agent; run a command; run a line in the shell"],
+          ["↑ ↓", "earlier prompts, in an empty box"],
+          ["1 … 9", "choose an option of a question"],
           ["Esc Esc", "stop the turn"],
         ],
       },

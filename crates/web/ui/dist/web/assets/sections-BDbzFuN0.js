@@ -1,0 +1,1 @@
+var e=[`looks`,`keys`,`notifications`,`approvals`,`providers`,`mcp`,`browsers`,`storage`,`about`];export{e as t};

@@ -1,0 +1,38 @@
+// English sentences of completion, requests and other parts of one session.
+
+import type { Ending, Outcome } from "../core/requests.ts"
+
+const OUTCOMES: Record<Outcome, string> = {
+  once: "Allowed",
+  always: "Always allowed",
+  reject: "Rejected",
+  answered: "Answered",
+  dismissed: "Dismissed",
+}
+
+export const session = {
+  completion: {
+    title: "Suggestions",
+    kinds: { file: "file", folder: "folder", agent: "agent", resource: "resource", command: "command" },
+    own: { compact: "Summarise the conversation to free the model's context" },
+  },
+  onceForAll: (count: number) => `Allow all ${count} once`,
+  onceForThese: "Only these, once each:",
+  rejectBecause: "Reject and say why…",
+  why: "Reason for the agent, or what it should do instead",
+  expires: (time: string) => `expires in ${time}`,
+  closeNote: "Close this note",
+  ending: ({ outcome, by, isUnanswered }: Ending): string => {
+    const what = outcome ? OUTCOMES[outcome] : "Answered"
+    if (isUnanswered) return `No answer in time: ${what.toLowerCase()}.`
+    if (by?.kind === "approval") return `${what} by an approval.`
+    return by?.name ? `${what} by ${by.name}.` : `${what} by another client.`
+  },
+  shellHint: "Runs in a shell, without the agent",
+  shellBusy: "A shell command runs only while no turn does. Stop the turn, or wait for its end.",
+  nothingToSummarise: "This session has nothing to summarise yet.",
+  compaction: "The conversation was summarised here",
+  between: "Load the messages between",
+  messageGone: "The message of this link does not exist any more.",
+  expanded: "Prompt of this command",
+}
