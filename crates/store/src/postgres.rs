@@ -53,7 +53,6 @@ use crate::{
     sqlite::RetentionLimits,
     stats::Stats,
 };
-use failure::Fault;
 use readers::Readers;
 use retention::Retention;
 use writer::{Ports, Work, Writer};
@@ -66,9 +65,6 @@ const WAIT: Duration = Duration::from_secs(10);
 
 /// Default time that commits wait for a lost database.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Time for a database to be opened: to connect, to take the lock and to create the tables.
-const OPENING: Duration = Duration::from_secs(30);
 
 /// Time that closing waits for the writer.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -117,8 +113,7 @@ impl Postgres {
     ) -> Result<Arc<Self>, OpenError> {
         let target = Target::parse(url)?;
         let server = target.server.clone();
-        let late = || connect::refused(&server, Fault::Late);
-        let opened = timeout(OPENING, target.open()).await.map_err(|_| late())??;
+        let opened = target.open().await?;
         let stats = Arc::new(Stats::default());
         let retention = Retention::new(options.keep);
         let (clock, patience) = (options.clock, options.patience);

@@ -30,6 +30,12 @@ const OLDEST: i32 = 140_000;
 /// Time for a connection to be opened and prepared.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// Time for a database to be opened, apart from its migration: to connect, to check it and to take the lock.
+const OPENING: Duration = Duration::from_secs(30);
+
+/// Time for the tables to be migrated. A migration may rewrite the log, which is limited by its own size.
+const MIGRATION: Duration = Duration::from_mins(30);
+
 /// Time that a start waits for the lock: the session of a server that was killed ends a moment later.
 const LOCK: Duration = Duration::from_secs(3);
 /// Pause between two attempts to take the lock.
@@ -198,6 +204,15 @@ impl Target {
 
     /// Opens the database for a new process: checks it, takes the lock, creates or migrates the tables.
     pub(crate) async fn open(&self) -> Result<(Client, Token), OpenError> {
+        let late = |_| refused(&self.server, Fault::Late);
+        let client = timeout(OPENING, self.lock()).await.map_err(late)??;
+        timeout(MIGRATION, schema::migrate(&client, &self.server)).await.map_err(late)??;
+        let token = timeout(OPENING, self.begin(&client)).await.map_err(late)??;
+        Ok((client, token))
+    }
+
+    /// Connects, checks the database and takes the node's lock.
+    async fn lock(&self) -> Result<Client, OpenError> {
         let server = &self.server;
         let client = self.writer().await.map_err(|fault| refused(server, fault))?;
         inspect(&client, server).await?;
@@ -209,15 +224,19 @@ impl Target {
             sleep(LOCK_PAUSE).await;
         }
         self.refuse_pooler(&client).await?;
-        schema::migrate(&client, server).await?;
+        Ok(client)
+    }
+
+    /// Registers a new process as the node.
+    async fn begin(&self, client: &Client) -> Result<Token, OpenError> {
+        let server = &self.server;
         let begin = "INSERT INTO baton.node (id, incarnation, writer) VALUES ($1, 1, 1)
             ON CONFLICT (id) DO UPDATE SET incarnation = node.incarnation + 1, writer = node.writer + 1
             RETURNING incarnation, writer, pg_backend_pid()";
-        let token = register(&client, begin, &[(&NODE, Type::TEXT)]).await;
+        let token = register(client, begin, &[(&NODE, Type::TEXT)]).await;
         let token = token.map_err(|fault| refused(server, fault))?;
         // Only a node that another program has deleted has no row.
-        let token = token.ok_or_else(|| refused(server, Fault::Late))?;
-        Ok((client, token))
+        token.ok_or_else(|| refused(server, Fault::Late))
     }
 
     /// Connects again after an outage. `Ok(None)` means that another process has become the writer, for good.

@@ -1,7 +1,7 @@
 //! The tables and their migrations.
 //!
 //! `fleet.schema` counts the [`MIGRATIONS`] that were applied. Each runs in a transaction of its own, under the log
-//! lock, together with the new number.
+//! lock, together with the new number. A statement may take as long as the size of its table needs.
 
 use tokio_postgres::Client;
 
@@ -27,7 +27,7 @@ pub(super) async fn migrate(client: &Client, server: &Server) -> Result<(), Open
     for (number, sql) in (1..).zip(MIGRATIONS).skip(found) {
         let create = if number == 1 { "CREATE SCHEMA IF NOT EXISTS baton;" } else { "" };
         let step = format!(
-            "BEGIN; {LOCK_LOG}; {create} {sql} \
+            "BEGIN; SET LOCAL statement_timeout = 0; {LOCK_LOG}; {create} {sql} \
              UPDATE baton.fleet SET schema = {number}; COMMIT"
         );
         client.batch_execute(&step).await.map_err(failed)?;
