@@ -146,10 +146,7 @@ async fn serve(page: &Page, path: &str, uri: &Uri, headers: &HeaderMap, cache: H
 fn framing(path: &str) -> [(HeaderName, HeaderValue); 2] {
     let (policy, frames) =
         if path == web::TERMINAL { (TERMINAL_POLICY, "SAMEORIGIN") } else { (POLICY, "DENY") };
-    [
-        (header::CONTENT_SECURITY_POLICY, policy),
-        (header::X_FRAME_OPTIONS, HeaderValue::from_static(frames)),
-    ]
+    [(header::CONTENT_SECURITY_POLICY, policy), (header::X_FRAME_OPTIONS, HeaderValue::from_static(frames))]
 }
 
 /// A file as one client receives it.
@@ -289,7 +286,15 @@ mod tests {
         assert!(is_open(Method::GET, "/") && is_open(Method::HEAD, "/web/assets/index.js"));
         assert!(is_open(Method::GET, "/?x=1"));
         assert!(is_open(Method::GET, "/terminal.html") && is_open(Method::GET, "/service-worker.js"));
-        for path in ["/terminal.html/x", "/terminal", "/session", "/web/session", "/web/assets", "//", "/web/../session"] {
+        for path in [
+            "/terminal.html/x",
+            "/terminal",
+            "/session",
+            "/web/session",
+            "/web/assets",
+            "//",
+            "/web/../session",
+        ] {
             assert!(!is_open(Method::GET, path), "{path}");
         }
         assert!(!is_open(Method::POST, "/") && !is_open(Method::POST, "/terminal.html"));

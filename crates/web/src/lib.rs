@@ -58,6 +58,9 @@ mod tests {
     fn a_built_page_stays_within_its_budget() {
         let total: usize = ASSETS.iter().map(|asset| asset.gzip.len()).sum();
         assert!(total <= 450 * 1024, "{total} bytes");
-        assert!(!IS_BUILT || BESIDE.iter().all(|path| find(path).is_some()), "a built page has all documents");
+        assert!(
+            !IS_BUILT || BESIDE.iter().all(|path| find(path).is_some()),
+            "a built page has all documents"
+        );
     }
 }

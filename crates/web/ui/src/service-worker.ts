@@ -13,6 +13,10 @@ interface Waiting extends Event {
   waitUntil(work: Promise<unknown>): void
 }
 
+interface Installing extends Waiting {
+  addRoutes?(routes: unknown[]): Promise<void>
+}
+
 interface Fetching extends Waiting {
   request: Request
   respondWith(response: Promise<Response>): void
@@ -35,7 +39,8 @@ interface Scope {
     matchAll(options: { type: "window"; includeUncontrolled: boolean }): Promise<Tab[]>
     openWindow(address: string): Promise<unknown>
   }
-  addEventListener(type: "install" | "activate", listener: (event: Waiting) => void): void
+  addEventListener(type: "install", listener: (event: Installing) => void): void
+  addEventListener(type: "activate", listener: (event: Waiting) => void): void
   addEventListener(type: "fetch", listener: (event: Fetching) => void): void
   addEventListener(type: "notificationclick", listener: (event: Clicked) => void): void
 }
@@ -48,7 +53,20 @@ const NAME = PREFIX + shell.build
 const scope = new URL(worker.registration.scope)
 const assets = new URL("web/assets/", scope).href
 
+// Calls of the server go past the worker, so that they never wait until the browser has started it.
+function bypass(event: Installing) {
+  const files = { urlPattern: { pathname: `${new URL(assets).pathname}*` } }
+  const condition = { not: { or: [files, { requestMode: "navigate" }] } }
+  // A browser without routes, or without this kind of condition, asks the worker, which leaves the call alone.
+  return Promise.resolve(event.addRoutes?.([{ condition, source: "network" }])).catch(() => {})
+}
+
 worker.addEventListener("install", (event) => {
+  try {
+    event.waitUntil(bypass(event))
+  } catch {
+    // The same, from a browser that throws at once.
+  }
   // The browser has just loaded these files; its own cache has them.
   event.waitUntil(caches.open(NAME).then((cache) => cache.addAll(shell.files.map((file) => new URL(file, scope).href))))
 })

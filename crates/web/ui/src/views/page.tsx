@@ -84,21 +84,24 @@ export function Page() {
         </nav>
         <main>
           <ErrorBoundary fallback={(error) => <p class="empty" role="alert">{String(error)}</p>}>
-            <Switch fallback={<Overview />}>
-              <Match when={route().screen === "needs"}>
-                <Needs />
-              </Match>
-              <Match when={project()}>{(directory) => <Overview directory={directory()} />}</Match>
-              <Match when={route().screen === "settings"}>
-                <Settings />
-              </Match>
-              <Match when={route().screen === "new"}>
-                <New />
-              </Match>
-              <Match when={session()} keyed>
-                {(id) => <Session id={id} />}
-              </Match>
-            </Switch>
+            {/* A screen that was refused before the sign-in reads everything again after it. */}
+            <Show when={isStarted() || !mustSignIn()}>
+              <Switch fallback={<Overview />}>
+                <Match when={route().screen === "needs"}>
+                  <Needs />
+                </Match>
+                <Match when={project()}>{(directory) => <Overview directory={directory()} />}</Match>
+                <Match when={route().screen === "settings"}>
+                  <Settings />
+                </Match>
+                <Match when={route().screen === "new"}>
+                  <New />
+                </Match>
+                <Match when={session()} keyed>
+                  {(id) => <Session id={id} />}
+                </Match>
+              </Switch>
+            </Show>
           </ErrorBoundary>
         </main>
         <Show when={session()}>{(id) => <Panel id={id()} />}</Show>
