@@ -87,7 +87,9 @@ describe("budgets of the page", needsBrowser(), () => {
       return page.evaluate(() => window.counts)
     }
     await page.clock.pauseAt(Date.now() + 1_000)
-    assert.deepEqual(await counts(), { frames: 0, timers: IDLE_SECONDS })
+    const visible = await counts()
+    assert.equal(visible.frames, 0)
+    assert.ok(visible.timers <= IDLE_SECONDS, `${visible.timers} timers in ${IDLE_SECONDS} s`)
     await page.evaluate(() => {
       Object.defineProperty(document, "hidden", { value: true })
       document.dispatchEvent(new Event("visibilitychange"))
