@@ -129,10 +129,10 @@ describe("the web page beyond what is loaded", needsBrowser(), () => {
     // A device that comes later knows it, too.
     const three = await open(browser, baton)
     await state(three.page, title, "done")
-    await two.page.bringToFront()
-    await row(two.page, title).click()
-    await state(two.page, title, "idle")
+    await three.page.bringToFront()
+    await row(three.page, title).click()
     await state(three.page, title, "idle")
+    await state(two.page, title, "idle")
     for (const { finish } of [one, two, three]) await finish()
   })
 
