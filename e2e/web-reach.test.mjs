@@ -92,8 +92,9 @@ describe("the web page beyond what is loaded", needsBrowser(), () => {
   })
 
   test("a family is read with one call, and its totals are in the head", async () => {
-    const id = await prompt(baton, "trio", "hello", "Has three")
     const { page, finish } = await open(browser, baton)
+    await page.locator(".side-head").waitFor()
+    const id = await prompt(baton, "trio", "hello", "Has three")
     await state(page, "Has three", "done")
     const calls = []
     page.on("request", (request) => /\/(family|children)$/.test(new URL(request.url()).pathname) && calls.push(request.url()))

@@ -171,6 +171,7 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
     case "server.resync":
       return opened(world, false, changed)
     case "server.ready":
+      if (typeof it?.cursor === "number") world.position = it.cursor
       return settled(world, changed)
     case "session.created":
     case "session.updated":

@@ -28,7 +28,7 @@ export function look(world: World, session: string | null, changed: Set<string>)
 function owe(world: World, session: string) {
   const id = Math.max(world.ends.get(session)?.id ?? 0, world.unread.get(session)?.id ?? 0)
   const known = world.sessions.get(session)?.info.seen ?? 0
-  if (id > known) world.owed.set(session, Math.max(id, world.cursor ?? 0))
+  if (id > known) world.owed.set(session, Math.max(id, world.cursor ?? world.position))
 }
 
 // Another device has shown the session, or its user has marked it as unread.
