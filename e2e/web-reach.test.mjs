@@ -92,8 +92,9 @@ describe("the web page beyond what is loaded", needsBrowser(), () => {
   })
 
   test("a family is read with one call, and its totals are in the head", async () => {
-    const id = await prompt(baton, "trio", "hello", "Has three")
     const { page, finish } = await open(browser, baton)
+    await page.locator(".side-head").waitFor()
+    const id = await prompt(baton, "trio", "hello", "Has three")
     await state(page, "Has three", "done")
     const calls = []
     page.on("request", (request) => /\/(family|children)$/.test(new URL(request.url()).pathname) && calls.push(request.url()))
@@ -129,10 +130,10 @@ describe("the web page beyond what is loaded", needsBrowser(), () => {
     // A device that comes later knows it, too.
     const three = await open(browser, baton)
     await state(three.page, title, "done")
-    await two.page.bringToFront()
-    await row(two.page, title).click()
-    await state(two.page, title, "idle")
+    await three.page.bringToFront()
+    await row(three.page, title).click()
     await state(three.page, title, "idle")
+    await state(two.page, title, "idle")
     for (const { finish } of [one, two, three]) await finish()
   })
 

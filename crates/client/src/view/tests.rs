@@ -258,7 +258,8 @@ fn several_children_come_and_go() {
 fn a_repeated_countdown_changes_nothing() {
     let mut view = streaming();
     let mut count_down = |until: i64| {
-        let properties = json!({ "sessionID": PARENT, "episode": "msg_1", "n": 1, "open": 1, "until": until });
+        let properties =
+            json!({ "sessionID": PARENT, "episode": "msg_1", "n": 1, "open": 1, "until": until });
         view.apply(&event("continuation.countdown", &properties)).is_some()
     };
     assert_eq!([count_down(9), count_down(9), count_down(20)], [true, false, true]);

@@ -7,9 +7,9 @@
 // - The stream wins over a read that began earlier, and nothing that was deleted comes back.
 // - A connection without a cursor starts a new epoch. Its opening statement is shown as one change when it is complete.
 
-import { noticeEnd } from "./notices.ts"
 import { begin, finish, hear, leave, queueOf } from "./queue.ts"
 import { answered, ask, closeRequest, forgetEnding, replied } from "./requests.ts"
+import { ended, look, markSeen, seenElsewhere } from "./seen.ts"
 import { statusOf } from "./state.ts"
 import { readTokens } from "./tokens.ts"
 import {
@@ -171,6 +171,7 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
     case "server.resync":
       return opened(world, false, changed)
     case "server.ready":
+      if (typeof it?.cursor === "number") world.position = it.cursor
       return settled(world, changed)
     case "session.created":
     case "session.updated":
@@ -385,53 +386,6 @@ function setStatus(world: World, session: string, status: Status, changed: Set<s
   }
   changed.add(`status ${session}`)
   changed.add("list")
-}
-
-function ended(world: World, session: string, reason: EndReason | null, since: number | null, changed: Set<string>) {
-  const id = world.cursor ?? 0
-  changed.add("marks")
-  world.ends.set(session, { reason, id })
-  if (world.watched === session) {
-    world.seen.set(session, id)
-    owe(world, session)
-  }
-  // An end of an event that another tab has shown already.
-  else if (id === 0 || id > (world.seen.get(session) ?? -1)) world.unread.set(session, { reason, id })
-  noticeEnd(world, session, reason, since)
-}
-
-function look(world: World, session: string | null, changed: Set<string>) {
-  world.watched = session
-  if (!session) return
-  owe(world, session)
-  markSeen(world, session, Math.max(world.cursor ?? 0, world.unread.get(session)?.id ?? 0), changed)
-}
-
-// The server is told what the user has seen, unless it knows.
-function owe(world: World, session: string) {
-  const id = Math.max(world.ends.get(session)?.id ?? 0, world.unread.get(session)?.id ?? 0)
-  if (id > (world.sessions.get(session)?.info.seen ?? 0)) world.owed.set(session, id)
-}
-
-// Another device has shown the session, or its user has marked it as unread.
-function seenElsewhere(world: World, session: string, cursor: number, changed: Set<string>) {
-  const known = world.sessions.get(session)
-  if (known) world.sessions.set(session, { ...known, info: { ...known.info, seen: cursor } })
-  const end = world.ends.get(session)
-  // Without a known end only a position before every event is certain to be a mark of the user.
-  if (cursor >= (end?.id ?? 1)) return markSeen(world, session, cursor, changed)
-  if (world.unread.has(session)) return
-  world.unread.set(session, { reason: end?.reason ?? null, id: end?.id ?? 1, isAsked: true })
-  changed.add("list").add(`status ${session}`).add("marks")
-}
-
-function markSeen(world: World, session: string, id: number, changed: Set<string>) {
-  if (id > (world.seen.get(session) ?? -1)) world.seen.set(session, id)
-  changed.add("marks")
-  const unread = world.unread.get(session)
-  if (!unread || unread.id > id) return
-  world.unread.delete(session)
-  changed.add("list").add(`status ${session}`)
 }
 
 function endCountdown(world: World, session: string, changed: Set<string>) {

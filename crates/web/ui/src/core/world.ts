@@ -107,6 +107,8 @@ export interface World {
   // Time at which the last epoch began: the stream says nothing about changes before it.
   epoch: number
   cursor: number | null
+  // The newest position in the server's log when this connection began.
+  position: number
   phase: Phase
   // Collects the opening statement of a new epoch until it is complete.
   opening: { status: Map<string, Status>; requests: Map<string, Request> } | null
@@ -158,6 +160,7 @@ export function createWorld(): World {
     connection: 0,
     epoch: 0,
     cursor: null,
+    position: 0,
     phase: { kind: "connecting" },
     opening: null,
     isKnown: false,

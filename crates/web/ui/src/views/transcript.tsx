@@ -18,6 +18,8 @@ import { Virtual, type VirtualApi } from "./virtual.tsx"
 const EARLIER = "earlier"
 const GAP = "gap"
 const END = "end"
+// The most pages that are read to find the place at which the user has left the session.
+const MAX_SOUGHT = 40
 // Distance from the screen at which messages of a gap are loaded.
 const GAP_MARGIN = "400px"
 // Pixels above a message that a search shows.
@@ -69,23 +71,30 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
     await loadNewer(props.id).catch(() => {})
     isLoading = false
   }
-  // Reads the page of a message, unless it is loaded. Returns false if the message does not exist.
+  // Reads the page of a message, unless it is loaded or being read. Returns false if the message does not exist.
+  let reading: { message: string; page: Promise<boolean> } | undefined
   const reach = async (message: string) => {
-    if (!keys().includes(message)) await loadAround(props.id, message).catch(() => false)
+    if (keys().includes(message)) return true
+    if (reading?.message !== message) reading = { message, page: loadAround(props.id, message).catch(() => false) }
+    await reading.page
+    reading = undefined
     return keys().includes(message)
   }
-  // Returns to the place at which the user has left the session.
-  let isReturning = Boolean(place?.key)
+  // Reads earlier pages until the place is among the messages.
+  let sought = place?.key ? MAX_SOUGHT : 0
   createEffect(
-    on(isLoaded, (isReady) => {
-      if (!isReady || !isReturning) return
-      queueMicrotask(async () => {
-        const isThere = await reach(place!.key!)
-        if (!isReturning) return
-        isReturning = false
-        if (isThere) list.toRow(place!.key!, place!.delta)
-        else list.toEnd()
-      })
+    on(keys, (now) => {
+      if (sought === 0 || isEmpty()) return
+      if (now.includes(place!.key!)) {
+        sought = 0
+        queueMicrotask(() => list.toRow(place!.key!, place!.delta))
+      } else if (world.windows.get(props.id)?.older) {
+        sought--
+        void older()
+      } else if (!world.windows.get(props.id)?.stale) {
+        sought = 0
+        queueMicrotask(() => list.toEnd())
+      }
     }),
   )
   // Shows the message that the address or a search names.
@@ -94,7 +103,7 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
     const isThere = await reach(message)
     setMissing(!isThere)
     if (!isThere) return
-    isReturning = false
+    sought = 0
     setFollowing(false)
     list.toRow(message, MARGIN)
   }
@@ -111,7 +120,7 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
   )
   onCleanup(() => setTarget(undefined))
   const save = () => {
-    const at = isReturning ? place : list.place()
+    const at = sought > 0 ? place : list.place()
     setPlace(props.id, { key: at?.key ?? null, delta: at?.delta ?? 0, last: messages().at(-1) ?? null })
   }
   onMount(() => {
