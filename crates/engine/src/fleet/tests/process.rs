@@ -54,6 +54,10 @@ pub(super) struct Flight {
 
 /// The actor of a workspace's session, with what it remembers of the session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and the search needs all combinations"
+)]
 pub(super) struct Actor {
     pub(super) epoch: u64,
     pub(super) custody: bool,
