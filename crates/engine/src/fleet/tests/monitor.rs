@@ -4,7 +4,7 @@
 //! that it judges. I9 is checked by [`settle`](super::world), which lets a state come to rest.
 
 use super::database::{Commit, Database, Event, OWN, TestTransaction, What, Written};
-use crate::fleet::{Answer, Transaction, order::Position};
+use crate::fleet::{Ruling, Transaction, order::Position};
 
 pub(super) type Verdict = Result<(), String>;
 
@@ -52,10 +52,10 @@ impl Monitor {
         &mut self,
         origin: Origin,
         transaction: &TestTransaction,
-        answer: Answer,
+        answer: Ruling,
     ) -> Verdict {
         match (transaction, answer) {
-            (_, Answer::Refused(_)) => {}
+            (_, Ruling::Refused(_)) => {}
             (Transaction::Register { .. }, _) => self.processes[at(origin.node)] = Some(origin.process),
             (Transaction::Declare { node, .. }, _) => self.processes[at(*node)] = None,
             (Transaction::Connect { .. }, _) => self.connections[at(origin.node)] = origin.connection,
@@ -68,7 +68,7 @@ impl Monitor {
                 }
                 self.grants[at(*holding)] = None;
             }
-            (Transaction::Claim { holding, .. }, Answer::Claimed { epoch }) => {
+            (Transaction::Claim { holding, .. }, Ruling::Claimed { epoch }) => {
                 self.is_free(origin, *holding)?;
                 if epoch <= self.highest[at(*holding)] {
                     return Err(format!("I2: epoch {epoch} of workspace {holding} was given before"));

@@ -7,7 +7,7 @@ use super::{
     monitor::Origin,
 };
 use crate::fleet::{
-    Answer, Fence, Node, Terms, Writer,
+    Fence, Node, Ruling, Terms, Writer,
     order::{Gate, Tail},
 };
 
@@ -97,7 +97,7 @@ pub(super) struct Process {
     pub(super) writer: Writer<Commit>,
     pub(super) flights: Vec<Flight>,
     /// A beat whose answer is late.
-    pub(super) late: Option<(TestTransaction, Answer)>,
+    pub(super) late: Option<(TestTransaction, Ruling)>,
     pub(super) actors: [Option<Actor>; 2],
     pub(super) tools: [bool; 2],
     /// Time after which the watchdog kills the tools of shared workspaces.

@@ -7,7 +7,7 @@ use super::{
     process::{Actor, Ask, Flight, Life, Link, Process, TERMS},
 };
 use crate::fleet::{
-    Answer, Effect, Input, Refusal, Seat, Transaction, View,
+    Effect, Input, Refusal, Ruling, Seat, Transaction, View,
     order::Live,
     writer::{Happened, Next, Outcome},
 };
@@ -219,9 +219,9 @@ impl World {
         }
     }
 
-    fn answer_beat(&mut self, node: u8, beat: TestTransaction, answer: Answer) -> Verdict {
+    fn answer_beat(&mut self, node: u8, beat: TestTransaction, answer: Ruling) -> Verdict {
         let process = self.process_mut(node);
-        if answer == Answer::Done {
+        if answer == Ruling::Done {
             process.age = process.asked;
         }
         self.feed(node, Input::Answered(beat, answer))
@@ -330,7 +330,7 @@ impl World {
             Ask::Change(transaction) => {
                 let answer = self.db.apply(transaction, self.mistake);
                 self.monitor.applied(flight.origin, transaction, answer)?;
-                if let (Transaction::Declare { node, .. }, Answer::Done) = (transaction, answer) {
+                if let (Transaction::Declare { node, .. }, Ruling::Done) = (transaction, answer) {
                     self.was_silent(*node)?;
                 }
                 Ok(Performed::Changed(answer))
@@ -360,12 +360,12 @@ impl World {
         Ok(())
     }
 
-    fn answer(&mut self, node: u8, transaction: TestTransaction, answer: Answer) -> Verdict {
-        if let (Transaction::Connect { .. }, Answer::Connected { writer }) = (transaction, answer) {
+    fn answer(&mut self, node: u8, transaction: TestTransaction, answer: Ruling) -> Verdict {
+        if let (Transaction::Connect { .. }, Ruling::Connected { writer }) = (transaction, answer) {
             let probed = self.process_mut(node).writer.step(Happened::Connected(writer));
             return self.probe(node, probed);
         }
-        if let Answer::Registered { .. } = answer {
+        if let Ruling::Registered { .. } = answer {
             let process = self.process_mut(node);
             process.age = process.asked;
         }
@@ -460,6 +460,6 @@ impl World {
 }
 
 enum Performed {
-    Changed(Answer),
+    Changed(Ruling),
     Written(Written),
 }
