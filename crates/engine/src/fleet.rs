@@ -21,5 +21,5 @@ pub mod writer;
 pub use input::{Effect, Input, Seat, View};
 pub use lease::Terms;
 pub use node::Node;
-pub use record::{Answer, Fence, Identity, Kind, Record, Refusal, Transaction};
+pub use record::{Fence, Identity, Kind, Record, Refusal, Ruling, Transaction};
 pub use writer::Writer;

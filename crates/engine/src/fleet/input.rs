@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::record::{Answer, Identity, Member, Ownership, Refusal, Transaction};
+use super::record::{Identity, Member, Ownership, Refusal, Ruling, Transaction};
 
 /// A workspace or a duty as one look shows it to one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Input<N: Ord, H: Ord> {
     /// Time has passed and nothing else happened.
     Tick,
     /// A transaction was answered. The caller drops the answers of a connection that it has reported as lost.
-    Answered(Transaction<N, H>, Answer),
+    Answered(Transaction<N, H>, Ruling),
     /// A transaction may or may not have happened, now or later.
     Lost(Transaction<N, H>),
     Looked(View<N, H>),

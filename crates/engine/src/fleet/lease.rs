@@ -49,9 +49,9 @@ pub struct Lease {
 impl Lease {
     /// Lets time pass. Ages stop growing at the length of the lease, because nothing depends on more.
     pub fn pass(&mut self, terms: Terms, elapsed: Duration) {
-        let grown = |age: Duration| age.saturating_add(elapsed).min(terms.length);
-        self.age = grown(self.age);
-        self.pending = self.pending.map(grown);
+        for age in std::iter::once(&mut self.age).chain(&mut self.pending) {
+            *age = age.saturating_add(elapsed).min(terms.length);
+        }
     }
 
     /// Tells if the next beat is due. A beat whose answer is late does not hold up the next one for ever: the

@@ -10,7 +10,7 @@ use super::{
     input::{Effect, Input, Seat, View},
     lease::{Lease, Seen, Terms, Watch},
     placement::DELAY,
-    record::{Answer, Identity, Kind, Member, Refusal, State, Transaction},
+    record::{Identity, Kind, Member, Refusal, Ruling, State, Transaction},
 };
 
 /// Longest time that a candidate counts before it claims; more nodes than this many seconds are no fleet.
@@ -167,7 +167,7 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
         effects
     }
 
-    fn answered(&mut self, transaction: Transaction<N, H>, answer: Answer) -> Effects<N, H> {
+    fn answered(&mut self, transaction: Transaction<N, H>, answer: Ruling) -> Effects<N, H> {
         if let Transaction::Register { .. } = transaction {
             return self.registered(answer);
         }
@@ -175,9 +175,9 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
             return Vec::new();
         }
         match (transaction, answer) {
-            (_, Answer::Refused(Refusal::Dead)) => self.start_over(),
+            (_, Ruling::Refused(Refusal::Dead)) => self.start_over(),
             (Transaction::Beat { .. }, _) => self.renewed(),
-            (Transaction::Claim { holding, custody, .. }, Answer::Claimed { epoch }) => {
+            (Transaction::Claim { holding, custody, .. }, Ruling::Claimed { epoch }) => {
                 self.claimed(holding, epoch, custody)
             }
             (Transaction::Claim { holding, .. } | Transaction::Release { holding, .. }, _) => {
@@ -185,7 +185,7 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
                 Vec::new()
             }
             // What the dead node held can be claimed now; the next look would come later than necessary.
-            (Transaction::Declare { .. }, Answer::Done) => vec![Effect::Look],
+            (Transaction::Declare { .. }, Ruling::Done) => vec![Effect::Look],
             _ => Vec::new(),
         }
     }
@@ -219,8 +219,8 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
         }
     }
 
-    fn registered(&mut self, answer: Answer) -> Effects<N, H> {
-        if let (Answer::Registered { incarnation }, true) = (answer, self.is_registering) {
+    fn registered(&mut self, answer: Ruling) -> Effects<N, H> {
+        if let (Ruling::Registered { incarnation }, true) = (answer, self.is_registering) {
             (self.incarnation, self.is_registering) = (Some(incarnation), false);
             let mut effects = self.renewed();
             effects.extend(if self.is_draining { self.drain() } else { Vec::new() });

@@ -20,6 +20,7 @@ impl Position {
         self.0 % PER_GENERATION
     }
 
+    #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }

@@ -101,8 +101,9 @@ pub enum Transaction<N, H> {
     },
 }
 
+/// The result of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub enum Ruling {
     Registered { incarnation: u64 },
     Claimed { epoch: u64 },
     Connected { writer: u64 },
@@ -155,7 +156,7 @@ impl<N: Clone + Ord, H: Clone + Ord> Record<N, H> {
     }
 
     /// Runs one transaction.
-    pub fn apply(&mut self, transaction: &Transaction<N, H>) -> Answer {
+    pub fn apply(&mut self, transaction: &Transaction<N, H>) -> Ruling {
         let done = match transaction {
             Transaction::Register { node } => return self.register(node),
             Transaction::Beat { by } => self.member(by).map(|member| member.beat += 1),
@@ -165,13 +166,13 @@ impl<N: Clone + Ord, H: Clone + Ord> Record<N, H> {
             Transaction::Claim { by, holding, epoch, custody } => {
                 return self
                     .claim(by, holding, *epoch, *custody)
-                    .map_or_else(Answer::Refused, |epoch| Answer::Claimed { epoch });
+                    .map_or_else(Ruling::Refused, |epoch| Ruling::Claimed { epoch });
             }
             Transaction::Connect { by } => {
-                return self.connect(by).map_or_else(Answer::Refused, |writer| Answer::Connected { writer });
+                return self.connect(by).map_or_else(Ruling::Refused, |writer| Ruling::Connected { writer });
             }
         };
-        done.map_or_else(Answer::Refused, |()| Answer::Done)
+        done.map_or_else(Ruling::Refused, |()| Ruling::Done)
     }
 
     /// Checks the fence of a commit. The caller holds the log lock: a check before it is no fence.
@@ -201,13 +202,13 @@ impl<N: Clone + Ord, H: Clone + Ord> Record<N, H> {
             .ok_or(Refusal::Dead)
     }
 
-    fn register(&mut self, node: &N) -> Answer {
+    fn register(&mut self, node: &N) -> Ruling {
         let floor = self.generation * GENERATION;
         let new = Member { incarnation: floor, writer: floor, beat: 0, state: State::Up };
         let member = self.members.entry(node.clone()).or_insert(new);
         member.incarnation += 1;
         member.state = State::Up;
-        Answer::Registered { incarnation: member.incarnation }
+        Ruling::Registered { incarnation: member.incarnation }
     }
 
     fn declare(&mut self, by: &Identity<N>, node: &N, seen: Seen) -> Result<(), Refusal> {

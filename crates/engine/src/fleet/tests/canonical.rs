@@ -51,10 +51,10 @@ impl World {
         }
         let flights = self.processes.iter_mut().flat_map(|process| process.flights.iter_mut());
         for flight in flights.chain(&mut self.late) {
-            if let Ask::Change(Transaction::Declare { node: of, seen, .. }) = &mut flight.ask {
-                if *of == node {
-                    seen.beat = rank(seen.beat);
-                }
+            if let Ask::Change(Transaction::Declare { node: of, seen, .. }) = &mut flight.ask
+                && *of == node
+            {
+                seen.beat = rank(seen.beat);
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use super::mistakes::Mistake;
 use crate::fleet::{
-    Answer, Fence, Identity, Record, Refusal, Transaction,
+    Fence, Identity, Record, Refusal, Ruling, Transaction,
     order::Position,
     record::{Kind, Ownership, State},
 };
@@ -177,7 +177,7 @@ impl Database {
     }
 
     /// Runs a transaction on the record.
-    pub(super) fn apply(&mut self, transaction: &TestTransaction, mistake: Option<Mistake>) -> Answer {
+    pub(super) fn apply(&mut self, transaction: &TestTransaction, mistake: Option<Mistake>) -> Ruling {
         self.greet(mistake);
         let before = self.record.clone();
         let transaction = mistake.map_or(*transaction, |mistake| mistake.loosen(*transaction, &self.record));

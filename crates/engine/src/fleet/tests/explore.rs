@@ -100,7 +100,9 @@ impl Scene {
             self.faults(node, &mut actions);
             self.traffic(node, &mut actions);
             if self.world.process(node).is_running() {
-                BOTH.iter().for_each(|workspace| self.work(node, *workspace, &mut actions));
+                for workspace in BOTH {
+                    self.work(node, workspace, &mut actions);
+                }
             }
         }
         actions.extend((0..self.world.late.len()).map(Action::Late));
@@ -259,7 +261,7 @@ pub(super) fn explore(scene: Scene, reach: Reach) -> Result<(usize, usize), Stri
                 if !seen.insert(digest) {
                     continue;
                 }
-                if digest % reach.rests == 0 {
+                if digest.is_multiple_of(reach.rests) {
                     let rested = after.world.clone().settle();
                     rested.map_err(|rule| format!("{rule}, at rest after {:?}", trail.to(from, action)))?;
                 }
@@ -355,8 +357,8 @@ const FAILOVER: Sizes = Sizes {
 };
 
 /// The explored scenes, by name.
-fn scenes() -> [(&'static str, Scene); 7] {
-    [
+fn scenes() -> Vec<(&'static str, Scene)> {
+    vec![
         ("crashes, shared", Scene::busy(SHARED, CRASHES)),
         ("crashes, own", Scene::busy(OWN, CRASHES)),
         ("pauses", Scene::busy(SHARED, PAUSES)),

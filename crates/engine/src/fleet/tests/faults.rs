@@ -45,7 +45,9 @@ impl World {
     pub(super) fn crash(&mut self, node: u8) {
         let Process { origin, clock, .. } = *self.process(node);
         let flights = std::mem::take(&mut self.process_mut(node).flights);
-        flights.into_iter().for_each(|flight| self.keep_late(flight));
+        for flight in flights {
+            self.keep_late(flight);
+        }
         *self.process_mut(node) = Process { life: Life::Down, clock, ..Process::new(origin) };
     }
 

@@ -7,7 +7,7 @@ use super::{
     database::{Commit, OWN, SHARED, TestTransaction, What},
     explore::{Reach, Scene, Sizes, explore},
 };
-use crate::fleet::{Answer, Record, Refusal, Transaction, lease::Seen};
+use crate::fleet::{Record, Refusal, Ruling, Transaction, lease::Seen};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Mistake {
@@ -74,43 +74,43 @@ impl Mistake {
     pub(super) fn damage(
         self,
         transaction: &TestTransaction,
-        answer: Answer,
+        answer: Ruling,
         before: &Record<u8, u8>,
         record: &mut Record<u8, u8>,
-    ) -> Answer {
+    ) -> Ruling {
         match (self, transaction, answer) {
             (Self::ClaimWithoutCompare, Transaction::Claim { by, holding, custody, .. }, _) => {
                 let Some(row) = record.holdings.get_mut(holding) else { return answer };
                 row.epoch = before.holdings[holding].epoch + 1;
                 (row.owner, row.custody) = (Some(by.node), *custody);
-                Answer::Claimed { epoch: row.epoch }
+                Ruling::Claimed { epoch: row.epoch }
             }
-            (Self::ClaimKeepsEpoch, Transaction::Claim { holding, .. }, Answer::Claimed { .. }) => {
+            (Self::ClaimKeepsEpoch, Transaction::Claim { holding, .. }, Ruling::Claimed { .. }) => {
                 let epoch = before.holdings[holding].epoch;
                 record.holdings.entry(*holding).and_modify(|row| row.epoch = epoch);
-                Answer::Claimed { epoch }
+                Ruling::Claimed { epoch }
             }
             (Self::ReleaseWithoutCompare, Transaction::Release { holding, .. }, _) => {
                 record.holdings.entry(*holding).and_modify(|row| row.owner = None);
-                Answer::Done
+                Ruling::Done
             }
-            (Self::DeadKeepsIncarnation, Transaction::Declare { node, .. }, Answer::Done) => {
+            (Self::DeadKeepsIncarnation, Transaction::Declare { node, .. }, Ruling::Done) => {
                 record.members.entry(*node).and_modify(|member| member.incarnation -= 1);
                 answer
             }
             (
                 Self::RestartKeepsIncarnation,
                 Transaction::Register { node },
-                Answer::Registered { incarnation },
+                Ruling::Registered { incarnation },
             ) if before.members.contains_key(node) => {
                 record.members.entry(*node).and_modify(|member| member.incarnation -= 1);
-                Answer::Registered { incarnation: incarnation - 1 }
+                Ruling::Registered { incarnation: incarnation - 1 }
             }
-            (Self::ConnectKeepsWriter, Transaction::Connect { by }, Answer::Connected { writer })
+            (Self::ConnectKeepsWriter, Transaction::Connect { by }, Ruling::Connected { writer })
                 if writer > 1 =>
             {
                 record.members.entry(by.node).and_modify(|member| member.writer -= 1);
-                Answer::Connected { writer: writer - 1 }
+                Ruling::Connected { writer: writer - 1 }
             }
             _ => answer,
         }

@@ -4,7 +4,7 @@
 //! that it judges. I9 is checked by [`settle`](super::world), which lets a state come to rest.
 
 use super::database::{Commit, Database, Event, OWN, TestTransaction, What, Written};
-use crate::fleet::{Answer, Transaction, order::Position};
+use crate::fleet::{Ruling, Transaction, order::Position};
 
 pub(super) type Verdict = Result<(), String>;
 
@@ -52,10 +52,10 @@ impl Monitor {
         &mut self,
         origin: Origin,
         transaction: &TestTransaction,
-        answer: Answer,
+        answer: Ruling,
     ) -> Verdict {
         match (transaction, answer) {
-            (_, Answer::Refused(_)) => {}
+            (_, Ruling::Refused(_)) => {}
             (Transaction::Register { .. }, _) => self.processes[at(origin.node)] = Some(origin.process),
             (Transaction::Declare { node, .. }, _) => self.processes[at(*node)] = None,
             (Transaction::Connect { .. }, _) => self.connections[at(origin.node)] = origin.connection,
@@ -68,7 +68,7 @@ impl Monitor {
                 }
                 self.grants[at(*holding)] = None;
             }
-            (Transaction::Claim { holding, .. }, Answer::Claimed { epoch }) => {
+            (Transaction::Claim { holding, .. }, Ruling::Claimed { epoch }) => {
                 self.is_free(origin, *holding)?;
                 if epoch <= self.highest[at(*holding)] {
                     return Err(format!("I2: epoch {epoch} of workspace {holding} was given before"));
@@ -115,7 +115,7 @@ impl Monitor {
             return Err("a commit happened after its process was told that it never will".into());
         }
         if let (Written::Stored(_), Some(event)) = (written, db.log.last()) {
-            self.dense(db)?;
+            dense(db)?;
             judge_event(event, db)?;
         }
         Ok(())
@@ -130,18 +130,6 @@ impl Monitor {
             return Ok(());
         }
         Err(format!("I1: {commit:?} of {origin:?} was stored, but {grant:?} is not the present right"))
-    }
-
-    fn dense(&self, db: &Database) -> Verdict {
-        let mut before = Position::default();
-        for event in &db.log {
-            let begins = event.position.number() == 1 && event.position.generation() > before.generation();
-            if event.position != before.next() && !begins {
-                return Err(format!("I5: {:?} is visible after {before:?}", event.position));
-            }
-            before = event.position;
-        }
-        Ok(())
     }
 
     /// The database has lost its newest commits. No process may commit before it has registered again.
@@ -209,6 +197,19 @@ impl Monitor {
     pub(super) fn live_idle(&mut self, node: u8, session: u8) {
         self.shown[at(node)][at(session)].is_busy = false;
     }
+}
+
+/// I5: what is visible is a dense prefix of each generation.
+fn dense(db: &Database) -> Verdict {
+    let mut before = Position::default();
+    for event in &db.log {
+        let begins = event.position.number() == 1 && event.position.generation() > before.generation();
+        if event.position != before.next() && !begins {
+            return Err(format!("I5: {:?} is visible after {before:?}", event.position));
+        }
+        before = event.position;
+    }
+    Ok(())
 }
 
 fn follow(shown: &mut Shown, event: &Event) {

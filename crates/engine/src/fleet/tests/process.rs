@@ -7,7 +7,7 @@ use super::{
     monitor::Origin,
 };
 use crate::fleet::{
-    Answer, Fence, Node, Terms, Writer,
+    Fence, Node, Ruling, Terms, Writer,
     order::{Gate, Tail},
 };
 
@@ -54,6 +54,10 @@ pub(super) struct Flight {
 
 /// The actor of a workspace's session, with what it remembers of the session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and the search needs all combinations"
+)]
 pub(super) struct Actor {
     pub(super) epoch: u64,
     pub(super) custody: bool,
@@ -93,7 +97,7 @@ pub(super) struct Process {
     pub(super) writer: Writer<Commit>,
     pub(super) flights: Vec<Flight>,
     /// A beat whose answer is late.
-    pub(super) late: Option<(TestTransaction, Answer)>,
+    pub(super) late: Option<(TestTransaction, Ruling)>,
     pub(super) actors: [Option<Actor>; 2],
     pub(super) tools: [bool; 2],
     /// Time after which the watchdog kills the tools of shared workspaces.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::process::TERMS;
 use crate::fleet::{
-    Answer, Effect, Fence, Identity, Input, Kind, Node, Record, Refusal, Seat, Terms, Transaction, View,
+    Effect, Fence, Identity, Input, Kind, Node, Record, Refusal, Ruling, Seat, Terms, Transaction, View,
     Writer,
     lease::{Lease, Seen, Watch},
     order::{Gate, Live, Position, Resume, Tail, Verdict},
@@ -86,31 +86,31 @@ fn silence_needs_four_looks_and_counts_only_while_the_observer_can_look() {
 #[test]
 fn a_claim_needs_the_epoch_that_was_read_and_an_owner_that_is_gone() {
     let mut record = record(Kind::Shared);
-    assert_eq!(record.apply(&claim("a", 1, false)), Answer::Refused(Refusal::Changed));
-    assert_eq!(record.apply(&claim("a", 0, false)), Answer::Claimed { epoch: 1 });
-    assert_eq!(record.apply(&claim("b", 1, false)), Answer::Refused(Refusal::Changed), "its owner lives");
-    assert_eq!(record.apply(&declare("a", 1)), Answer::Refused(Refusal::Changed), "it has beaten since");
-    assert_eq!(record.apply(&declare("a", 0)), Answer::Done);
-    assert_eq!(record.apply(&claim("a", 1, false)), Answer::Refused(Refusal::Dead));
-    assert_eq!(record.apply(&Transaction::Beat { by: by("a") }), Answer::Refused(Refusal::Dead));
-    assert_eq!(record.apply(&claim("b", 1, false)), Answer::Claimed { epoch: 2 });
+    assert_eq!(record.apply(&claim("a", 1, false)), Ruling::Refused(Refusal::Changed));
+    assert_eq!(record.apply(&claim("a", 0, false)), Ruling::Claimed { epoch: 1 });
+    assert_eq!(record.apply(&claim("b", 1, false)), Ruling::Refused(Refusal::Changed), "its owner lives");
+    assert_eq!(record.apply(&declare("a", 1)), Ruling::Refused(Refusal::Changed), "it has beaten since");
+    assert_eq!(record.apply(&declare("a", 0)), Ruling::Done);
+    assert_eq!(record.apply(&claim("a", 1, false)), Ruling::Refused(Refusal::Dead));
+    assert_eq!(record.apply(&Transaction::Beat { by: by("a") }), Ruling::Refused(Refusal::Dead));
+    assert_eq!(record.apply(&claim("b", 1, false)), Ruling::Claimed { epoch: 2 });
 }
 
 #[test]
 fn custody_needs_a_dead_node_and_ends_when_the_node_is_back() {
     let mut record = record(Kind::Own("a"));
-    assert_eq!(record.apply(&claim("b", 0, true)), Answer::Refused(Refusal::Changed));
-    assert_eq!(record.apply(&declare("a", 0)), Answer::Done);
+    assert_eq!(record.apply(&claim("b", 0, true)), Ruling::Refused(Refusal::Changed));
+    assert_eq!(record.apply(&declare("a", 0)), Ruling::Done);
     assert_eq!(
         record.apply(&claim("b", 0, false)),
-        Answer::Refused(Refusal::Changed),
+        Ruling::Refused(Refusal::Changed),
         "the files are elsewhere"
     );
-    assert_eq!(record.apply(&claim("b", 0, true)), Answer::Claimed { epoch: 1 });
-    assert_eq!(record.apply(&Transaction::Register { node: "a" }), Answer::Registered { incarnation: 3 });
+    assert_eq!(record.apply(&claim("b", 0, true)), Ruling::Claimed { epoch: 1 });
+    assert_eq!(record.apply(&Transaction::Register { node: "a" }), Ruling::Registered { incarnation: 3 });
     let back = Identity { node: "a", incarnation: 3 };
     let claim = Transaction::Claim { by: back, holding: VOLUME, epoch: 1, custody: false };
-    assert_eq!(record.apply(&claim), Answer::Claimed { epoch: 2 });
+    assert_eq!(record.apply(&claim), Ruling::Claimed { epoch: 2 });
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn a_release_ends_the_right_to_commit() {
     record.apply(&claim("a", 0, false));
     record.apply(&Transaction::Connect { by: by("a") });
     let release = |epoch| Transaction::Release { by: by("a"), holding: VOLUME, epoch };
-    assert_eq!(record.apply(&release(0)), Answer::Refused(Refusal::Changed));
-    assert_eq!(record.apply(&release(1)), Answer::Done);
+    assert_eq!(record.apply(&release(0)), Ruling::Refused(Refusal::Changed));
+    assert_eq!(record.apply(&release(1)), Ruling::Done);
     let fence = Fence { by: by("a"), writer: 1, holding: VOLUME, epoch: 1 };
     assert_eq!(record.check(&fence), Err(Refusal::Changed));
 }
@@ -148,8 +148,8 @@ fn a_new_generation_raises_every_fence() {
     record.greet(1);
     assert_eq!(record.generation, 1);
     let again = Identity { node: "b", incarnation: 2 };
-    assert_eq!(record.apply(&Transaction::Beat { by: again }), Answer::Refused(Refusal::Dead));
-    let Answer::Registered { incarnation } = record.apply(&Transaction::Register { node: "b" }) else {
+    assert_eq!(record.apply(&Transaction::Beat { by: again }), Ruling::Refused(Refusal::Dead));
+    let Ruling::Registered { incarnation } = record.apply(&Transaction::Register { node: "b" }) else {
         panic!("registering is always possible")
     };
     assert!(incarnation > 1 << 32);
@@ -262,7 +262,7 @@ fn owner(record: &mut Record<&'static str, &'static str>) -> TestNode {
     let mut node = Node::new("a", TERMS);
     let registers = Transaction::Register { node: "a" };
     assert_eq!(node.step(Duration::ZERO, Input::Tick), [Effect::Send(registers)]);
-    node.step(Duration::ZERO, Input::Answered(registers, Answer::Registered { incarnation: 1 }));
+    node.step(Duration::ZERO, Input::Answered(registers, Ruling::Registered { incarnation: 1 }));
     let seat = Seat { row: record.holdings[VOLUME], is_unfinished: false, rank: Some(0) };
     let claims = claim("a", 0, false);
     assert_eq!(node.step(Duration::ZERO, Input::Use(VOLUME, seat)), [Effect::Send(claims)]);
@@ -290,7 +290,7 @@ fn a_node_that_stepped_back_repairs_its_volumes_when_its_lease_holds_again() {
     let effects = node.step(5 * SECOND, Input::Tick);
     assert_eq!(effects, [Effect::StepBack, Effect::Send(beat), Effect::Look]);
     let adopts = Effect::Adopt { holding: VOLUME, epoch: 1, custody: false };
-    let effects = node.step(SECOND, Input::Answered(beat, Answer::Done));
+    let effects = node.step(SECOND, Input::Answered(beat, Ruling::Done));
     assert_eq!(effects, [Effect::Guard(3 * SECOND), Effect::GoOn, adopts]);
 }
 
@@ -312,7 +312,7 @@ fn a_claim_that_is_answered_after_stepping_back_is_repaired_later() {
 fn a_node_that_was_declared_dead_starts_over_and_publishes_nothing() {
     let mut node = owner(&mut record(Kind::Shared));
     let beat = Transaction::Beat { by: by("a") };
-    let effects = node.step(SECOND, Input::Answered(beat, Answer::Refused(Refusal::Dead)));
+    let effects = node.step(SECOND, Input::Answered(beat, Ruling::Refused(Refusal::Dead)));
     assert_eq!(effects, [Effect::StartOver, Effect::Send(Transaction::Register { node: "a" })]);
     assert_eq!(node.epoch(&VOLUME), None);
     assert_eq!(node.identity(), None);

@@ -15,23 +15,22 @@ use crate::fleet::{
 
 impl World {
     /// Hands a commit to the writer.
-    pub(super) fn commit(&mut self, node: u8, workspace: u8, what: What) -> Verdict {
+    pub(super) fn commit(&mut self, node: u8, workspace: u8, what: What) {
         self.ids += 1;
-        let Some(commit) = self.process(node).commit(self.ids, workspace, what) else { return Ok(()) };
+        let Some(commit) = self.process(node).commit(self.ids, workspace, what) else { return };
         let process = self.process_mut(node);
         if let Some(Next::Send { number, mut commit }) = process.writer.step(Happened::Submitted(commit)) {
             commit.fence.writer = number;
             process.flights.push(Flight { origin: process.origin, ask: Ask::Write(commit), begun: None });
         }
-        Ok(())
     }
 
-    pub(super) fn submit(&mut self, node: u8, workspace: u8) -> Verdict {
+    pub(super) fn submit(&mut self, node: u8, workspace: u8) {
         let prompt = self.clients[at(workspace)];
         if self.has(Mistake::RetryWithNewId) {
             self.clients[at(workspace)].attempt += 1;
         }
-        self.commit(node, workspace, What::Accept(prompt))
+        self.commit(node, workspace, What::Accept(prompt));
     }
 
     pub(super) fn ask_tool(&mut self, node: u8, workspace: u8) -> Verdict {
@@ -126,7 +125,9 @@ impl World {
             self.monitor.resynced(node, kept.len(), &self.db);
             let gates = &mut self.process_mut(node).gates;
             *gates = <[Gate; 2]>::default();
-            kept.iter().for_each(|event| pass(gates, event));
+            for event in &kept {
+                pass(gates, event);
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
     process::{Actor, Ask, Flight, Life, Link, Process, TERMS},
 };
 use crate::fleet::{
-    Answer, Effect, Input, Refusal, Seat, Transaction, View,
+    Effect, Input, Refusal, Ruling, Seat, Transaction, View,
     order::Live,
     writer::{Happened, Next, Outcome},
 };
@@ -125,21 +125,21 @@ impl World {
                 let seat = self.seat(node, workspace);
                 self.feed(node, Input::Use(workspace, seat))?;
             }
-            Action::Submit(node, workspace) => self.submit(node, workspace)?,
+            Action::Submit(node, workspace) => self.submit(node, workspace),
             Action::Run(node, workspace) => {
                 let next = self.process(node).actor(workspace).and_then(|actor| actor.memory.waiting.first());
                 if let Some(prompt) = next.copied() {
-                    self.commit(node, workspace, What::Busy(prompt))?;
+                    self.commit(node, workspace, What::Busy(prompt));
                 }
             }
-            Action::Admit(node, workspace) => self.commit(node, workspace, What::Admit)?,
+            Action::Admit(node, workspace) => self.commit(node, workspace, What::Admit),
             Action::Tool(node, workspace) => self.ask_tool(node, workspace)?,
             Action::Finish(node, workspace) => {
                 self.process_mut(node).tools[at(workspace)] = false;
-                self.commit(node, workspace, What::Idle)?;
+                self.commit(node, workspace, What::Idle);
             }
-            Action::Repair(node, workspace) => self.commit(node, workspace, What::Interrupt)?,
-            Action::Checkpoint(node, workspace) => self.commit(node, workspace, What::Checkpoint)?,
+            Action::Repair(node, workspace) => self.commit(node, workspace, What::Interrupt),
+            Action::Checkpoint(node, workspace) => self.commit(node, workspace, What::Checkpoint),
             Action::Emit(node, workspace) => self.emit(node, workspace)?,
             Action::Show(node) => self.show(node)?,
             Action::GiveBack(node, workspace) => {
@@ -159,13 +159,13 @@ impl World {
         let elapsed = process.clock * u32::from(std::mem::take(&mut process.owed));
         let effects = process.node.step(elapsed, input);
         for effect in effects {
-            self.carry_out(node, effect)?;
+            self.carry_out(node, &effect)?;
         }
         Ok(())
     }
 
-    fn carry_out(&mut self, node: u8, effect: Effect<u8, u8>) -> Verdict {
-        match effect {
+    fn carry_out(&mut self, node: u8, effect: &Effect<u8, u8>) -> Verdict {
+        match *effect {
             Effect::Send(beat @ Transaction::Beat { .. }) => return self.beat(node, beat),
             Effect::Send(transaction) => self.send(node, transaction),
             Effect::Look => return self.look(node),
@@ -219,9 +219,9 @@ impl World {
         }
     }
 
-    fn answer_beat(&mut self, node: u8, beat: TestTransaction, answer: Answer) -> Verdict {
+    fn answer_beat(&mut self, node: u8, beat: TestTransaction, answer: Ruling) -> Verdict {
         let process = self.process_mut(node);
-        if answer == Answer::Done {
+        if answer == Ruling::Done {
             process.age = process.asked;
         }
         self.feed(node, Input::Answered(beat, answer))
@@ -330,7 +330,7 @@ impl World {
             Ask::Change(transaction) => {
                 let answer = self.db.apply(transaction, self.mistake);
                 self.monitor.applied(flight.origin, transaction, answer)?;
-                if let (Transaction::Declare { node, .. }, Answer::Done) = (transaction, answer) {
+                if let (Transaction::Declare { node, .. }, Ruling::Done) = (transaction, answer) {
                     self.was_silent(*node)?;
                 }
                 Ok(Performed::Changed(answer))
@@ -360,12 +360,12 @@ impl World {
         Ok(())
     }
 
-    fn answer(&mut self, node: u8, transaction: TestTransaction, answer: Answer) -> Verdict {
-        if let (Transaction::Connect { .. }, Answer::Connected { writer }) = (transaction, answer) {
+    fn answer(&mut self, node: u8, transaction: TestTransaction, answer: Ruling) -> Verdict {
+        if let (Transaction::Connect { .. }, Ruling::Connected { writer }) = (transaction, answer) {
             let probed = self.process_mut(node).writer.step(Happened::Connected(writer));
             return self.probe(node, probed);
         }
-        if let Answer::Registered { .. } = answer {
+        if let Ruling::Registered { .. } = answer {
             let process = self.process_mut(node);
             process.age = process.asked;
         }
@@ -406,10 +406,9 @@ impl World {
         let Some(Next::Settled(commit, outcome)) = next else { return Ok(()) };
         if outcome == Outcome::Never {
             self.monitor.denied(commit.id);
-            if commit.what == What::Interrupt && self.has(Mistake::AdoptsOnce) {
-                if let Some(actor) = &mut self.process_mut(node).actors[at(commit.session())] {
-                    actor.has_given_up = true;
-                }
+            let gives_up = commit.what == What::Interrupt && self.has(Mistake::AdoptsOnce);
+            if let Some(actor) = &mut self.process_mut(node).actors[at(commit.session())] {
+                actor.has_given_up |= gives_up;
             }
         }
         if outcome != Outcome::Stored {
@@ -461,6 +460,6 @@ impl World {
 }
 
 enum Performed {
-    Changed(Answer),
+    Changed(Ruling),
     Written(Written),
 }
