@@ -49,25 +49,34 @@ impl Sessions {
         Ok(count)
     }
 
-    /// Deletes a session and its children. Fails as busy, and deletes none, if one of them was updated at or after this
+    /// Deletes a session and its descendants. Fails as busy, and deletes none, if one of them was updated at or after this
     /// time, is shared or is not idle.
     pub async fn delete_unused(&self, id: &SessionId, since: Millis) -> Result<(), Error> {
         self.get(id).await?;
-        // The actor of each decides again, so that no prompt is lost that arrives meanwhile.
-        for member in self.unused_family(id, since).await? {
-            self.ask(&member, |reply| Command::Expire(since, reply)).await??;
-        }
-        Ok(())
+        self.check_unused(id, since).await?;
+        self.expire(id, since).await
     }
 
-    /// Checks a session and its descendants, and returns their ids, children before their parents.
-    async fn unused_family(&self, id: &SessionId, since: Millis) -> Result<Vec<SessionId>, Error> {
-        let mut family = Vec::new();
+    /// Checks a session and its descendants.
+    async fn check_unused(&self, id: &SessionId, since: Millis) -> Result<(), Error> {
         for child in self.children(id).await? {
-            family.extend(Box::pin(self.unused_family(&child.id, since)).await?);
+            Box::pin(self.check_unused(&child.id, since)).await?;
         }
-        self.ask(id, |reply| Command::CheckUnused(since, reply)).await??;
-        family.push(id.clone());
-        Ok(family)
+        self.ask(id, |reply| Command::CheckUnused(since, reply)).await?
+    }
+
+    /// Deletes a session and then its descendants. The actor of each decides again, so that no prompt is lost that arrives
+    /// after the check. The parent is first: if it has got a prompt, it keeps its children.
+    async fn expire(&self, id: &SessionId, since: Millis) -> Result<(), Error> {
+        let children = self.children(id).await?;
+        self.ask(id, |reply| Command::Expire(since, reply)).await??;
+        for child in children {
+            match Box::pin(self.expire(&child.id, since)).await {
+                // A client uses the child, or has deleted it meanwhile.
+                Ok(()) | Err(Error::Busy(_) | Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }

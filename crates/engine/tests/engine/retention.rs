@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use engine::ports::Listing;
 use futures::FutureExt;
-use protocol::{EventBody, SessionId, TurnEnd, prompt::SessionInput};
+use futures::poll;
+use protocol::prompt::{PromptInput, SessionInput};
+use protocol::{EventBody, SessionId, TurnEnd};
 
 use crate::harness::{Harness, say};
 
@@ -19,7 +21,7 @@ async fn left(harness: &Harness) -> Vec<SessionId> {
 async fn idle_sessions_are_deleted_once_they_are_old_enough() {
     let mut harness = Harness::timed().await;
     let old = harness.session().await;
-    harness.sessions.prompt(&old.id, protocol::prompt::PromptInput::text("hello")).await.unwrap();
+    harness.sessions.prompt(&old.id, PromptInput::text("hello")).await.unwrap();
     let child = SessionInput { parent_id: Some(old.id.clone()), ..SessionInput::default() };
     harness.sessions.create(Harness::home(), child).await.unwrap();
     let busy = harness.session().await;
@@ -78,6 +80,42 @@ async fn a_busy_session_keeps_its_old_children() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_gets_a_prompt_during_the_search_keeps_its_children() {
+    let mut kept = 0;
+    // The prompt arrives after each possible number of steps of the search.
+    for steps in 0.. {
+        let harness = Harness::timed().await;
+        let parent = harness.session().await;
+        let child = SessionInput { parent_id: Some(parent.id.clone()), ..SessionInput::default() };
+        harness.sessions.create(Harness::home(), child).await.unwrap();
+        tokio::time::sleep(DAY * 2).await;
+        let mut search = Box::pin(harness.sessions.prune(DAY));
+        let mut is_over = false;
+        for _ in 0..steps {
+            is_over = poll!(&mut search).is_ready();
+            if is_over {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        if is_over {
+            assert!(left(&harness).await.is_empty());
+            break;
+        }
+        let prompted = harness.sessions.submit(&parent.id, PromptInput::text("still here")).await;
+        search.await.unwrap();
+        match prompted {
+            Ok(_) => {
+                assert_eq!(left(&harness).await.len(), 2, "after {steps} steps");
+                kept += 1;
+            }
+            Err(_) => assert!(left(&harness).await.is_empty(), "after {steps} steps"),
+        }
+    }
+    assert!(kept > 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_is_deleted_only_if_it_was_not_used_since() {
     let harness = Harness::timed().await;
     let session = harness.session().await;
@@ -101,7 +139,7 @@ async fn usage_is_counted_for_metrics() {
         .boxed()
     }));
     for _ in 0..3 {
-        harness.sessions.prompt(&session.id, protocol::prompt::PromptInput::text("hi")).await.unwrap();
+        harness.sessions.prompt(&session.id, PromptInput::text("hi")).await.unwrap();
     }
     let used = harness.sessions.stats().used;
     assert_eq!((used.steps, used.tokens, used.cost.0), (3, 36, 1.5));

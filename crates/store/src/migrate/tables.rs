@@ -19,12 +19,17 @@ enum Kind {
     Words,
 }
 
-/// A table of the database, and the query that reads its rows from a file.
+/// A table of the database, and the rows of a file that it gets.
 pub(super) struct Table {
     pub(super) name: &'static str,
-    /// Selects the row id and then the columns; `?1` is the last row id, `?2` the number of rows.
+    /// The table, join or query that holds the rows in the file.
     from: &'static str,
-    columns: &'static [(&'static str, Kind)],
+    /// Numbers the rows in the file.
+    key: &'static str,
+    /// The values of the columns in the file, if they differ from the columns of the same names.
+    values: Option<&'static str>,
+    /// The names of the columns in the database. A sign marks those that hold no text: `#` a number, `?` a flag, `~` words.
+    columns: &'static str,
 }
 
 /// A row as text, column by column.
@@ -46,188 +51,100 @@ use Kind::{Flag, Number, Text, Words};
 /// place in its session's queue becomes its rank, which is below the number of any later event.
 pub(super) const TABLES: &[Table] = &[
     Table {
-        name: "session",
-        from: "SELECT rowid, id, head, workspace, project, directory, path, parent, title, created, updated,
-                   body ->> '$.time.archived' IS NOT NULL, seen, body
-               FROM session WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
-        columns: &[
-            ("id", Text),
-            ("head", Number),
-            ("workspace", Text),
-            ("project", Text),
-            ("directory", Text),
-            ("path", Text),
-            ("parent", Text),
-            ("title", Text),
-            ("created", Number),
-            ("updated", Number),
-            ("archived", Flag),
-            ("seen", Number),
-            ("body", Text),
-        ],
+        values: Some(
+            "id, head, workspace, project, directory, path, parent, title, created, updated,
+             body ->> '$.time.archived' IS NOT NULL, seen, body",
+        ),
+        ..alike(
+            "session",
+            "rowid",
+            "id head# workspace project directory path parent title created# updated# archived? seen# body",
+        )
+    },
+    alike("message", "rowid", "session id created# answers open? body"),
+    alike("part", "rowid", "session message id open? body"),
+    Table {
+        from: "said JOIN part
+               ON part.session = said.session AND part.message = said.message AND part.id = said.part",
+        values: Some("number, said.session, said.message, said.part, part.body ->> '$.text'"),
+        ..alike("said", "number", "number# session message part words~")
+    },
+    alike("todo", "rowid", "session body"),
+    alike("status", "rowid", "session body"),
+    alike("request", "rowid", "session id asked# kind body"),
+    Table {
+        from: "(SELECT rowid AS number, session, message, delivery, started,
+                    row_number() OVER (PARTITION BY session ORDER BY accepted) AS accepted FROM prompt)",
+        ..alike("prompt", "number", "session message accepted# delivery started?")
+    },
+    alike("withdrawn", "rowid", "session message"),
+    alike("note", "rowid", "project body"),
+    alike("approval", "number", "number# id workspace directory permission pattern body"),
+    alike("notice", "number", "number# receiver session id created# attempts# due# body"),
+    alike("outbox", "rowid", "read_upto#"),
+    Table {
+        from: "log",
+        values: Some(
+            "ifnull(session, '~moved'), CASE WHEN session IS NULL THEN position ELSE seq END,
+             directory, project, at, body ->> '$.id', body",
+        ),
+        ..alike("event", "position", "session seq# directory project at# id body")
     },
     Table {
-        name: "message",
-        from: "SELECT rowid, session, id, created, answers, open, body
-               FROM message WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
-        columns: &[
-            ("session", Text),
-            ("id", Text),
-            ("created", Number),
-            ("answers", Text),
-            ("open", Flag),
-            ("body", Text),
-        ],
-    },
-    Table {
-        name: "part",
-        from: "SELECT rowid, session, message, id, open, body
-               FROM part WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
-        columns: &[("session", Text), ("message", Text), ("id", Text), ("open", Flag), ("body", Text)],
-    },
-    Table {
-        name: "said",
-        from: "SELECT number, number, said.session, said.message, said.part, part.body ->> '$.text'
-               FROM said JOIN part
-                   ON part.session = said.session AND part.message = said.message AND part.id = said.part
-               WHERE number > ?1 ORDER BY number LIMIT ?2",
-        columns: &[
-            ("number", Number),
-            ("session", Text),
-            ("message", Text),
-            ("part", Text),
-            ("words", Words),
-        ],
-    },
-    Table {
-        name: "todo",
-        from: "SELECT rowid, session, body FROM todo WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
-        columns: &[("session", Text), ("body", Text)],
-    },
-    Table {
-        name: "status",
-        from: "SELECT rowid, session, body FROM status WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
-        columns: &[("session", Text), ("body", Text)],
-    },
-    Table {
-        name: "request",
-        from: "SELECT rowid, session, id, asked, kind, body
-               FROM request WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
-        columns: &[("session", Text), ("id", Text), ("asked", Number), ("kind", Text), ("body", Text)],
-    },
-    Table {
-        name: "prompt",
-        from: "SELECT number, session, message, nth, delivery, started FROM (
-                   SELECT rowid AS number, session, message, delivery, started,
-                       row_number() OVER (PARTITION BY session ORDER BY accepted) AS nth FROM prompt)
-               WHERE number > ?1 ORDER BY number LIMIT ?2",
-        columns: &[
-            ("session", Text),
-            ("message", Text),
-            ("accepted", Number),
-            ("delivery", Text),
-            ("started", Flag),
-        ],
-    },
-    Table {
-        name: "withdrawn",
-        from: "SELECT rowid, session, message FROM withdrawn WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
-        columns: &[("session", Text), ("message", Text)],
-    },
-    Table {
-        name: "note",
-        from: "SELECT rowid, project, body FROM note WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
-        columns: &[("project", Text), ("body", Text)],
-    },
-    Table {
-        name: "approval",
-        from: "SELECT number, number, id, workspace, directory, permission, pattern, body
-               FROM approval WHERE number > ?1 ORDER BY number LIMIT ?2",
-        columns: &[
-            ("number", Number),
-            ("id", Text),
-            ("workspace", Text),
-            ("directory", Text),
-            ("permission", Text),
-            ("pattern", Text),
-            ("body", Text),
-        ],
-    },
-    Table {
-        name: "notice",
-        from: "SELECT number, number, receiver, session, id, created, attempts, due, body
-               FROM notice WHERE number > ?1 ORDER BY number LIMIT ?2",
-        columns: &[
-            ("number", Number),
-            ("receiver", Text),
-            ("session", Text),
-            ("id", Text),
-            ("created", Number),
-            ("attempts", Number),
-            ("due", Number),
-            ("body", Text),
-        ],
-    },
-    Table {
-        name: "outbox",
-        from: "SELECT rowid, read_upto FROM outbox WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
-        columns: &[("read_upto", Number)],
-    },
-    Table {
-        name: "event",
-        from: "SELECT position, ifnull(session, '~moved'),
-                   CASE WHEN session IS NULL THEN position ELSE seq END, directory, project, at, body ->> '$.id', body
-               FROM log WHERE position > ?1 ORDER BY position LIMIT ?2",
-        columns: &[
-            ("session", Text),
-            ("seq", Number),
-            ("directory", Text),
-            ("project", Text),
-            ("at", Number),
-            ("id", Text),
-            ("body", Text),
-        ],
-    },
-    Table {
-        name: "log",
-        from: "SELECT position, position, workspace, ifnull(session, '~moved'),
-                   CASE WHEN session IS NULL THEN position ELSE seq END, total + octet_length(body)
-               FROM log WHERE position > ?1 ORDER BY position LIMIT ?2",
-        columns: &[
-            ("position", Number),
-            ("workspace", Text),
-            ("session", Text),
-            ("seq", Number),
-            ("total", Number),
-        ],
+        values: Some(
+            "position, workspace, ifnull(session, '~moved'), CASE WHEN session IS NULL THEN position ELSE seq END,
+             total + octet_length(body)",
+        ),
+        ..alike("log", "position", "position# workspace session seq# total#")
     },
 ];
 
+/// A table that is the same in the file and in the database.
+const fn alike(name: &'static str, key: &'static str, columns: &'static str) -> Table {
+    Table { name, from: name, key, values: None, columns }
+}
+
 impl Table {
+    /// The columns with their kinds.
+    fn columns(&self) -> impl Iterator<Item = (&'static str, Kind)> {
+        self.columns.split(' ').map(|column| {
+            let marked = [('#', Number), ('?', Flag), ('~', Words)];
+            let marked = marked.into_iter().find_map(|(sign, kind)| Some((column.strip_suffix(sign)?, kind)));
+            marked.unwrap_or((column, Text))
+        })
+    }
+
+    /// The names of the columns, with commas between them.
+    fn names(&self) -> String {
+        self.columns().map(|(name, _)| name).collect::<Vec<_>>().join(", ")
+    }
+
     /// Reads rows after the row id `after`.
     pub(super) fn read(&self, file: &Connection, after: i64, most: usize) -> rusqlite::Result<Vec<Row>> {
-        let mut statement = file.prepare_cached(self.from)?;
+        let Self { key, from, .. } = self;
+        let values = self.values.map_or_else(|| self.names(), str::to_owned);
+        let sql = format!("SELECT {key}, {values} FROM {from} WHERE {key} > ?1 ORDER BY {key} LIMIT ?2");
+        let mut statement = file.prepare_cached(&sql)?;
         let rows = statement.query_map((after, most), |row| {
-            let values = (1..=self.columns.len()).zip(self.columns);
-            let values = values.map(|(at, (_, kind))| Ok(text(row.get_ref(at)?, *kind)));
+            let values = (1..).zip(self.columns());
+            let values = values.map(|(at, (_, kind))| Ok(text(row.get_ref(at)?, kind)));
             Ok(Row { rowid: row.get(0)?, values: values.collect::<rusqlite::Result<_>>()? })
         })?;
         rows.collect()
     }
 
     pub(super) async fn write(&self, client: &Client, rows: &[Row]) -> Result<(), tokio_postgres::Error> {
-        let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
         let values: Vec<String> = (1..)
-            .zip(self.columns)
+            .zip(self.columns())
             .map(|(at, (_, kind))| format!("${at}::text[]::{}[]", kind.name()))
             .collect();
         let sql = format!(
             "INSERT INTO baton.{} ({}) SELECT * FROM unnest({})",
             self.name,
-            names.join(", "),
+            self.names(),
             values.join(", ")
         );
-        let columns: Vec<Vec<Option<&str>>> = (0..self.columns.len())
+        let columns: Vec<Vec<Option<&str>>> = (0..values.len())
             .map(|at| rows.iter().map(|row| row.values.get(at).and_then(Option::as_deref)).collect())
             .collect();
         let values: Vec<(&(dyn ToSql + Sync), Type)> =
@@ -237,8 +154,8 @@ impl Table {
 
     /// The columns that are compared, with their numbers.
     fn compared(&self) -> impl Iterator<Item = (usize, &'static str)> {
-        let columns = self.columns.iter().enumerate();
-        columns.filter(|(_, (_, kind))| !matches!(kind, Words)).map(|(at, (name, _))| (at, *name))
+        let columns = self.columns().enumerate();
+        columns.filter(|(_, (_, kind))| !matches!(kind, Words)).map(|(at, (name, _))| (at, name))
     }
 
     /// Adds a row of the file to a digest.

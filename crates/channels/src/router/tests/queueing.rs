@@ -5,17 +5,24 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::harness::{Harness, Setup, place, thread};
+use super::server::Prompt;
 use crate::settings::{self, Busy};
 
 fn busy(busy: Busy) -> Setup {
     Setup { settings: settings::Router { busy, ..settings::Router::default() }, ..Setup::default() }
 }
 
-#[tokio::test]
-async fn a_second_message_waits_for_the_first() {
-    let mut harness = Harness::new().await;
+/// A harness whose agent works on the prompt `one`.
+async fn working(setup: Setup) -> (Harness, Prompt) {
+    let mut harness = Harness::with(setup).await;
     let first = harness.prompt("one").await;
     harness.server.busy(&first.session);
+    (harness, first)
+}
+
+#[tokio::test]
+async fn a_second_message_waits_for_the_first() {
+    let (mut harness, first) = working(Setup::default()).await;
     harness.say("two").await;
     harness.heard("Queued.").await;
     harness.say("three").await;
@@ -35,9 +42,7 @@ async fn a_second_message_waits_for_the_first() {
 
 #[tokio::test]
 async fn a_message_can_join_the_running_turn_and_is_answered_with_it() {
-    let mut harness = Harness::with(busy(Busy::Steer)).await;
-    let first = harness.prompt("one").await;
-    harness.server.busy(&first.session);
+    let (mut harness, first) = working(busy(Busy::Steer)).await;
     harness.settled().await;
     harness.say("rather two").await;
     let second = harness.server.prompt(1).await;
@@ -51,9 +56,7 @@ async fn a_message_can_join_the_running_turn_and_is_answered_with_it() {
 
 #[tokio::test]
 async fn a_message_that_joined_a_turn_survives_a_crash() {
-    let mut harness = Harness::with(busy(Busy::Steer)).await;
-    let first = harness.prompt("one").await;
-    harness.server.busy(&first.session);
+    let (mut harness, first) = working(busy(Busy::Steer)).await;
     harness.settled().await;
     harness.say("rather two").await;
     let second = harness.server.prompt(1).await;
@@ -69,9 +72,7 @@ async fn a_message_that_joined_a_turn_survives_a_crash() {
 
 #[tokio::test]
 async fn a_message_can_replace_the_running_turn() {
-    let mut harness = Harness::with(busy(Busy::Interrupt)).await;
-    let first = harness.prompt("one").await;
-    harness.server.busy(&first.session);
+    let (mut harness, first) = working(busy(Busy::Interrupt)).await;
     harness.settled().await;
     harness.say("no, two").await;
     harness.server.called("POST /session/ses_1/abort").await;
@@ -97,9 +98,7 @@ async fn places_do_not_wait_for_each_other() {
 
 #[tokio::test]
 async fn the_queue_is_limited() {
-    let mut harness = Harness::new().await;
-    let first = harness.prompt("one").await;
-    harness.server.busy(&first.session);
+    let (mut harness, _) = working(Setup::default()).await;
     for number in 0..21 {
         harness.say(&format!("more {number}")).await;
     }
@@ -148,9 +147,7 @@ async fn a_new_session_is_created_once_although_its_first_prompt_is_tried_again(
 
 #[tokio::test]
 async fn a_waiting_message_is_listed_and_withdrawn() {
-    let mut harness = Harness::new().await;
-    let first = harness.prompt("one").await;
-    harness.server.busy(&first.session);
+    let (mut harness, first) = working(Setup::default()).await;
     harness.say("/queue").await;
     harness.heard("Nothing waits.").await;
     harness.say("two").await;
