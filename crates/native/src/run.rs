@@ -181,7 +181,7 @@ impl<'a> Loop<'a> {
             let Some(message) = or_end(self.turn.message(&id).await)? else { continue };
             self.handle_direct_requests(message).await?;
         }
-        self.step().await
+        Box::pin(self.step()).await
     }
 
     async fn handle_direct_requests(&mut self, message: MessageWithParts) -> Flow {

@@ -229,7 +229,7 @@ fn roster(
         missing,
         runner: Arc::new(native.clone()),
         external,
-        snapshots: snapshots,
+        snapshots,
         budget,
         continuation: settings.resolved.continuation.clone(),
     };

@@ -71,8 +71,8 @@ impl Clock for Ticking {
 }
 
 /// Snapshots below a directory, with timeouts that no load of the machine exceeds.
-pub(crate) fn patient_snapshots(data: &TempDir) -> Option<Arc<Snapshots>> {
-    Some(Arc::new(Snapshots::new(data.path().to_owned()).with_timeout(LONG)))
+pub(crate) fn patient_snapshots(data: &TempDir) -> Arc<Snapshots> {
+    Arc::new(Snapshots::new(data.path().to_owned()).with_timeout(LONG))
 }
 
 /// A runner under its permission rules, without a budget and without snapshots.

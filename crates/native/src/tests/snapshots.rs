@@ -22,9 +22,9 @@ use super::scripted_model::{Reply, ScriptedModel};
 use crate::{Options, built_in};
 
 /// Snapshots with timeouts that no load of the machine exceeds.
-fn patient(data: &TempDir) -> Option<Arc<Snapshots>> {
+fn patient(data: &TempDir) -> Arc<Snapshots> {
     let snapshots = Snapshots::new(data.path().join("snapshot")).with_timeout(Duration::from_hours(1));
-    Some(Arc::new(snapshots))
+    Arc::new(snapshots)
 }
 
 /// A harness whose project is a repository.
@@ -59,7 +59,7 @@ impl Repository {
         rules: &[Rule],
     ) -> Self {
         let data = TempDir::new().unwrap();
-        let snapshots = patient(&data);
+        let snapshots = Some(patient(&data));
         let agents = built_in(rules);
         let options = Options { agents, snapshots, mcp, ..Options::default() };
         let harness =
@@ -274,7 +274,7 @@ async fn a_subagents_change_is_also_its_parents() {
 #[tokio::test]
 async fn without_a_repository_a_turn_runs_without_snapshots() {
     let data = TempDir::new().unwrap();
-    let snapshots = patient(&data);
+    let snapshots = Some(patient(&data));
     let model = ScriptedModel::new([write("1", "a.txt", "a"), Reply::text("done")]);
     let mut harness = Harness::with_model(Arc::new(model), Options { snapshots, ..Options::default() }).await;
     let session = harness.turn("any", Responder::AllowOnce).await;

@@ -72,7 +72,7 @@ async fn a_message_that_joined_a_turn_survives_a_crash() {
 
 #[tokio::test]
 async fn a_message_can_replace_the_running_turn() {
-    let (mut harness, first) = working(busy(Busy::Interrupt)).await;
+    let (mut harness, _) = working(busy(Busy::Interrupt)).await;
     harness.settled().await;
     harness.say("no, two").await;
     harness.server.called("POST /session/ses_1/abort").await;

@@ -138,7 +138,7 @@ pub(super) fn watched(deed: Behaviour, snapshots: Option<Arc<Snapshots>>, budget
 #[tokio::test]
 async fn file_changes_are_shown_and_can_be_reverted() {
     let data = TempDir::new().unwrap();
-    let snapshots = patient_snapshots(&data);
+    let snapshots = Some(patient_snapshots(&data));
     let mut harness =
         Harness::undoing(watched(Behaviour::Edits, snapshots.clone(), json!({})), snapshots).await;
     harness.commit().await;
@@ -166,7 +166,7 @@ async fn file_changes_are_shown_and_can_be_reverted() {
 #[tokio::test]
 async fn an_aborted_step_reports_its_changes() {
     let data = TempDir::new().unwrap();
-    let snapshots = patient_snapshots(&data);
+    let snapshots = Some(patient_snapshots(&data));
     let mut harness =
         Harness::undoing(watched(Behaviour::Hangs, snapshots.clone(), json!({})), snapshots).await;
     harness.commit().await;

@@ -193,7 +193,7 @@ pub(super) async fn attachments(kind: Kind, able: bool) {
 pub(super) async fn snapshots(kind: Kind, able: bool) {
     assert!(able, "Baton looks at the files itself");
     let data = TempDir::new().unwrap();
-    let snapshots = patient_snapshots(&data);
+    let snapshots = Some(patient_snapshots(&data));
     let scene = "prompted; writes; says Done; finish; linger";
     let mut cast = FakePeer::new(kind, scene).await;
     let external = cast.runner(kind, Arc::new(|_, _| {}));
