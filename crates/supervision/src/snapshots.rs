@@ -30,7 +30,7 @@ use workspace::files::Closed;
 use workspace::git::{Known, Repository};
 use workspace::{
     git::Status,
-    snapshot::{SnapshotStore, Timeouts, TreeDiff},
+    snapshot::{SnapshotStore, SnapshotTimeouts, TreeDiff},
 };
 
 pub use changes::{BeforeCommand, Changes};
@@ -49,7 +49,7 @@ pub struct Snapshots {
     closed: Closed,
     /// The time that a turn waits for its worktree to be ready.
     open_wait: Duration,
-    timeouts: Timeouts,
+    timeouts: SnapshotTimeouts,
     repositories: Known,
     ready: Mutex<HashMap<PathBuf, Arc<Worktree>>>,
 }
@@ -70,7 +70,7 @@ impl Snapshots {
     /// Applies one timeout to every wait. Tests use it to be independent of the load of their machine.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
-        Self { open_wait: timeout, timeouts: Timeouts::uniform(timeout), ..self }
+        Self { open_wait: timeout, timeouts: SnapshotTimeouts::uniform(timeout), ..self }
     }
 
     /// Returns the worktree of a session, or `None` if its directory is not in a repository.

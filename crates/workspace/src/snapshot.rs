@@ -57,20 +57,20 @@ pub const WORK: Duration = Duration::from_secs(30);
 
 /// The timeouts of a worktree's snapshots.
 #[derive(Debug, Clone, Copy)]
-pub struct Timeouts {
+pub struct SnapshotTimeouts {
     open: Duration,
     track: Duration,
     work: Duration,
 }
 
-impl Timeouts {
+impl SnapshotTimeouts {
     /// The same timeout for every operation. Tests use it to be independent of the load of their machine.
     pub fn uniform(timeout: Duration) -> Self {
         Self { open: timeout, track: timeout, work: timeout }
     }
 }
 
-impl Default for Timeouts {
+impl Default for SnapshotTimeouts {
     fn default() -> Self {
         Self { open: OPEN, track: TRACK, work: WORK }
     }
@@ -113,7 +113,7 @@ impl Tree {
 #[derive(Debug)]
 pub struct SnapshotStore {
     git: Git,
-    timeouts: Timeouts,
+    timeouts: SnapshotTimeouts,
     taken: AtomicU32,
     /// True if old snapshots should be removed.
     tidy_due: Arc<AtomicBool>,
@@ -139,7 +139,7 @@ impl SnapshotStore {
         directory: PathBuf,
         repository: &Repository,
         closed: &Closed,
-        timeouts: Timeouts,
+        timeouts: SnapshotTimeouts,
         cancel: &CancellationToken,
     ) -> Result<Self, Error> {
         let git = Git { directory, worktree: repository.worktree.clone() };

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use engine::memory::Memory;
 use engine::ports::hooks::{HookPoint, Hooked, Hooks, Refusal, ToolArgs, ToolBefore};
 use futures::future::{self, FutureExt};
-use protocol::WorkspaceId;
+use protocol::{WorkspaceId, message::ModelRef, prompt::PromptInput};
 use serde_json::json;
 
 use super::harness::Harness;
@@ -41,8 +41,9 @@ async fn a_tool_begins_only_while_the_node_owns_the_workspace() {
             let workspace = harness.sessions.workspace(&session.directory);
             assert!(hooks.0.set((harness.memory.clone(), workspace)).is_ok());
         }
-        harness.submit(&session, "simple", "please").await;
-        assert_eq!(harness.sessions.wait(&session.id).await.is_err(), lost);
+        let mut prompt = PromptInput::text("please");
+        prompt.model = Some(ModelRef::new("demo", "simple"));
+        assert_eq!(harness.sessions.prompt(&session.id, prompt).await.is_err(), lost);
         assert_eq!(harness.project.path().join("made.txt").exists(), !lost);
     }
 }

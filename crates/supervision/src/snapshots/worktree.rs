@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use workspace::files::Closed;
 use workspace::git::Repository;
-use workspace::snapshot::{Error, MAX_PATCHES, SnapshotStore, Timeouts, Tree};
+use workspace::snapshot::{Error, MAX_PATCHES, SnapshotStore, SnapshotTimeouts, Tree};
 
 use super::claims::Claims;
 use super::wire;
@@ -26,14 +26,14 @@ const PAUSE: Duration = Duration::from_mins(10);
 pub(crate) struct Worktree {
     place: PathBuf,
     closed: Closed,
-    timeouts: Timeouts,
+    timeouts: SnapshotTimeouts,
     shadow: OnceCell<SnapshotStore>,
     pub(crate) claims: Arc<Claims>,
     paused_until: Mutex<Option<Instant>>,
 }
 
 impl Worktree {
-    pub(super) fn new(place: PathBuf, closed: Closed, timeouts: Timeouts) -> Self {
+    pub(super) fn new(place: PathBuf, closed: Closed, timeouts: SnapshotTimeouts) -> Self {
         let (shadow, claims, paused_until) = Default::default();
         Self { place, closed, timeouts, shadow, claims, paused_until }
     }

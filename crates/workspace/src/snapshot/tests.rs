@@ -15,7 +15,7 @@ use crate::process::{self, Exit, Spec};
 
 /// Opens snapshots with timeouts that no load of the machine exceeds.
 async fn open(place: PathBuf, repository: &Repository, closed: &Closed) -> SnapshotStore {
-    let timeouts = Timeouts::uniform(Duration::from_hours(1));
+    let timeouts = SnapshotTimeouts::uniform(Duration::from_hours(1));
     SnapshotStore::open(place, repository, closed, timeouts, &CancellationToken::new()).await.unwrap()
 }
 

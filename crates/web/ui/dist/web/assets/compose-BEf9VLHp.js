@@ -1,1 +1,0 @@
-import{p as e}from"./index-pCPNj7vg.js";async function t(t,n){await e(t,n),document.querySelector(`.composer textarea`)?.focus()}export{t};

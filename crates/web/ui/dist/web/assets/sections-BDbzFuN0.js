@@ -1,1 +1,0 @@
-var e=[`looks`,`keys`,`notifications`,`approvals`,`providers`,`mcp`,`browsers`,`storage`,`about`];export{e as t};
