@@ -30,7 +30,7 @@ describe("the list of the page", needsBrowser(), () => {
     const id = await make("Is pinned")
     await make("Comes later")
     const { page, context, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
-    await row(page, "Is pinned").waitFor()
+    for (const title of ["Is pinned", "Comes later"]) await row(page, title).waitFor()
     assert.deepEqual((await titles(page)).slice(0, 2), ["Comes later", "Is pinned"])
     await menu(page, "Pin")
     await page.getByRole("heading", { name: "Pinned", exact: true }).waitFor()

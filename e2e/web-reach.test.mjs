@@ -99,6 +99,8 @@ describe("the web page beyond what is loaded", needsBrowser(), () => {
     const calls = []
     page.on("request", (request) => /\/(family|children)$/.test(new URL(request.url()).pathname) && calls.push(request.url()))
     await page.reload()
+    // A session that is opened before the page is connected is read once more after that.
+    await row(page, "Has three").waitFor()
     await page.goto(`${baton.url}/#/s/${id}`)
     await page.locator(".family", { hasText: "3 subagents" }).waitFor()
     assert.deepEqual(calls.map((url) => url.split("/").at(-1)), ["family"])

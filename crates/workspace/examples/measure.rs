@@ -14,7 +14,7 @@ use workspace::files::{self, Replacement};
 use workspace::git::Repository;
 use workspace::process::{self, Exit, Spec};
 use workspace::search::{self, SearchScope};
-use workspace::snapshot::{SnapshotStore, Timeouts};
+use workspace::snapshot::{SnapshotStore, SnapshotTimeouts};
 
 /// Each figure is the best of this many rounds, so that caches are warm.
 const ROUNDS: usize = 10;
@@ -70,7 +70,7 @@ async fn snapshots(directory: &Path) -> Result<(), Box<dyn Error>> {
     let data = std::env::temp_dir().join(format!("baton-measure-snapshots-{}", std::process::id()));
     let cancel = CancellationToken::new();
     let start = Instant::now();
-    let (closed, timeouts) = (workspace::files::Closed::default(), Timeouts::default());
+    let (closed, timeouts) = (workspace::files::Closed::default(), SnapshotTimeouts::default());
     let shadow = SnapshotStore::open(data.clone(), &repository, &closed, timeouts, &cancel).await?;
     let before = shadow.track(&cancel).await?;
     println!("| first snapshot | {} | |", shown(Some(start.elapsed())));

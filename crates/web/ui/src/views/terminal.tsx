@@ -46,8 +46,13 @@ function Terminals(props: { directory: string }) {
       setChosen(data.id)
     })
   const close = async ({ id }: Pty) => {
-    await call("closeTerminal", { in: { ptyID: id }, query: { directory: props.directory } })
-    await refetch()
+    // The frame goes first, so that it does not reconnect to a terminal that the server is removing.
+    setOpened((before) => before.filter((it) => it !== id))
+    try {
+      await call("closeTerminal", { in: { ptyID: id }, query: { directory: props.directory } })
+    } finally {
+      await refetch()
+    }
   }
   // A program that has ended has nothing to lose.
   const leave = (pty: Pty) => (pty.status === "running" ? setClosing(pty) : void attempt(() => close(pty)))
