@@ -229,7 +229,7 @@ describe("the web page and hostile text", needsBrowser(), () => {
     await finish()
   })
 
-  test("names of sessions, files and branches stay text, and look-alikes are shown", async () => {
+  test("names of sessions, files and branches stay text, and look-alike names are shown", async () => {
     for (const title of MARKUP) await json(baton, "/session", { title })
     const id = await prompt(baton, "pretty", "hello", "Looks at files")
     const { page, finish } = await open(browser, baton)
