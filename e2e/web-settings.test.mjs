@@ -141,7 +141,9 @@ describe("the settings of the page", needsBrowser(), () => {
     await row.getByText("connected").waitFor()
     const kept = async () => JSON.parse(await readFile(path.join(baton.world.data, "auth.json"), "utf8")).nebius
     assert.equal((await kept()).access, "token-of-blue")
+    const signedIn = page.waitForResponse((response) => new URL(response.url()).pathname.endsWith("/oauth/callback"))
     await row.getByRole("button", { name: "Sign in: Wait at the door" }).click()
+    assert.equal((await signedIn).status(), 200)
     await row.getByRole("button", { name: "Sign in: Wait at the door" }).waitFor()
     assert.equal((await kept()).access, "waited-0123456789")
     await row.getByRole("button", { name: "Forget" }).click()
