@@ -46,6 +46,8 @@ describe("the web page beyond what is loaded", needsBrowser(), () => {
     }
     const old = (await json(baton, `/session/${id}/message`))[60].info.id
     const { page, finish } = await open(browser, baton)
+    // A session that is opened before the page is connected is read once more after that.
+    await row(page, "Is long").waitFor()
     const reads = []
     page.on("request", (request) => request.url().includes(`${id}/message`) && reads.push(new URL(request.url()).search))
     await page.goto(`${baton.url}/#/s/${id}/m/${old}`)

@@ -169,6 +169,8 @@ export async function loadAround(session: string, message: string): Promise<bool
 export async function readTodos(session: string) {
   if (world.todos.has(session)) return
   const { data: todos } = await call("todos", { in: { sessionID: session } }).catch(() => ({ data: [] }))
+  // The stream wins over a read, also with events that wait for the next frame of the screen.
+  flush()
   if (!world.todos.has(session)) give({ kind: "frame", event: { type: "todo.updated", properties: { sessionID: session, todos } } })
 }
 
