@@ -59,7 +59,10 @@ describe("the composer", needsBrowser(), () => {
     // Escape closes the list, and nothing else; a key opens it again.
     await page.keyboard.press("Escape")
     await page.locator(".completion").waitFor({ state: "detached" })
+    // Files that arrive later move the entries of the list.
+    const files = page.waitForResponse((response) => /find\/file.*query=notes\b/.test(response.url()))
     await box(page).pressSequentially("s")
+    await files
     await options(page).filter({ hasText: "wiki://notes" }).click()
     await holds(page, "Look at @source/two words.txt with @explore and @notes ")
     // A reload keeps what was chosen.

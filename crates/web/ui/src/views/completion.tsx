@@ -55,7 +55,7 @@ export function createCompletion(given: {
     (query) => call("findFile", { query }).then((it) => it.data, () => []),
   )
   const known = () => (commands.state === "ready" ? commands() : [])
-  const options = createMemo((): Option[] => {
+  const candidates = (): Option[] => {
     const it = word()
     if (!it) return []
     if (it.sign === "/") {
@@ -65,7 +65,12 @@ export function createCompletion(given: {
       return found.map(({ name, description }) => ({ id: `/${name}`, kind: "command", name: `/${name}`, detail: description }))
     }
     return [...mentions(it.query, agents.latest ?? [], resources.latest ?? []), ...named(files.latest ?? [])].slice(0, MAX_OPTIONS)
-  })
+  }
+  // An entry that stays keeps its element: a click is lost if its element is replaced between press and release.
+  const options = createMemo(
+    (before: Option[]) => candidates().map((option) => before.find(({ id, detail }) => id === option.id && detail === option.detail) ?? option),
+    [],
+  )
   const isOpen = () => options().length > 0
   createEffect(on([() => word()?.from, () => word()?.query], () => setAt(0)))
   // Later answers may bring fewer entries than there were.
