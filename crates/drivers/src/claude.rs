@@ -4,8 +4,8 @@
 //! running Claude Code. One process serves the turns of a session and is kept between them; after a while, or after a
 //! restart of the server, a new process resumes the conversation under the id that is noted in the session.
 //!
-//! A turn ends when the program reports that it is idle. Its `result` line only ends a segment: another one follows if a
-//! prompt was queued meanwhile. A version that does not report its state ends a turn with a result that nothing follows
+//! A turn ends when the program reports that it is idle and has taken up every prompt of the turn ([`waiting`]). Its
+//! `result` line only ends a segment: another one follows if a prompt was queued meanwhile. A version that does not report its state ends a turn with a result that nothing follows
 //! for a second. Work that it begins by itself, because a background task has ended, is a wake-up: the session's actor
 //! opens a turn for it.
 //!
@@ -23,6 +23,7 @@ mod process;
 mod todos;
 mod tools;
 mod translate;
+mod waiting;
 mod wire;
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::translate::{Report, Request, Signals, Translator};
+use super::waiting::WaitingPrompts;
 use super::wire::{self, Segment, State};
 use super::{content, permit};
 use crate::external::child::Words;
@@ -63,6 +64,7 @@ struct Progress {
     /// The last segment that ended, if none has begun since.
     segment: Option<Segment>,
     is_idle: bool,
+    waiting: WaitingPrompts,
     /// The reason why the turn is to end, if it is.
     stop: Option<Stop>,
 }
@@ -114,6 +116,7 @@ impl ClaudeProcess {
             "stream-json",
             "--include-partial-messages",
             "--verbose",
+            "--replay-user-messages",
             "--permission-prompt-tool",
             "stdio",
             "--permission-mode",
@@ -181,13 +184,29 @@ impl ClaudeProcess {
     fn apply(&mut self, report: Report, out: &mut Signals) {
         match report {
             Report::Working => self.working(None, out),
-            Report::Segment(segment) => self.working(Some(segment), out),
+            Report::Segment(segment) => {
+                if !segment.was_unprompted() {
+                    self.turn.waiting.segment_ended();
+                }
+                self.working(Some(segment), out);
+            }
+            Report::Echoed(id) => self.echoed(&id),
             Report::Asked => self.turn.has_begun = true,
             Report::State(state) => self.state(state, out),
             Report::Unsupported(id) => self.queue.push_back(wire::refusal(&id)),
             Report::Refused { id, error } => {
                 tracing::warn!(id, error, "Claude Code refused a control request");
+                if self.turn.stop == Some(Stop::Interrupted) {
+                    out.push(Signal::Failed(Broken::refuses(error)));
+                }
             }
+        }
+    }
+
+    /// A prompt that is taken up after a refusal gets its answer before the turn ends.
+    fn echoed(&mut self, id: &str) {
+        if self.turn.waiting.echoed(id) && self.turn.stop == Some(Stop::Refused) {
+            self.turn.stop = None;
         }
     }
 
@@ -222,14 +241,20 @@ impl ClaudeProcess {
         }
     }
 
-    /// Returns true if the turn has ended. Subagents keep it open unless the user has aborted the turn.
+    /// Returns true if the turn has ended. Subagents and waiting prompts keep it open unless the user has aborted the turn.
     fn has_ended(&self) -> bool {
         let is_over = match &self.turn.segment {
             _ if self.has_states => self.turn.is_idle,
             Some(segment) => segment.is_error || self.turn.stop.is_some(),
             None => false,
         };
-        is_over && (self.turn.stop == Some(Stop::Interrupted) || !self.translator.has_children())
+        let is_free = !self.translator.has_children() && !self.has_waiting_prompts();
+        is_over && (self.turn.stop == Some(Stop::Interrupted) || is_free)
+    }
+
+    /// Returns true if a prompt waits. A version that does not report its state gets no prompt during a turn.
+    fn has_waiting_prompts(&self) -> bool {
+        self.has_states && !self.turn.waiting.is_empty()
     }
 
     /// The end of the turn according to its last segment.
@@ -288,7 +313,8 @@ impl Process for ClaudeProcess {
     fn prompt(&mut self, turn: &Turn, prompt: &MessageWithParts) {
         // After a restart the conversation already holds the prompt, and the user has answered the request meanwhile.
         let blocks = if turn.resumed().is_some() { content::go_on() } else { content::blocks(prompt) };
-        self.queue.push_back(wire::prompt(&blocks));
+        let id = self.turn.waiting.begin();
+        self.queue.push_back(wire::prompt(&id, &blocks));
     }
 
     fn take_up(&mut self, _: &Turn) -> bool {
@@ -300,7 +326,8 @@ impl Process for ClaudeProcess {
     }
 
     fn join(&mut self, prompt: &MessageWithParts) {
-        self.queue.push_back(wire::prompt(&content::blocks(prompt)));
+        let id = self.turn.waiting.join();
+        self.queue.push_back(wire::prompt(&id, &content::blocks(prompt)));
         (self.turn.segment, self.turn.is_idle) = (None, false);
     }
 
@@ -322,6 +349,10 @@ impl Process for ClaudeProcess {
 
     fn interrupt(&mut self) -> bool {
         self.turn.stop = Some(Stop::Interrupted);
+        // Claude Code would take up these prompts after the interruption.
+        for id in self.turn.waiting.withdraw() {
+            self.control(&json!({ "subtype": "cancel_async_message", "message_uuid": id }));
+        }
         self.control(&json!({ "subtype": "interrupt" }));
         true
     }
@@ -329,7 +360,7 @@ impl Process for ClaudeProcess {
     fn phase(&self) -> Phase {
         let is_settling = self.turn.segment.is_some() && !self.translator.has_busy_children();
         match (&self.turn.segment, self.turn.has_begun) {
-            _ if self.turn.stop == Some(Stop::Refused) => Phase::Ending,
+            _ if self.turn.stop == Some(Stop::Refused) && !self.has_waiting_prompts() => Phase::Ending,
             _ if is_settling => self.settling(),
             (None, false) => Phase::Starting,
             _ => Phase::Working,
@@ -338,7 +369,7 @@ impl Process for ClaudeProcess {
 
     /// Ends the turn after a segment that no idle follows. A process that should have become idle does not get another turn.
     fn conclude(&mut self) -> Signals {
-        if self.has_states && !self.turn.is_idle {
+        if self.has_states && (!self.turn.is_idle || self.has_waiting_prompts()) {
             self.turn.stop = Some(Stop::Overdue);
         }
         let mut out = Vec::new();

@@ -32,6 +32,8 @@ pub(super) enum Report {
     /// The agent or a subagent waits for an answer.
     Asked,
     State(State),
+    /// The agent takes up the prompt with this id.
+    Echoed(String),
     /// A segment of the turn has ended.
     Segment(Segment),
     /// A control request with this id, which Baton does not support.
@@ -142,7 +144,8 @@ impl Translator {
                 }
                 working(whose.as_deref())
             }
-            Line::User { message, parent_tool_use_id: whose, tool_use_result } => {
+            Line::User { is_replay: true, uuid, .. } => uuid.map(Report::Echoed),
+            Line::User { message, parent_tool_use_id: whose, tool_use_result, .. } => {
                 self.results(whose.as_deref(), message.content, &tool_use_result, out);
                 None
             }

@@ -32,6 +32,11 @@ pub(super) enum Line {
         parent_tool_use_id: Option<String>,
         #[serde(default)]
         tool_use_result: Value,
+        #[serde(default)]
+        uuid: Option<String>,
+        /// Set for the echo of a prompt.
+        #[serde(default, rename = "isReplay")]
+        is_replay: bool,
     },
     /// A segment of the turn has ended.
     Result(Segment),
@@ -261,12 +266,25 @@ pub(super) struct Segment {
     pub(super) errors: Vec<String>,
     pub(super) terminal_reason: Option<String>,
     pub(super) total_cost_usd: f64,
+    pub(super) origin: SegmentOrigin,
+}
+
+/// The cause of a segment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct SegmentOrigin {
+    pub(super) kind: Option<String>,
 }
 
 impl Segment {
     /// Returns true if the segment ended because of an interruption.
     pub(super) fn was_aborted(&self) -> bool {
         self.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted"))
+    }
+
+    /// Returns true if the end of a background task caused the segment, and not a prompt.
+    pub(super) fn was_unprompted(&self) -> bool {
+        self.origin.kind.as_deref() == Some("task-notification")
     }
 
     /// The error text of a failed segment.
@@ -314,8 +332,9 @@ pub(super) struct Answered {
     pub(super) error: Option<String>,
 }
 
-pub(super) fn prompt(content: &[Value]) -> Value {
-    json!({ "type": "user", "message": { "role": "user", "content": content } })
+/// A prompt. Claude Code echoes its id when it takes up the prompt.
+pub(super) fn prompt(id: &str, content: &[Value]) -> Value {
+    json!({ "type": "user", "uuid": id, "message": { "role": "user", "content": content } })
 }
 
 /// A control request to Claude Code.

@@ -1,7 +1,7 @@
 //! Claude Code over several turns, processes and servers.
 
 use protocol::request::{Action, PermissionReply, Rule};
-use protocol::{EndReason, EventBody, SessionStatus};
+use protocol::{EndReason, EventBody, Session, SessionStatus};
 
 use super::*;
 use crate::external::IdleLimits;
@@ -97,24 +97,76 @@ async fn a_lost_conversation_starts_again() {
     }
 }
 
+/// Echoes the prompt that was read last.
+const ECHO: &str = r#"
+taken() { say '{"type":"user","isReplay":true,"message":{"content":"x"},"uuid":"'"$(printf '%s' "$line" | sed 's/.*"uuid":"\([^"]*\)".*/\1/')"'"}'; }
+"#;
+
 #[tokio::test]
 async fn a_prompt_during_a_turn_joins_it() {
-    let fake = script("begin; open m1; words one; prompted; close; result; speak m2 two; finish; linger");
-    let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
+    for (case, acts) in [
+        ("taken up at once", "close; result; init; open m2; taken; words two; close; finish"),
+        ("taken up with results", "close; call m1 t1; called t1; taken; speak m2 two; finish"),
+        ("taken up after an idle", "close; finish; state running; init; open m2; taken; words two; close; finish"),
+        ("a command, which is not echoed", "close; finish; state running; init; speak m2 two; finish"),
+    ] {
+        let fake = script(&format!("{ECHO}\nbegin; open m1; words one; prompted; {acts}; linger"));
+        let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
+        let session = harness.session().await;
+        harness.submit(&session, "first").await;
+        harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+        harness.submit(&session, "second").await;
+        let end = harness.until_idle(&session, SimulatedUser::Agrees).await;
+        assert_eq!(end, EndReason::Completed, "{case}");
+        assert_eq!(harness.check(&session.id), 1, "{case}");
+        assert_eq!(texts(&harness, &session).await, ["first", "one", "second", "two"], "{case}");
+        runner.close().await;
+    }
+}
+
+async fn texts(harness: &Harness, session: &Session) -> Vec<String> {
+    let messages = harness.messages(session).await;
+    let parts = messages.iter().flat_map(|message| &message.parts);
+    parts.filter_map(|part| part.text().map(str::to_owned)).collect()
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_never_taken_up_ends_with_the_turn() {
+    let fake = script("begin; open m1; words one; prompted; close; finish; hang");
+    let timeouts = Timeouts { settle: HASTY, ..patient() };
+    let (mut harness, runner) = harness(claude(&fake, timeouts), unhurried()).await;
     let session = harness.session().await;
     harness.submit(&session, "first").await;
     harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
     harness.submit(&session, "second").await;
     assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Completed);
     assert_eq!(harness.check(&session.id), 1);
-    let texts: Vec<String> = harness
-        .messages(&session)
-        .await
-        .iter()
-        .flat_map(|message| message.parts.iter().filter_map(|part| part.text().map(str::to_owned)))
-        .collect();
-    assert_eq!(texts, ["first", "one", "second", "two"]);
     runner.close().await;
+    fake.assert_gone();
+}
+
+#[tokio::test]
+async fn an_abort_withdraws_the_prompts_that_wait() {
+    let refused = "say '{\"type\":\"control_response\",\"response\":{\"subtype\":\"error\",\"request_id\":\"x\"}}'";
+    for (case, acts) in [
+        ("it withdraws them", "hear '\"interrupt\"'; say '{\"type\":\"result\",\"is_error\":true,\"terminal_reason\":\"aborted_streaming\"}'; state idle; linger".to_owned()),
+        ("it cannot, so it is ended", format!("hear '\"interrupt\"'; {refused}; hang")),
+    ] {
+        let fake = script(&format!(
+            "begin; open m1; words one; prompted; words read; hear cancel_async_message; echo said >\"$NOTES\"; {acts}"
+        ));
+        let (mut harness, runner) = harness(claude(&fake, patient()), unhurried()).await;
+        let session = harness.session().await;
+        harness.submit(&session, "first").await;
+        harness.until(|body| matches!(body, EventBody::PartDelta(_))).await;
+        harness.submit(&session, "second").await;
+        harness.until(|body| matches!(body, EventBody::PartDelta(it) if it.delta == "read")).await;
+        harness.sessions.abort(&session.id).await.unwrap();
+        assert_eq!(harness.until_idle(&session, SimulatedUser::Agrees).await, EndReason::Aborted, "{case}");
+        assert_eq!(harness.check(&session.id), 1, "{case}");
+        assert_eq!(fake.notes().trim(), "said", "{case}");
+        runner.close().await;
+    }
 }
 
 #[tokio::test]
