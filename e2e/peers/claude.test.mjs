@@ -7,7 +7,7 @@ import { Baton } from "../support/server.mjs"
 import { family, LIMITS, meet, scenes } from "./support/agent.mjs"
 import { Anthropic } from "./support/anthropic.mjs"
 import { createWorld } from "./support/peers.mjs"
-import { assertWhole, idles, said } from "./support/user.mjs"
+import { assertWhole, idles } from "./support/user.mjs"
 
 // The directory in which `cargo xtask peers` has installed Claude Code.
 const PROGRAM = process.env.CLAUDE_BIN
@@ -47,24 +47,6 @@ describe("Claude Code", () => {
     assert.equal(finished.events.filter(({ type }) => type === "continuation.started").length, 1)
     const todos = await claude.user.call("GET", `/session/${finished.session.id}/todo`)
     assert.deepEqual(todos.map(({ content, status }) => `${content} ${status}`), ["Work completed"])
-  })
-
-  // Claude Code reports an idle before it takes up a prompt that arrives at the end of its work.
-  test("a prompt at the end of a turn belongs to the turn, and is answered", async () => {
-    const send = (text) => {
-      let sent
-      return ({ properties: { delta } }, session) => {
-        if (delta === "I begin ") claude.model.release()
-        if (delta === "and end.") sent ??= claude.user.prompt(session, text)
-      }
-    }
-    for (const [text, answer] of [[say("hello"), "Hello from the scripted model."], ["/cost", ""]]) {
-      const ended = await turn(say("hold"), { acts: { "message.part.delta": send(text) } })
-      assertWhole(ended)
-      assert.ok(said(ended.parts).endsWith(answer), said(ended.parts))
-      const prompts = ended.messages.filter(({ info }) => info.role === "user")
-      assert.equal(prompts.length, 2)
-    }
   })
 
   test("an abort withdraws a prompt that waits", async () => {

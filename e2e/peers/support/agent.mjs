@@ -118,6 +118,27 @@ export function scenes(it, { say = (name) => `please [${name}]`, tools: used, ed
     assert.match(said(ended.parts), /^I begin.*(wait|until now\.|and end\.)\|Hello from the scripted model\.$/)
   })
 
+  // The prompt joins the turn or begins the next one. Either way the agent must not begin a turn by itself for it.
+  for (const [moment, isReached] of [
+    ["the last text", ({ type, time }) => type === "text" && time?.end],
+    ["the last step", ({ type }) => type === "step-finish"],
+  ]) {
+    test(`a prompt after ${moment} of a turn is answered once`, async () => {
+      let sent
+      const acts = {
+        "message.part.delta": () => it.model.release(),
+        "message.part.updated": ({ properties: { part } }, session) => {
+          if (isReached(part)) sent ??= it.user.prompt(session, say("hello"))
+        },
+      }
+      const { session } = await turn(say("hold"), { acts })
+      await sent
+      const { messages, parts } = await turn(say("hello"), { session })
+      assert.equal(messages.filter(({ info }) => info.role === "user").length, 3, "three prompts, and none of the agent")
+      assert.match(said(parts), /^I begin[^H]*\|Hello from the scripted model\.\|Hello from the scripted model\.$/)
+    })
+  }
+
   test("its prompt contains the turns of another agent in the session", async () => {
     const { session } = await turn(`sassafras, ${say("hello")}`)
     const other = new User(it.baton, { providerID: "demo", modelID: "simple" })
