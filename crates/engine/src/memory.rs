@@ -140,7 +140,7 @@ impl Memory {
 }
 
 impl Log for Memory {
-    fn append(&self, commit: Commit) -> StoreFuture<'_, Appended> {
+    fn append_all(&self, commits: Vec<Commit>) -> StoreFuture<'_, Appended> {
         Box::pin(async move {
             let fault = self.faults.take();
             match fault {
@@ -151,8 +151,8 @@ impl Log for Memory {
                 _ => {}
             }
             let appended = self.write(|shared| {
-                shared.check(&commit.fence)?;
-                let (appended, events) = shared.tables.append(commit)?;
+                commits.iter().try_for_each(|commit| shared.check(&commit.fence))?;
+                let (appended, events) = shared.tables.append(commits)?;
                 shared.commits += 1;
                 // Still under the lock: the order of publication is the order of the log.
                 if !events.is_empty() {

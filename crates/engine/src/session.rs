@@ -19,7 +19,7 @@ mod turn;
 mod write;
 
 pub(crate) use actor::spawn;
-pub(crate) use command::{Command, Edit, Prompt, Requeue};
+pub(crate) use command::{Command, Edit, Held, Prompt, Requeue};
 pub(crate) use submit::stored;
 pub use tally::{Tally, Used};
 pub use turn::{Child, Turn};

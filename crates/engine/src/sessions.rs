@@ -5,6 +5,7 @@
 //! memory.
 
 mod create;
+mod delete;
 mod edit;
 mod family;
 mod find;
@@ -191,17 +192,6 @@ impl Sessions {
     /// Dismisses a question for a client without a name.
     pub async fn reject_question(&self, id: &QuestionId) -> Result<(), Error> {
         self.answers_of(None).dismiss(id).await
-    }
-
-    /// Deletes a session and its children, after stopping their turns.
-    pub async fn delete(&self, id: &SessionId) -> Result<(), Error> {
-        self.get(id).await?;
-        // Stop the parent first, so that it cannot start more children meanwhile.
-        self.abort(id).await?;
-        for child in self.children(id).await? {
-            Box::pin(self.delete(&child.id)).await?;
-        }
-        self.ask(id, Command::Delete).await?
     }
 
     /// Ends every turn as interrupted, ends every stream, and accepts no more commands.

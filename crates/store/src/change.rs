@@ -289,7 +289,13 @@ impl SessionRow {
 }
 
 impl PartRow {
-    pub(super) fn new(session: &SessionId, part: &Part) -> Result<Self, Error> {
+    /// The rows of the parts that are open: only their text is saved between events.
+    pub(super) fn of_open(parts: &[Part]) -> Result<Vec<Self>, Error> {
+        let open = parts.iter().filter(|part| part.is_open());
+        open.map(|part| Self::new(&part.session_id, part)).collect()
+    }
+
+    fn new(session: &SessionId, part: &Part) -> Result<Self, Error> {
         Ok(Self {
             session: session.clone(),
             message: part.message_id.clone(),

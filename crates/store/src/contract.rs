@@ -218,6 +218,7 @@ macro_rules! contract {
                 commits_of_many_sessions_have_one_order,
                 two_writers_cannot_both_win,
                 a_writer_of_another_epoch_is_refused_alone,
+                commits_of_a_family_are_stored_together_or_not_at_all,
                 the_log_keeps_the_bytes,
             }
             tables {

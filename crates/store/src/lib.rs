@@ -6,6 +6,7 @@ pub mod migrate;
 pub mod postgres;
 pub mod sqlite;
 pub mod stats;
+mod work;
 
 #[cfg(test)]
 mod contract;

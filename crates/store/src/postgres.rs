@@ -49,13 +49,14 @@ pub use connect::{OpenError, Server};
 pub use retention::{KEEP_AGE, KEEP_BYTES, KEEP_EVENTS};
 
 use crate::{
-    change::{PartRow, Prepared},
+    change::PartRow,
     sqlite::RetentionLimits,
     stats::Stats,
+    work::{self, Reply, Work},
 };
 use readers::Readers;
 use retention::Retention;
-use writer::{Ports, Work, Writer};
+use writer::{Ports, Writer};
 
 /// Maximum number of commits in the writer's queue.
 const WAITING: usize = 1_024;
@@ -155,7 +156,7 @@ impl Postgres {
         })
     }
 
-    async fn ask<T>(&self, work: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Work) -> Result<T, Error> {
+    async fn ask<T>(&self, work: impl FnOnce(Reply<T>) -> Work) -> Result<T, Error> {
         let closed = || failure::closed(&self.server);
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let jobs = jobs.ok_or_else(closed)?;
@@ -173,23 +174,21 @@ impl Postgres {
 }
 
 impl Log for Postgres {
-    fn append(&self, commit: Commit) -> StoreFuture<'_, Appended> {
+    fn append_all(&self, commits: Vec<Commit>) -> StoreFuture<'_, Appended> {
         Box::pin(async move {
             let since = Instant::now();
-            let commit = Box::new(Prepared::new(commit)?);
-            if !commit.is_text() {
+            let commits = work::prepare(commits)?;
+            if let Some(commit) = commits.iter().find(|commit| !commit.is_text()) {
                 let message = format!("an event of session {} is not UTF-8", commit.session);
                 return Err(Error::new(StoreFailure::Corrupt, message));
             }
-            self.ask(|reply| Work::Append { commit, since, reply }).await
+            self.ask(|reply| Work::Append { commits, since, reply }).await
         })
     }
 
     fn checkpoint(&self, fence: Fence, parts: Vec<Part>) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let open = parts.iter().filter(|part| part.is_open());
-            let parts =
-                open.map(|part| PartRow::new(&part.session_id, part)).collect::<Result<Vec<_>, _>>()?;
+            let parts = PartRow::of_open(&parts)?;
             if parts.is_empty() {
                 return Ok(());
             }

@@ -44,14 +44,15 @@ use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
-    change::{PartRow, Prepared},
+    change::PartRow,
     stats::Stats,
+    work::{self, Reply, Work},
 };
 pub use open::OpenError;
 use readers::Readers;
 use retention::Retention;
 pub use retention::{KEEP_AGE, KEEP_BYTES, KEEP_EVENTS, RetentionLimits};
-use writer::{Job, Work, Writer};
+use writer::{Job, Writer};
 
 /// Maximum number of commits in the writer's queue; further callers wait for a permit.
 const WAITING: usize = 1_024;
@@ -167,7 +168,7 @@ impl Sqlite {
         self.finished.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    async fn ask<T>(&self, work: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Work) -> Result<T, Error> {
+    async fn ask<T>(&self, work: impl FnOnce(Reply<T>) -> Work) -> Result<T, Error> {
         let closed = || failure::closed(&self.path);
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| closed())?;
         let (reply, answer) = oneshot::channel();
@@ -239,25 +240,23 @@ fn check(fence: &Fence) -> Result<(), Error> {
 }
 
 impl Log for Sqlite {
-    fn append(&self, commit: Commit) -> StoreFuture<'_, Appended> {
+    fn append_all(&self, commits: Vec<Commit>) -> StoreFuture<'_, Appended> {
         Box::pin(async move {
             let since = Instant::now();
-            check(&commit.fence)?;
-            let commit = Box::new(Prepared::new(commit)?);
-            self.ask(|reply| Work::Append { commit, since, reply }).await
+            commits.iter().try_for_each(|commit| check(&commit.fence))?;
+            let commits = work::prepare(commits)?;
+            self.ask(|reply| Work::Append { commits, since, reply }).await
         })
     }
 
     fn checkpoint(&self, fence: Fence, parts: Vec<Part>) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             check(&fence)?;
-            let open = parts.iter().filter(|part| part.is_open());
-            let parts =
-                open.map(|part| PartRow::new(&part.session_id, part)).collect::<Result<Vec<_>, _>>()?;
+            let parts = PartRow::of_open(&parts)?;
             if parts.is_empty() {
                 return Ok(());
             }
-            self.ask(|reply| Work::Checkpoint { parts, reply }).await
+            self.ask(|reply| Work::Checkpoint { fence, parts, reply }).await
         })
     }
 

@@ -74,10 +74,21 @@ struct Line {
 }
 
 impl Tables {
-    pub(super) fn append(&mut self, commit: Commit) -> Result<(Appended, Vec<Logged>), Error> {
+    /// Stores all commits, or none if one does not continue its session.
+    pub(super) fn append(&mut self, commits: Vec<Commit>) -> Result<(Appended, Vec<Logged>), Error> {
+        commits.iter().try_for_each(|commit| self.check(commit))?;
+        let mut logged = Vec::new();
+        let mut head = 0;
+        for commit in commits {
+            head = self.store(commit, &mut logged);
+        }
+        Ok((Appended { head, position: self.newest }, logged))
+    }
+
+    fn check(&self, commit: &Commit) -> Result<(), Error> {
         let head = match self.sessions.get(&commit.session) {
             Some(row) => row.head,
-            None if begins_with_creation(&commit) => 0,
+            None if begins_with_creation(commit) => 0,
             None => {
                 return Err(Error::new(
                     StoreFailure::Conflict,
@@ -94,10 +105,13 @@ impl Tables {
                 ),
             ));
         }
-        let before = head;
-        let head = before + commit.events.len() as u64;
-        let mut logged = Vec::with_capacity(commit.events.len());
-        for (number, encoded) in (before + 1..).zip(commit.events) {
+        Ok(())
+    }
+
+    /// Stores a commit and returns the number of events that its session has now.
+    fn store(&mut self, commit: Commit, logged: &mut Vec<Logged>) -> u64 {
+        let head = commit.expected + commit.events.len() as u64;
+        for (number, encoded) in (commit.expected + 1..).zip(commit.events) {
             self.newest += 1;
             self.apply(&commit.session, &commit.fence.workspace, &encoded.event.body);
             let alive = self.sessions.contains_key(&commit.session);
@@ -123,7 +137,7 @@ impl Tables {
         if let Some(row) = self.sessions.get_mut(&commit.session) {
             row.head = head;
         }
-        Ok((Appended { head, position: self.newest }, logged))
+        head
     }
 
     fn apply(&mut self, id: &SessionId, workspace: &WorkspaceId, event: &EventBody) {

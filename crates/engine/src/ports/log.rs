@@ -14,7 +14,13 @@ use super::StoreFuture;
 /// alone; [`crate::memory`] is the readable reference.
 pub trait Log: Send + Sync {
     /// Makes a commit durable. Resolves after the transaction, and after the observer saw its events.
-    fn append(&self, commit: Commit) -> StoreFuture<'_, Appended>;
+    fn append(&self, commit: Commit) -> StoreFuture<'_, Appended> {
+        self.append_all(vec![commit])
+    }
+
+    /// Makes the commits of different sessions durable in one transaction: all of them or, if one is refused, none.
+    /// Returns the numbers of the last.
+    fn append_all(&self, commits: Vec<Commit>) -> StoreFuture<'_, Appended>;
 
     /// Saves the current text of open parts without an event, so that a crash loses at most the text since the last
     /// save. A part that is closed or deleted by then is left unchanged.
@@ -38,7 +44,7 @@ pub struct Fence {
     pub epoch: u64,
 }
 
-/// One transaction of one session.
+/// The events that one transaction adds to a session.
 #[derive(Debug, Clone)]
 pub struct Commit {
     /// The session; its events are numbered from 1.

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    command::{ChildWork, Command, Edit},
+    command::{ChildWork, Command, Edit, Held},
     continuing::{EndedRun, NextRound, Pause},
     orphans::Orphan,
     record::Record,
@@ -83,7 +83,8 @@ pub(super) struct Actor {
     pub(super) prompt_waiters: HashMap<MessageId, Vec<oneshot::Sender<EndReason>>>,
     /// Callers that wait for the session to become idle.
     pub(super) idle_waiters: Vec<oneshot::Sender<()>>,
-    pub(super) delete: Option<oneshot::Sender<Result<(), Error>>>,
+    /// Callers that delete the session once it is idle.
+    pub(super) deleters: Vec<oneshot::Sender<Result<Held, Error>>>,
     /// Set from an abort until its idle is stored: the prompts that were accepted since the abort.
     pub(super) aborting: Option<Vec<MessageId>>,
     /// The error of a failed commit. The actor stores nothing after it and gives up.
@@ -172,8 +173,11 @@ impl Actor {
                 return self.give_up(error);
             }
             if !self.life.is_busy() {
-                if let Some(reply) = self.delete.take() {
-                    return self.finish_delete(reply).await;
+                if let Some(reply) = self.deleters.pop() {
+                    if self.hold(reply).await {
+                        return;
+                    }
+                    continue;
                 }
                 // An idle actor stays while orphaned requests are open, because it keeps their deadlines.
                 if self.orphans.is_empty() && self.shared().registry.retire(&self.session.id, &self.inbox) {
@@ -277,15 +281,12 @@ impl Actor {
             Command::Background(reply) => {
                 let _ = reply.send(self.send_to_background());
             }
-            Command::Delete(reply) => {
-                self.delete = Some(reply);
+            Command::Delete(None, reply) => {
+                self.deleters.push(reply);
                 self.stop(Stop::Abort, None).await;
             }
-            Command::CheckUnused(before, reply) => {
-                let _ = reply.send(self.check_unused(before));
-            }
-            Command::Expire(before, reply) => match self.check_unused(before) {
-                Ok(()) => self.delete = Some(reply),
+            Command::Delete(Some(before), reply) => match self.check_unused(before) {
+                Ok(()) => self.deleters.push(reply),
                 Err(error) => {
                     let _ = reply.send(Err(error));
                 }
@@ -298,7 +299,7 @@ impl Actor {
 
     /// Fails as busy unless the session is idle, not shared, and was last updated before this time.
     fn check_unused(&self, before: Millis) -> Result<(), Error> {
-        let is_used = self.life.is_busy() || !self.orphans.is_empty() || self.delete.is_some();
+        let is_used = self.life.is_busy() || !self.orphans.is_empty() || !self.deleters.is_empty();
         let Session { id, share, time, .. } = &self.session;
         if is_used || share.is_some() || time.updated >= before {
             return Err(Error::Busy(id.clone()));
@@ -413,16 +414,27 @@ impl Actor {
         self.save(true).await
     }
 
-    async fn finish_delete(mut self, reply: oneshot::Sender<Result<(), Error>>) {
+    /// Hands the session to its deletion and waits for the result. Returns true if the session is deleted.
+    async fn hold(&mut self, reply: oneshot::Sender<Result<Held, Error>>) -> bool {
         let info = self.session.clone();
-        let session_id = info.id.clone();
-        self.unsaved.push(EventBody::SessionDeleted(SessionInfo::new(session_id, info)));
-        let saved = self.save(true).await;
-        self.shared().registry.remove(&self.session.id);
-        if saved.is_ok() {
-            self.shared().runners.forget(&self.session.id).await;
+        self.unsaved.push(EventBody::SessionDeleted(SessionInfo::new(info.id.clone(), info)));
+        let commit = self.commit(true);
+        self.unsaved.clear();
+        let (outcome, decided) = oneshot::channel();
+        // If the caller is gone, this drops `outcome`, which keeps the session.
+        let _ = reply.send(Ok(Held { commit, outcome }));
+        let outcome = decided.await;
+        self.aborting = None;
+        match outcome {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                // Only a full disk is known to have written nothing.
+                self.broken = Some(error).filter(|error| error.failure != StoreFailure::Full);
+                false
+            }
+            // Another session of the family is in use.
+            Err(_) => false,
         }
-        let _ = reply.send(saved);
     }
 
     pub(super) fn push_session(&mut self) {

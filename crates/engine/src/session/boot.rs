@@ -80,7 +80,7 @@ impl Actor {
             unsaved: Vec::new(),
             prompt_waiters: HashMap::new(),
             idle_waiters: Vec::new(),
-            delete: None,
+            deleters: Vec::new(),
             tally: None,
             record: None,
             aborting: None,

@@ -11,7 +11,11 @@ use protocol::{
 };
 use tokio::sync::oneshot;
 
-use crate::{Error, RequestKind, ports::Resolved, sessions::Submitted};
+use crate::{
+    Error, RequestKind,
+    ports::{self, Commit, Resolved},
+    sessions::Submitted,
+};
 
 /// A command to a session actor. A dropped reply channel means that the actor has ended.
 pub(crate) enum Command {
@@ -57,14 +61,19 @@ pub(crate) enum Command {
     Forget(oneshot::Sender<Result<(), Error>>),
     /// Answer when idle.
     Wait(oneshot::Sender<()>),
-    /// Stop, then delete.
-    Delete(oneshot::Sender<Result<(), Error>>),
-    /// Fail as busy unless the session is idle, not shared, and was last updated before this time.
-    CheckUnused(Millis, oneshot::Sender<Result<(), Error>>),
-    /// Delete under the same condition.
-    Expire(Millis, oneshot::Sender<Result<(), Error>>),
+    /// Stop, then wait for the deletion of the family. With a time, do not stop: fail as busy unless the session is idle,
+    /// not shared, and was last updated before this time.
+    Delete(Option<Millis>, oneshot::Sender<Result<Held, Error>>),
     /// Answer at once. Starting the actor for this command repairs the session.
     Settle(oneshot::Sender<()>),
+}
+
+/// An idle session whose actor accepts no command before its deletion is decided. Dropping this keeps the session.
+pub(crate) struct Held {
+    /// Deletes the session.
+    pub(crate) commit: Commit,
+    /// Receives the result of the commit.
+    pub(crate) outcome: oneshot::Sender<Result<(), ports::Error>>,
 }
 
 /// A prompt that is ready to be stored.

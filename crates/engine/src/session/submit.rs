@@ -24,7 +24,7 @@ impl Actor {
         if self.shared().registry.is_closed() {
             return Err(Error::Closing);
         }
-        if self.delete.is_some() {
+        if !self.deleters.is_empty() {
             return Err(Error::no_session(&self.session.id));
         }
         if let Some(id) = &prompt.input.message_id

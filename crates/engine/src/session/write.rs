@@ -60,7 +60,7 @@ impl Actor {
         }
     }
 
-    fn commit(&self, flush: bool) -> Commit {
+    pub(super) fn commit(&self, flush: bool) -> Commit {
         let mint = &self.shared().mint;
         Commit {
             session: self.session.id.clone(),
@@ -124,7 +124,7 @@ impl Actor {
         sessions.needs_repair(id.clone(), damage, error);
         shared.registry.remove(&id);
         while let Ok(command) = self.inbox.try_recv() {
-            if matches!(command, Command::Abort(_) | Command::Delete(_)) {
+            if matches!(command, Command::Abort(_) | Command::Delete(None, _)) {
                 sessions.abort_unfinished(&id);
             }
         }

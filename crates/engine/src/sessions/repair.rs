@@ -139,7 +139,12 @@ impl Unfinished {
 impl Shared {
     /// Appends to the log. A success wakes the repair task, because the store can write.
     pub(crate) async fn append(&self, commit: Commit) -> Result<Appended, ports::Error> {
-        let appended = self.log.append(commit).await?;
+        self.append_all(vec![commit]).await
+    }
+
+    /// Appends the commits of several sessions in one transaction.
+    pub(crate) async fn append_all(&self, commits: Vec<Commit>) -> Result<Appended, ports::Error> {
+        let appended = self.log.append_all(commits).await?;
         if self.unfinished.count() > 0 {
             self.unfinished.written.notify_one();
         }

@@ -2,10 +2,10 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use protocol::{Millis, SessionId};
+use protocol::Millis;
 
 use super::Sessions;
-use crate::{Error, ports::Listing, session::Command};
+use crate::{Error, ports::Listing};
 
 /// Time between two searches for old sessions.
 const INTERVAL: Duration = Duration::from_hours(24);
@@ -47,36 +47,5 @@ impl Sessions {
             }
         }
         Ok(count)
-    }
-
-    /// Deletes a session and its descendants. Fails as busy, and deletes none, if one of them was updated at or after this
-    /// time, is shared or is not idle.
-    pub async fn delete_unused(&self, id: &SessionId, since: Millis) -> Result<(), Error> {
-        self.get(id).await?;
-        self.check_unused(id, since).await?;
-        self.expire(id, since).await
-    }
-
-    /// Checks a session and its descendants.
-    async fn check_unused(&self, id: &SessionId, since: Millis) -> Result<(), Error> {
-        for child in self.children(id).await? {
-            Box::pin(self.check_unused(&child.id, since)).await?;
-        }
-        self.ask(id, |reply| Command::CheckUnused(since, reply)).await?
-    }
-
-    /// Deletes a session and then its descendants. The actor of each decides again, so that no prompt is lost that arrives
-    /// after the check. The parent is first: if it has got a prompt, it keeps its children.
-    async fn expire(&self, id: &SessionId, since: Millis) -> Result<(), Error> {
-        let children = self.children(id).await?;
-        self.ask(id, |reply| Command::Expire(since, reply)).await??;
-        for child in children {
-            match Box::pin(self.expire(&child.id, since)).await {
-                // A client uses the child, or has deleted it meanwhile.
-                Ok(()) | Err(Error::Busy(_) | Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 }

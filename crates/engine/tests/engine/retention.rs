@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use engine::ports::Listing;
+use engine::{
+    memory::faults::Fault,
+    ports::{Listing, StoreFailure},
+};
 use futures::FutureExt;
-use futures::poll;
 use protocol::prompt::{PromptInput, SessionInput};
 use protocol::{EventBody, SessionId, TurnEnd};
 
@@ -79,40 +81,83 @@ async fn a_busy_session_keeps_its_old_children() {
     assert_eq!(left(&harness).await.len(), 2);
 }
 
+/// A session and its child.
+async fn family(harness: &Harness) -> [SessionId; 2] {
+    let parent = harness.session().await.id;
+    let child = SessionInput { parent_id: Some(parent.clone()), ..SessionInput::default() };
+    let child = harness.sessions.create(Harness::home(), child).await.unwrap().id;
+    [parent, child]
+}
+
+/// Steps by which the prompt and the search are ahead of each other.
+const LEAD: usize = 16;
+
+async fn after<T>(steps: usize, work: impl Future<Output = T>) -> T {
+    for _ in 0..steps {
+        tokio::task::yield_now().await;
+    }
+    work.await
+}
+
+/// Sends a prompt to one member of a family while a search would delete both.
+async fn prompt_during_the_search(member: usize) {
+    let mut kept = 0;
+    let prompt_late = (0..LEAD).map(|steps| (steps, 0));
+    let search_late = (0..LEAD).map(|steps| (0, steps));
+    for (late_prompt, late_search) in prompt_late.chain(search_late) {
+        let harness = Harness::timed().await;
+        let family = family(&harness).await;
+        tokio::time::sleep(DAY * 2).await;
+        let prompt = harness.sessions.submit(&family[member], PromptInput::text("still here"));
+        let search = harness.sessions.prune(DAY);
+        let (prompted, count) = tokio::join!(after(late_prompt, prompt), after(late_search, search));
+        let left = left(&harness).await.len();
+        let expected = if prompted.is_ok() { (0, 2) } else { (1, 0) };
+        assert_eq!((count.unwrap(), left), expected, "after {late_prompt} and {late_search} steps");
+        kept += usize::from(prompted.is_ok());
+    }
+    assert!((1..LEAD * 2).contains(&kept), "{kept}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_session_that_gets_a_prompt_during_the_search_keeps_its_children() {
-    let mut kept = 0;
-    // The prompt arrives after each possible number of steps of the search.
-    for steps in 0.. {
-        let harness = Harness::timed().await;
-        let parent = harness.session().await;
-        let child = SessionInput { parent_id: Some(parent.id.clone()), ..SessionInput::default() };
-        harness.sessions.create(Harness::home(), child).await.unwrap();
-        tokio::time::sleep(DAY * 2).await;
-        let mut search = Box::pin(harness.sessions.prune(DAY));
-        let mut is_over = false;
-        for _ in 0..steps {
-            is_over = poll!(&mut search).is_ready();
-            if is_over {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        if is_over {
-            assert!(left(&harness).await.is_empty());
-            break;
-        }
-        let prompted = harness.sessions.submit(&parent.id, PromptInput::text("still here")).await;
-        search.await.unwrap();
-        match prompted {
-            Ok(_) => {
-                assert_eq!(left(&harness).await.len(), 2, "after {steps} steps");
-                kept += 1;
-            }
-            Err(_) => assert!(left(&harness).await.is_empty(), "after {steps} steps"),
-        }
-    }
-    assert!(kept > 1);
+    prompt_during_the_search(0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_gets_a_prompt_during_the_search_keeps_its_parent() {
+    prompt_during_the_search(1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_family_is_deleted_in_one_commit() {
+    let harness = Harness::timed().await;
+    let [parent, child] = family(&harness).await;
+    tokio::time::sleep(DAY * 2).await;
+    harness.memory.faults().next(1, Fault::Refuse(StoreFailure::Full));
+    harness.sessions.prune(DAY).await.unwrap_err();
+    assert_eq!(left(&harness).await.len(), 2, "a commit that fails deletes none");
+    let before = harness.memory.commits();
+    assert_eq!(harness.sessions.prune(DAY).await.unwrap(), 1);
+    assert_eq!(harness.memory.commits(), before + 1);
+    assert!(left(&harness).await.is_empty());
+    let forgotten = harness.runner.forgotten.lock().unwrap().clone();
+    assert_eq!(forgotten, [child, parent]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_clients_delete_a_family_at_once() {
+    let harness = Harness::timed().await;
+    let [parent, child] = family(&harness).await;
+    harness.script(|turn| async move {
+        turn.cancelled().await;
+        TurnEnd::Cancelled
+    });
+    harness.sessions.submit(&child, PromptInput::text("work")).await.unwrap();
+    let sessions = &harness.sessions;
+    let deleted = tokio::join!(sessions.delete(&child), sessions.delete(&parent), sessions.delete(&parent));
+    assert!(deleted.1.is_ok() != deleted.2.is_ok(), "{deleted:?}");
+    assert!(left(&harness).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -148,3 +148,26 @@ fn kind(json: &[u8]) -> String {
     let event: protocol::Event = serde_json::from_slice(json).unwrap();
     event.body.kind().to_owned()
 }
+
+pub(crate) async fn commits_of_a_family_are_stored_together_or_not_at_all(subject: &Subject) {
+    for session in ["ses_a", "ses_b", "ses_c"] {
+        subject.say(session, vec![busy(session)]).await;
+    }
+    let delete = |session, expected| commit(session, expected, vec![idle(session), deleted(session)]);
+    let behind = vec![delete("ses_a", 2), delete("ses_b", 1)];
+    let refused = subject.log.append_all(behind).await.unwrap_err();
+    assert_eq!(refused.failure, StoreFailure::Conflict);
+    let fence = Fence { workspace: here(), epoch: Alone::EPOCH + 7 };
+    let stale = vec![Commit { fence, ..delete("ses_a", 2) }, delete("ses_b", 2)];
+    let refused = subject.log.append_all(stale).await.unwrap_err();
+    assert_eq!(refused.failure, StoreFailure::Fenced);
+    assert_eq!((subject.reads.count().await.unwrap(), subject.seen.newest()), (3, 6));
+
+    let family = vec![delete("ses_a", 2), delete("ses_b", 2)];
+    let appended = subject.log.append_all(family).await.unwrap();
+    assert_eq!(appended, Appended { head: 4, position: 10 });
+    assert_eq!(subject.seen.positions(), (1..=10).collect::<Vec<_>>());
+    assert_eq!(subject.reads.count().await.unwrap(), 1);
+    let left: Vec<u64> = subject.everything().await.iter().map(|event| event.position).collect();
+    assert_eq!(left, [5, 6, 8, 10], "the events of ses_c and the two deletions");
+}

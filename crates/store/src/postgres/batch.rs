@@ -17,8 +17,8 @@ type Three<'a> = (&'a str, &'a str, &'a str);
 /// The changes of a group.
 #[derive(Debug, Default)]
 pub(super) struct Batch<'a> {
-    /// The epoch that the group's writers have for each of its workspaces.
-    pub(super) fences: BTreeMap<&'a str, u64>,
+    /// The workspaces of the group with the epochs that its writers have for them.
+    pub(super) fences: BTreeSet<(&'a str, u64)>,
     pub(super) heads: BTreeMap<&'a str, Head>,
     pub(super) checkpoints: BTreeMap<Three<'a>, &'a str>,
     pub(super) sessions_removed: BTreeSet<&'a str>,
@@ -139,13 +139,13 @@ impl<'a> Batch<'a> {
 
     /// Returns true if the group's writers have this epoch for the workspace, or none yet.
     pub(super) fn fits(&self, workspace: &str, epoch: u64) -> bool {
-        self.fences.get(workspace).is_none_or(|known| *known == epoch)
+        self.fences.iter().all(|known| known.0 != workspace || known.1 == epoch)
     }
 
     /// Adds a commit, which [`Batch::admits`] has admitted.
     pub(super) fn add(&mut self, commit: &'a Prepared) {
         let (session, workspace) = (commit.session.as_str(), commit.workspace.as_str());
-        self.fences.insert(workspace, commit.epoch);
+        self.fences.insert((workspace, commit.epoch));
         let (expected, creates) = (commit.expected, commit.creates());
         let fresh = Head { expected, creates, head: expected, alive: true, deleted: false };
         let known = self.heads.entry(session).or_insert(fresh);
@@ -176,7 +176,7 @@ impl<'a> Batch<'a> {
 
     /// Saves the text of parts, unless the group has closed or removed them.
     pub(super) fn checkpoint(&mut self, fence: &'a Fence, parts: &'a [PartRow]) {
-        self.fences.insert(fence.workspace.as_str(), fence.epoch);
+        self.fences.insert((fence.workspace.as_str(), fence.epoch));
         for part in parts {
             self.save_text(part);
         }

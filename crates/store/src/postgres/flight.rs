@@ -56,7 +56,8 @@ impl<'a> Statement<'a> {
 
     /// Adds the workspaces of the group and the epochs that its writers have for them.
     fn fences(self, batch: &'a Batch<'a>) -> Self {
-        self.texts(batch.fences.keys().copied()).numbers(batch.fences.values().map(|epoch| number(*epoch)))
+        self.texts(batch.fences.iter().map(|fence| fence.0))
+            .numbers(batch.fences.iter().map(|fence| number(fence.1)))
     }
 
     async fn run(&self, client: &Client) -> Result<Vec<Row>, tokio_postgres::Error> {

@@ -14,9 +14,8 @@ use super::{
     Postgres,
     query::{Found, column, count, id, limit, number},
     text::storable,
-    writer::Work,
 };
-use crate::change::NoticeChange;
+use crate::{change::NoticeChange, work::Work};
 
 /// Applies a change and returns the number of notices that were dropped. The caller has opened a transaction.
 pub(super) async fn write(client: &Client, change: &NoticeChange) -> Found<usize> {

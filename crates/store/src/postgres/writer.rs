@@ -9,10 +9,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use engine::ports::{Appended, Clock, Error, Fence, Observer, StoreFailure};
-use protocol::{ApprovalId, project::ProjectNote};
+use engine::ports::{Appended, Clock, Error, Observer, StoreFailure};
+use protocol::ApprovalId;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::mpsc,
     time::{Instant, sleep, timeout},
 };
 use tokio_postgres::{
@@ -30,14 +30,10 @@ use super::{
     text::storable,
 };
 use crate::{
-    change::{NoticeChange, PartRow, Prepared},
+    change::Prepared,
     stats::Stats,
+    work::{Reply, Work, gather},
 };
-
-/// Maximum number of commits, and approximate maximum number of bytes, in one transaction, so that the first commit
-/// does not wait for all others.
-const GROUP_COMMITS: usize = 256;
-const GROUP_BYTES: usize = 4 * 1024 * 1024;
 
 /// Time for one transaction. The server's own timeouts are shorter.
 const TRANSACTION: Duration = Duration::from_secs(15);
@@ -53,33 +49,6 @@ const IDLE: Duration = Duration::from_mins(10);
 
 /// Positions of one generation.
 const GENERATION: u64 = 1 << 40;
-
-/// A job for the writer.
-pub(super) enum Work {
-    Append {
-        commit: Box<Prepared>,
-        since: std::time::Instant,
-        reply: oneshot::Sender<Result<Appended, Error>>,
-    },
-    Checkpoint {
-        fence: Fence,
-        parts: Vec<PartRow>,
-        reply: oneshot::Sender<Result<(), Error>>,
-    },
-    Note {
-        project: String,
-        newer: ProjectNote,
-        reply: oneshot::Sender<Result<ProjectNote, Error>>,
-    },
-    Forget {
-        approval: ApprovalId,
-        reply: oneshot::Sender<Result<bool, Error>>,
-    },
-    Outbox {
-        change: NoticeChange,
-        reply: oneshot::Sender<Result<usize, Error>>,
-    },
-}
 
 /// The surroundings of a writer.
 pub(super) struct Ports {
@@ -151,7 +120,7 @@ impl Writer {
             let pause = if is_down { RETRY * 4 } else { IDLE };
             match timeout(pause, jobs.recv()).await {
                 Ok(Some(first)) => {
-                    let mut group = self.gather(first, &mut jobs);
+                    let mut group = gather(first, || jobs.try_recv().ok(), Work::bytes, &self.ports.stats);
                     while !group.is_empty() {
                         self.step(&mut group).await;
                     }
@@ -163,20 +132,6 @@ impl Writer {
                 Err(_) => self.tidy(true).await,
             }
         }
-    }
-
-    fn gather(&self, first: Work, jobs: &mut mpsc::Receiver<Work>) -> Vec<Work> {
-        let mut bytes = first.bytes();
-        let mut group = vec![first];
-        while group.len() < GROUP_COMMITS && bytes < GROUP_BYTES {
-            let Ok(work) = jobs.try_recv() else { break };
-            bytes += work.bytes();
-            group.push(work);
-        }
-        for _ in &group {
-            self.ports.stats.taken();
-        }
-        group
     }
 
     /// Carries out the first jobs: as many as one transaction can take.
@@ -246,27 +201,21 @@ impl Writer {
 
     /// Answers the callers of a group in doubt, and keeps its commits in case they turn out to be stored.
     fn give_up(&mut self, jobs: Vec<Work>, error: &Error) {
-        let mut commits = Vec::new();
-        for job in jobs {
-            if let Work::Append { commit, reply, .. } = job {
-                self.ports.stats.refused();
-                let _ = reply.send(Err(error.clone()));
-                commits.push(*commit);
-            } else {
-                job.refuse(error);
+        let mut doubted = Vec::new();
+        for mut job in jobs {
+            if let Work::Append { commits, .. } = &mut job {
+                doubted.append(commits);
             }
+            job.refuse(error, &self.ports.stats);
         }
         if self.doubt.events > 0 {
-            self.doubt.commits = commits;
+            self.doubt.commits = doubted;
         }
     }
 
     fn refuse(&self, jobs: Vec<Work>, error: &Error) {
         for job in jobs {
-            if matches!(job, Work::Append { .. }) {
-                self.ports.stats.refused();
-            }
-            job.refuse(error);
+            job.refuse(error, &self.ports.stats);
         }
     }
 
@@ -275,17 +224,19 @@ impl Writer {
         self.position = before;
         for job in jobs {
             match job {
-                Work::Append { commit, since, reply } => {
-                    let events = commit.entries.len();
-                    let head = commit.expected + events as u64;
-                    self.publish(*commit);
+                Work::Append { commits, since, reply } => {
+                    let (mut head, mut events) = (0, 0);
+                    for commit in commits {
+                        head = commit.expected + commit.entries.len() as u64;
+                        events += commit.entries.len();
+                        self.publish(commit);
+                    }
                     self.ports.stats.committed(events, since.elapsed());
                     let _ = reply.send(Ok(Appended { head, position: self.position }));
                 }
-                Work::Checkpoint { reply, .. } => {
-                    let _ = reply.send(Ok(()));
-                }
-                Work::Note { .. } | Work::Forget { .. } | Work::Outbox { .. } => {}
+                Work::Checkpoint { reply, .. } => drop(reply.send(Ok(()))),
+                // A group has no other jobs.
+                _ => {}
             }
         }
     }
@@ -405,8 +356,8 @@ impl Writer {
                 Work::Outbox { change, reply } => {
                     answer(reply, guarded(client, token, outbox::write(client, &change)).await, &self.target)
                 }
-                // Every group takes at least one of these.
-                Work::Append { .. } | Work::Checkpoint { .. } => None,
+                // Every group takes at least one commit or checkpoint.
+                _ => None,
             };
             if let Some(fault) = fault {
                 if fault.is_lost() {
@@ -443,35 +394,14 @@ impl Writer {
     }
 }
 
-impl Work {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Append { commit, .. } => commit.bytes(),
-            Self::Checkpoint { parts, .. } => parts.iter().map(|part| part.body.len()).sum(),
-            // Rare and small, because users type them.
-            Self::Note { .. } | Self::Forget { .. } => 0,
-            Self::Outbox { change, .. } => change.bytes(),
-        }
-    }
-
-    fn refuse(self, error: &Error) {
-        let error = error.clone();
-        match self {
-            Self::Append { reply, .. } => drop(reply.send(Err(error))),
-            Self::Checkpoint { reply, .. } => drop(reply.send(Err(error))),
-            Self::Note { reply, .. } => drop(reply.send(Err(error))),
-            Self::Forget { reply, .. } => drop(reply.send(Err(error))),
-            Self::Outbox { reply, .. } => drop(reply.send(Err(error))),
-        }
-    }
-}
-
 /// The net effect of the first jobs, and the number of jobs that it contains: as many as one transaction can take.
 fn fold(jobs: &[Work]) -> (Batch<'_>, usize) {
     let mut batch = Batch::default();
     for (count, job) in jobs.iter().enumerate() {
         match job {
-            Work::Append { commit, .. } if batch.admits(commit) => batch.add(commit),
+            Work::Append { commits, .. } if commits.iter().all(|commit| batch.admits(commit)) => {
+                commits.iter().for_each(|commit| batch.add(commit));
+            }
             Work::Checkpoint { fence, parts, .. } if batch.fits(fence.workspace.as_str(), fence.epoch) => {
                 batch.checkpoint(fence, parts);
             }
@@ -512,7 +442,7 @@ async fn forget(client: &Client, approval: &ApprovalId) -> Found<bool> {
 }
 
 /// Sends the result to the caller and returns the fault, if there is one.
-fn answer<T>(reply: oneshot::Sender<Result<T, Error>>, done: Found<T>, target: &Target) -> Option<Fault> {
+fn answer<T>(reply: Reply<T>, done: Found<T>, target: &Target) -> Option<Fault> {
     match done {
         Ok(done) => {
             let _ = reply.send(Ok(done));

@@ -7,8 +7,8 @@ use engine::{
 use protocol::{EventId, Millis, SessionId};
 use rusqlite::{Connection, OptionalExtension, Result, Row, ToSql, params, types::Type};
 
-use super::{Sqlite, writer::Work};
-use crate::change::NoticeChange as Change;
+use super::Sqlite;
+use crate::{change::NoticeChange as Change, work::Work};
 
 /// Applies a change and returns the number of notices that were dropped. The caller has opened a transaction.
 pub(super) fn write(connection: &Connection, change: &Change) -> Result<usize> {

@@ -54,8 +54,19 @@ pub(super) fn newest(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(newest.unwrap_or(0))
 }
 
-/// Writes a commit. The caller has opened a transaction and rolls it back if this fails.
-pub(super) fn write(
+/// Writes commits and returns the numbers of the last. The caller has opened a transaction and rolls it back if this
+/// fails.
+pub(super) fn write_all(
+    connection: &Connection,
+    commits: &[Prepared],
+    end: End,
+    now: Millis,
+) -> Result<(Appended, End), Refusal> {
+    let nothing = Appended { head: 0, position: end.position };
+    commits.iter().try_fold((nothing, end), |(_, end), commit| write(connection, commit, end, now))
+}
+
+fn write(
     connection: &Connection,
     commit: &Prepared,
     end: End,

@@ -12,13 +12,13 @@ use std::{
         atomic::{AtomicI32, Ordering::Relaxed},
         mpsc::{Receiver, RecvTimeoutError},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use engine::ports::{Appended, Clock, Error, Observer};
-use protocol::{ApprovalId, project::ProjectNote};
+use protocol::project::ProjectNote;
 use rusqlite::{Connection, config::DbConfig};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     failure,
@@ -29,14 +29,10 @@ use super::{
     space::Space,
 };
 use crate::{
-    change::{NoticeChange, PartRow, Prepared},
+    change::Prepared,
     stats::Stats,
+    work::{Work, gather},
 };
-
-/// Maximum number of commits, and approximate maximum number of bytes, in one transaction, so that the first commit
-/// does not wait for all others.
-const GROUP_COMMITS: usize = 256;
-const GROUP_BYTES: usize = 4 * 1024 * 1024;
 
 /// Size of the write-ahead log, in pages, at which it is moved into the file (4 MiB): often enough to stay small,
 /// seldom enough that its two syncs do not matter.
@@ -56,37 +52,6 @@ pub(super) struct Job {
     pub(super) work: Work,
     /// Limits the number of waiting jobs; released when the job is done.
     pub(super) _place: OwnedSemaphorePermit,
-}
-
-pub(super) enum Work {
-    Append {
-        commit: Box<Prepared>,
-        since: Instant,
-        reply: oneshot::Sender<Result<Appended, Error>>,
-    },
-    Checkpoint {
-        parts: Vec<PartRow>,
-        reply: oneshot::Sender<Result<(), Error>>,
-    },
-    Note {
-        project: String,
-        newer: ProjectNote,
-        reply: oneshot::Sender<Result<ProjectNote, Error>>,
-    },
-    Forget {
-        approval: ApprovalId,
-        reply: oneshot::Sender<Result<bool, Error>>,
-    },
-    Outbox {
-        change: NoticeChange,
-        reply: oneshot::Sender<Result<usize, Error>>,
-    },
-    /// Simulates a disk with this many pages.
-    #[cfg(test)]
-    LimitPages {
-        pages: u32,
-        reply: oneshot::Sender<Result<(), Error>>,
-    },
 }
 
 /// The state of the writer's thread.
@@ -158,7 +123,7 @@ impl Writer {
         loop {
             match jobs.recv_timeout(if more { Duration::ZERO } else { IDLE }) {
                 Ok(first) => {
-                    let group = self.gather(first, jobs);
+                    let group = gather(first, || jobs.try_recv().ok(), |job| job.work.bytes(), &self.stats);
                     self.carry_out(group);
                     more = self.tidy(false);
                 }
@@ -166,20 +131,6 @@ impl Writer {
                 Err(RecvTimeoutError::Disconnected) => return self,
             }
         }
-    }
-
-    fn gather(&self, first: Job, jobs: &Receiver<Job>) -> Vec<Job> {
-        let mut bytes = first.work.bytes();
-        let mut group = vec![first];
-        while group.len() < GROUP_COMMITS && bytes < GROUP_BYTES {
-            let Ok(job) = jobs.try_recv() else { break };
-            bytes += job.work.bytes();
-            group.push(job);
-        }
-        for _ in &group {
-            self.stats.taken();
-        }
-        group
     }
 
     fn carry_out(&mut self, group: Vec<Job>) {
@@ -198,7 +149,7 @@ impl Writer {
 
     /// Writes a group in one transaction. On an error, nothing of it was written.
     fn transact(&mut self, group: &[Job]) -> rusqlite::Result<Vec<Outcome>> {
-        self.flush(group.iter().any(|job| job.work.must_flush()))?;
+        self.flush(group.iter().any(|job| must_flush(&job.work)))?;
         self.execute("BEGIN IMMEDIATE")?;
         let done = self.write_all(group).and_then(|done| self.execute("COMMIT").map(|()| done));
         match done {
@@ -226,7 +177,7 @@ impl Writer {
         for job in group {
             self.execute("SAVEPOINT one")?;
             let written = match &job.work {
-                Work::Append { commit, .. } => project::write(&self.connection, commit, end, now)
+                Work::Append { commits, .. } => project::write_all(&self.connection, commits, end, now)
                     .map(|(appended, next)| (Outcome::Appended(appended), next)),
                 Work::Checkpoint { parts, .. } => parts
                     .iter()
@@ -272,55 +223,40 @@ impl Writer {
     fn report(&mut self, group: Vec<Job>, outcomes: Vec<Outcome>) {
         for (job, outcome) in group.into_iter().zip(outcomes) {
             match (job.work, outcome) {
-                (Work::Append { commit, since, reply }, Outcome::Appended(appended)) => {
-                    let events = commit.entries.len();
-                    if commit.removes() {
-                        self.space.removed();
-                    }
-                    if events > 0 {
-                        let first = appended.position + 1 - events as u64;
-                        self.observer.committed(commit.into_logged(first));
-                    }
+                (work, Outcome::Refused(error)) => work.refuse(&error, &self.stats),
+                (Work::Append { commits, since, reply }, Outcome::Appended(appended)) => {
+                    let events = self.publish(commits, appended);
                     self.stats.committed(events, since.elapsed());
                     let _ = reply.send(Ok(appended));
                 }
-                (Work::Append { reply, .. }, Outcome::Refused(error)) => {
-                    self.stats.refused();
-                    let _ = reply.send(Err(error));
-                }
-                (Work::Checkpoint { reply, .. }, Outcome::Refused(error)) => {
-                    let _ = reply.send(Err(error));
-                }
-                (Work::Checkpoint { reply, .. }, _) => {
-                    let _ = reply.send(Ok(()));
-                }
-                (Work::Note { reply, .. }, Outcome::Noted(note)) => {
-                    let _ = reply.send(Ok(note));
-                }
-                (Work::Note { reply, .. }, Outcome::Refused(error)) => {
-                    let _ = reply.send(Err(error));
-                }
-                (Work::Forget { reply, .. }, Outcome::Forgotten(known)) => {
-                    let _ = reply.send(Ok(known));
-                }
-                (Work::Forget { reply, .. }, Outcome::Refused(error)) => {
-                    let _ = reply.send(Err(error));
-                }
-                (Work::Outbox { reply, .. }, Outcome::Dropped(dropped)) => {
-                    let _ = reply.send(Ok(dropped));
-                }
-                (Work::Outbox { reply, .. }, Outcome::Refused(error)) => {
-                    let _ = reply.send(Err(error));
-                }
+                (Work::Checkpoint { reply, .. }, Outcome::Saved) => drop(reply.send(Ok(()))),
+                (Work::Note { reply, .. }, Outcome::Noted(note)) => drop(reply.send(Ok(note))),
+                (Work::Forget { reply, .. }, Outcome::Forgotten(known)) => drop(reply.send(Ok(known))),
+                (Work::Outbox { reply, .. }, Outcome::Dropped(dropped)) => drop(reply.send(Ok(dropped))),
+                #[cfg(test)]
+                (Work::LimitPages { reply, .. }, Outcome::Saved) => drop(reply.send(Ok(()))),
                 // An outcome that does not match its work cannot occur; the caller then gets the error of a closed
                 // store.
-                (Work::Append { .. } | Work::Note { .. } | Work::Forget { .. } | Work::Outbox { .. }, _) => {}
-                #[cfg(test)]
-                (Work::LimitPages { reply, .. }, _) => {
-                    let _ = reply.send(Ok(()));
-                }
+                _ => {}
             }
         }
+    }
+
+    /// Hands stored commits to the observer and returns their number of events.
+    fn publish(&mut self, commits: Vec<Prepared>, appended: Appended) -> usize {
+        let events = commits.iter().map(|commit| commit.entries.len()).sum();
+        let mut first = appended.position + 1 - events as u64;
+        for commit in commits {
+            if commit.removes() {
+                self.space.removed();
+            }
+            if !commit.entries.is_empty() {
+                let next = first + commit.entries.len() as u64;
+                self.observer.committed(commit.into_logged(first));
+                first = next;
+            }
+        }
+        events
     }
 
     /// Does some maintenance; returns true if there is more.
@@ -417,28 +353,14 @@ impl Writer {
     }
 }
 
-impl Work {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Append { commit, .. } => commit.bytes(),
-            Self::Checkpoint { parts, .. } => parts.iter().map(|part| part.body.len()).sum(),
-            // Rare and small, because users type them.
-            Self::Note { .. } => 0,
-            Self::Forget { .. } => 0,
-            Self::Outbox { change, .. } => change.bytes(),
-            #[cfg(test)]
-            Self::LimitPages { .. } => 0,
-        }
-    }
-
-    fn must_flush(&self) -> bool {
-        match self {
-            Self::Append { commit, .. } => commit.flush,
-            Self::Note { .. } | Self::Forget { .. } => true,
-            // Notices follow from the log: a power cut that takes a notice takes its event too.
-            Self::Checkpoint { .. } | Self::Outbox { .. } => false,
-            #[cfg(test)]
-            Self::LimitPages { .. } => false,
-        }
+/// Returns true if a job must survive a power cut before it is acknowledged.
+fn must_flush(work: &Work) -> bool {
+    match work {
+        Work::Append { commits, .. } => commits.iter().any(|commit| commit.flush),
+        Work::Note { .. } | Work::Forget { .. } => true,
+        // Notices follow from the log: a power cut that takes a notice takes its event too.
+        Work::Checkpoint { .. } | Work::Outbox { .. } => false,
+        #[cfg(test)]
+        Work::LimitPages { .. } => false,
     }
 }
