@@ -2,53 +2,44 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{Extra, message::ModelRef, number::Number, request::Rule, secret};
 
 /// An agent that can answer prompts.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Agent {
     /// Name, which is also the id.
     pub name: String,
     /// Purpose of the agent, for users and for the model that chooses a subagent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Decides whether users, other agents or both may select the agent.
     pub mode: AgentMode,
     /// True for agents that are part of Baton.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<bool>,
     /// True if clients leave the agent out of their lists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<Number>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Number>,
     /// Display colour: `#rrggbb` or a theme colour such as `primary`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub color: Option<String>,
     /// Permission rules. Of the rules that match, the last one wins.
     #[serde(default)]
     pub permission: Vec<Rule>,
     /// Model for prompts that name none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
     /// Variant of `model`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     /// System prompt of the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// Model settings. Settings with secret-like names are not sent to clients.
     #[serde(default, serialize_with = "secret::serialize")]
     pub options: Extra,
     /// Maximum number of steps per turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
     /// Baton: set for agents that run in another program, with the features that program supports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<Abilities>,
     #[serde(flatten)]
     pub extra: Extra,
@@ -148,24 +139,20 @@ pub enum AgentMode {
 }
 
 /// A slash command.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Command {
     /// Name without the slash.
     pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Agent that runs the command. Without one, the session's agent runs it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Model that runs the command, as `provider/model`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<CommandSource>,
     /// Prompt text, with the placeholders listed in `hints`.
     pub template: String,
     /// Runs the command in a subagent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subtask: Option<bool>,
     /// Placeholders in the template: `$1`, `$2`, …, `$ARGUMENTS`.
     #[serde(default)]

@@ -2,20 +2,20 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{Millis, Rest};
 
 /// A chat service and the gateway's connection to it. An entry of `GET /channel`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Channel {
     /// `telegram`, `slack` or `whatsapp`.
     pub name: String,
     pub state: ChannelState,
     /// Time since which the state holds. Absent if it is unknown, because the gateway was killed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Millis>,
     /// Reason for the state, for users. Absent if the channel works.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(flatten)]
     pub extra: Rest,

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 pub use self::{
     agent::{AgentConfig, Color, CommandConfig, Skill, SkillsConfig},
@@ -48,29 +49,25 @@ pub use self::{
 use crate::{Extra, Rest};
 
 /// A configuration: one file, or the merged result of all files. Also the answer of `GET /config`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Config {
     /// URL of the JSON schema of this file, for editors.
-    #[serde(rename = "$schema", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "$schema")]
     pub schema: Option<String>,
     /// Default model, as `provider/model`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Model for titles and other small tasks, as `provider/model`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub small_model: Option<String>,
     /// Providers by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub provider: BTreeMap<String, ProviderConfig>,
     /// Providers to use; all others are disabled.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled_providers: Option<Vec<String>>,
     /// Providers to disable.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled_providers: Option<Vec<String>>,
     /// Agent for prompts that name none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub default_agent: Option<String>,
     /// Agents by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -79,10 +76,8 @@ pub struct Config {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mode: BTreeMap<String, AgentConfig>,
     /// Maximum nesting depth of subagents. Default: 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub subagent_depth: Option<u32>,
     /// Permission rules for all agents.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub permission: Option<Permission>,
     /// Deprecated: enables or disables tools by name. Use `permission`.
     #[serde(default, skip_serializing_if = "Ordered::is_empty")]
@@ -100,7 +95,6 @@ pub struct Config {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub command: BTreeMap<String, CommandConfig>,
     /// Additional sources of skills.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub skills: Option<SkillsConfig>,
     /// Directories and repositories that agents may refer to, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -109,85 +103,60 @@ pub struct Config {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reference: BTreeMap<String, Reference>,
     /// Summarising of long conversations.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub compaction: Option<Compaction>,
     /// Limits on the tool output that a model receives.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_output: Option<ToolOutput>,
     /// Processing of attachments before a model receives them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub attachment: Option<Attachment>,
     /// True to take snapshots, so that file changes can be reverted. Default: true.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<bool>,
     /// Sharing of sessions.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
     /// Deprecated: use `share`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub autoshare: Option<bool>,
     /// Network settings of the HTTP server.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerConfig>,
     /// Programs that format files after a change.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub formatter: Option<Toggle<Formatter>>,
     /// Language servers by name, or a switch for all.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lsp: Option<Toggle<LanguageServer>>,
     /// File watcher settings.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub watcher: Option<Watcher>,
     /// Shell that runs commands.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
     /// Display name of the user.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
     /// Lowest severity that is logged.
-    #[serde(rename = "logLevel", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "logLevel")]
     pub log_level: Option<LogLevel>,
     /// Handling of new versions.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub autoupdate: Option<AutoUpdate>,
     /// A company's own installation of OpenCode.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub enterprise: Option<Enterprise>,
     /// Deprecated: width of the terminal UI.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
     /// Experimental settings, which may change.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub experimental: Option<Experimental>,
     /// Baton: permission rules that nothing overrides. They count only in the user's and the administrator's files.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_final: Option<Permission>,
     /// Baton: spending limits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
     /// Baton: automatic continuation of turns.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub continuation: Option<ContinuationConfig>,
     /// Baton: sandbox for commands.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
     /// Baton: address restrictions of `webfetch`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub webfetch: Option<Webfetch>,
     /// Baton: timeouts and retry limits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
     /// Baton: deletion of old sessions. Counts only in the user's own files.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sessions: Option<SessionsConfig>,
     /// Baton: external agents that Baton supports by name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub agents: Option<Agents>,
     /// Baton: agents that speak the Agent Client Protocol, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub acp: AcpAgents,
     /// Baton: true to commit a turn's changes when it ends. Default: false.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_commit: Option<bool>,
     /// Baton: webhooks by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -202,16 +171,15 @@ pub struct Config {
 }
 
 /// The answer of `GET /global/health`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     pub healthy: bool,
     /// Version of OpenCode whose interface the server has. Plugins and clients of OpenCode compare it.
     pub version: String,
     /// Baton's own version; absent if the server is OpenCode.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baton: Option<String>,
     /// Reason why the server cannot store anything at present; absent if all is well. Reads work in either case.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     #[serde(flatten)]
     pub extra: Rest,

@@ -2,21 +2,20 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{Extra, MessageId, Millis, Rest};
 
 /// Continuation state of a session.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Continuation {
     /// True if turns of this session continue automatically. If absent, the configuration decides.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// The current episode; absent until a turn has continued.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub episode: Option<Episode>,
     /// Reason why turns no longer continue. The next user prompt clears it, except a lack of progress, which only a
     /// changed todo list clears.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<StopReason>,
     /// True if the agent has written a todo list with open entries since the last user prompt. A list of an earlier prompt
     /// does not continue a turn.

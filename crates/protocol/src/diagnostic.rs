@@ -4,27 +4,25 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::Rest;
 
 /// A warning about a directory's configuration: turns run there, but a part of the configuration has no effect or not
 /// the intended one. An element of the answer of `GET /config/diagnostics`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Diagnostic {
     pub kind: DiagnosticKind,
     /// Cause and remedy. Never contains a configured value that may be a secret.
     pub message: String,
     /// File or environment variable that contains the cause.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// Line in the file, counted from 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// Character in the line, counted from 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<u32>,
     /// Key as a path such as `mcp.db`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     #[serde(flatten)]
     pub extra: Rest,

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with_macros::skip_serializing_none;
 
 use crate::{Extra, Rest};
 
 /// An error as `{name, data}`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", content = "data")]
 pub enum MessageError {
@@ -26,7 +28,7 @@ pub enum MessageError {
     Unknown {
         message: String,
         /// Id of the log line with the details.
-        #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
+        #[serde(rename = "ref")]
         reference: Option<String>,
         #[serde(flatten)]
         extra: Rest,
@@ -58,7 +60,6 @@ pub enum MessageError {
     ContextOverflow {
         message: String,
         /// Body of the provider's answer.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         response_body: Option<String>,
         #[serde(flatten)]
         extra: Rest,
@@ -79,23 +80,20 @@ pub enum MessageError {
 }
 
 /// A provider's error answer.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiError {
     pub message: String,
     /// HTTP status; absent if the provider did not answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_code: Option<u16>,
     /// True if a retry may succeed.
     pub is_retryable: bool,
     /// HTTP headers of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_headers: Option<BTreeMap<String, String>>,
     /// Body of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_body: Option<String>,
     /// Further details.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
     #[serde(flatten)]
     pub extra: Extra,

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{
     Rest, Session, SessionId, SessionStatus,
@@ -10,6 +11,7 @@ use crate::{
 };
 
 /// The answer of `GET /session/{id}/family`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Family {
     /// The session at the root.
@@ -22,29 +24,26 @@ pub struct Family {
     /// Total cost of the sessions that report it.
     pub cost: Number,
     /// True if the family has more sessions than are listed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<bool>,
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 /// A session of a family.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FamilyMember {
     pub id: SessionId,
     /// Absent for the root.
-    #[serde(rename = "parentID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "parentID")]
     pub parent_id: Option<SessionId>,
     pub title: String,
     /// Agent of the last prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     pub status: SessionStatus,
     /// Absent if the session's agent reports none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// Absent if the session's agent reports none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Number>,
     pub time: SessionTime,
     #[serde(flatten)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{
     Millis,
@@ -54,13 +55,13 @@ impl Login {
 }
 
 /// A login method of a provider.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoginMethod {
     pub r#type: LoginKind,
     /// Name that clients display.
     pub label: String,
     /// Questions to answer before the login.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<Vec<LoginPrompt>>,
 }
 
@@ -75,6 +76,7 @@ pub enum LoginKind {
 }
 
 /// A question that the user answers before a login.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum LoginPrompt {
@@ -84,10 +86,8 @@ pub enum LoginPrompt {
         key: String,
         message: String,
         /// Example of an answer.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         placeholder: Option<String>,
         /// Condition under which the client asks.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         when: Option<LoginRule>,
     },
     /// The user selects an option.
@@ -98,18 +98,17 @@ pub enum LoginPrompt {
         /// The possible answers.
         options: Vec<LoginOption>,
         /// Condition under which the client asks.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         when: Option<LoginRule>,
     },
 }
 
 /// A possible answer.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoginOption {
     pub label: String,
     pub value: String,
     /// Additional explanation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 

@@ -2,10 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{Rest, config};
 
 /// State of an MCP server.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum McpStatus {
@@ -21,7 +23,6 @@ pub enum McpStatus {
     /// The server requires a login.
     NeedsAuth {
         /// Remedy. OpenCode has no such field.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
     /// The server requires a registered OAuth client.
@@ -43,15 +44,14 @@ impl McpStatus {
 }
 
 /// A resource that an MCP server offers.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpResource {
     pub name: String,
     /// URI, which only that server can resolve.
     pub uri: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// Name of the MCP server.
     pub client: String,

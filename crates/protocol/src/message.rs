@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with_macros::skip_serializing_none;
 
 use crate::{
     Extra, MessageError, MessageId, Millis, Part, Rest, SessionId, number::Number, project::FileDiff,
@@ -65,6 +66,7 @@ impl MessageWithParts {
 }
 
 /// A prompt of the user or a generated one.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UserMessage {
     /// Id. The client may choose it.
@@ -77,16 +79,12 @@ pub struct UserMessage {
     /// Model that answers.
     pub model: ModelRef,
     /// Requested format of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<OutputFormat>,
     /// Changes that the turn made.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<UserSummary>,
     /// Addition to the system prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// Enables or disables tools by name (deprecated by OpenCode).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<std::collections::BTreeMap<String, bool>>,
     #[serde(flatten)]
     pub extra: Extra,
@@ -139,6 +137,7 @@ pub struct UserTime {
 }
 
 /// Reference to a model.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct ModelRef {
     #[serde(rename = "providerID")]
@@ -147,7 +146,6 @@ pub struct ModelRef {
     #[serde(rename = "modelID")]
     pub model_id: String,
     /// Variant; absent for the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     #[serde(flatten)]
     pub extra: Rest,
@@ -161,6 +159,7 @@ impl ModelRef {
 }
 
 /// Format of an answer.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum OutputFormat {
@@ -173,7 +172,7 @@ pub enum OutputFormat {
     JsonSchema {
         schema: Extra,
         /// Number of additional attempts when an answer does not fit the schema.
-        #[serde(rename = "retryCount", default, skip_serializing_if = "Option::is_none")]
+        #[serde(rename = "retryCount")]
         retry_count: Option<u32>,
         #[serde(flatten)]
         extra: Rest,
@@ -181,11 +180,10 @@ pub enum OutputFormat {
 }
 
 /// Changes that the turn of a prompt made.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct UserSummary {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
     #[serde(default)]
     pub diffs: Vec<FileDiff>,
@@ -194,6 +192,7 @@ pub struct UserSummary {
 }
 
 /// One step of an answer: one model call.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AssistantMessage {
     pub id: MessageId,
@@ -219,18 +218,13 @@ pub struct AssistantMessage {
     /// Tokens of the step.
     pub tokens: Tokens,
     /// Variant; absent for the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     /// True if the message is the summary of a compaction.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<bool>,
     /// Structured output, if the prompt asked for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Value>,
     /// Reason why the model stopped; absent while the step runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<Finish>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<MessageError>,
     #[serde(flatten)]
     pub extra: Extra,
@@ -244,12 +238,12 @@ impl AssistantMessage {
 }
 
 /// Times of a step.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AssistantTime {
     /// Start of the step.
     pub created: Millis,
     /// End of the step; absent while it runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<Millis>,
     #[serde(flatten)]
     pub extra: Extra,

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{
     Extra, MessageId, Millis, PartId, Rest, SessionId,
@@ -100,14 +101,13 @@ impl Part {
 }
 
 /// Start and end of a part.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PartTime {
     pub start: Millis,
     /// Absent while the part is open.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<Millis>,
     /// Time at which a tool's output was dropped from the model's context.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted: Option<Millis>,
     #[serde(flatten)]
     pub extra: Extra,
@@ -126,38 +126,36 @@ impl PartTime {
 }
 
 /// A text of the user or the model.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TextPart {
     pub text: String,
     /// True if the server generated the text. The model still receives it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synthetic: Option<bool>,
     /// True if the model does not receive the text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored: Option<bool>,
     /// Absent for texts of the user.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<PartTime>,
     /// Provider metadata, which Baton does not interpret.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 /// Reasoning of the model.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReasoningPart {
     pub text: String,
     pub time: PartTime,
     /// Provider metadata, such as signatures that later requests must repeat.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 /// A tool call and its result.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolPart {
     /// The model's call id.
@@ -167,7 +165,6 @@ pub struct ToolPart {
     pub tool: String,
     pub state: ToolState,
     /// Contains `providerExecuted` if the provider ran the tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
     #[serde(flatten)]
     pub extra: Extra,
@@ -212,14 +209,13 @@ pub struct ToolPending {
 }
 
 /// State of a running tool.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolRunning {
     pub input: Extra,
     /// Short description for users.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Progress, in a form that depends on the tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
     pub time: PartTime,
     #[serde(flatten)]
@@ -227,6 +223,7 @@ pub struct ToolRunning {
 }
 
 /// State of a tool that succeeded.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCompleted {
     pub input: Extra,
@@ -239,20 +236,19 @@ pub struct ToolCompleted {
     pub metadata: Extra,
     pub time: PartTime,
     /// Files that the tool produced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attachments: Option<Vec<Part>>,
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 /// State of a tool that failed, or that the user refused or aborted.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolFailed {
     pub input: Extra,
     /// Error text for the model.
     pub error: String,
     /// Contains `interrupted: true` if the call was aborted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
     pub time: PartTime,
     #[serde(flatten)]
@@ -260,21 +256,21 @@ pub struct ToolFailed {
 }
 
 /// The start of a model call.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepStartPart {
     /// Snapshot of the working tree before the step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 /// The end of a model call.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepFinishPart {
     pub reason: Finish,
     /// Snapshot of the working tree after the step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
     pub cost: Number,
     pub tokens: Tokens,
@@ -294,33 +290,33 @@ pub struct PatchPart {
 }
 
 /// An attached file.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FilePart {
     pub mime: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
     /// A `data:`, `file:` or `http:` URL.
     pub url: String,
     /// Position of the mention in the prompt: a `file`, a `symbol` or an MCP `resource`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Extra>,
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 /// A mention of an agent.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentPart {
     /// Name of the agent.
     pub name: String,
     /// Position of the mention in the prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Extra>,
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 /// A task for a subagent.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SubtaskPart {
     /// Prompt for the subagent.
@@ -330,25 +326,22 @@ pub struct SubtaskPart {
     /// Name of the subagent.
     pub agent: String,
     /// Model, if it differs from the subagent's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
     /// Name of the slash command that created the task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 /// A request to summarise the conversation.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactionPart {
     /// True if the server requested it, false if the user did.
     pub auto: bool,
     /// True if the provider reported a full context.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<bool>,
     /// First message that stays verbatim.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail_start_id: Option<MessageId>,
     #[serde(flatten)]
     pub extra: Extra,

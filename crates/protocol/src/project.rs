@@ -2,10 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{Extra, Millis, Rest};
 
 /// A project: the worktree that sessions belong to.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Project {
     /// Stable for the same repository; `global` outside any.
@@ -13,14 +15,10 @@ pub struct Project {
     /// Absolute path of the worktree; `/` for `global`.
     pub worktree: String,
     /// `git` for a repository.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vcs: Option<String>,
     /// Name that clients display.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<ProjectIcon>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<ProjectCommands>,
     pub time: ProjectTime,
     /// Directories of additional worktrees.
@@ -31,36 +29,32 @@ pub struct Project {
 }
 
 /// Icon of a project.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProjectIcon {
     /// URL of the icon.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// Icon that the user chose instead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r#override: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub color: Option<String>,
 }
 
 /// Commands of a project.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProjectCommands {
     /// Command that runs in every new worktree.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
 }
 
 /// Settings of a project that the user can change; also the body of `PATCH /project/{id}`. All other fields of a
 /// project follow from its directory and sessions.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProjectNote {
     /// Name that clients display.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<ProjectIcon>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<ProjectCommands>,
 }
 
@@ -89,13 +83,13 @@ impl ProjectNote {
 }
 
 /// Times of a project.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProjectTime {
     pub created: Millis,
     /// Time of the last use.
     pub updated: Millis,
     /// Time at which `/init` ran.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialized: Option<Millis>,
     #[serde(flatten)]
     pub extra: Extra,
@@ -119,19 +113,17 @@ pub struct Paths {
 }
 
 /// A change of one file.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileDiff {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Unified diff of the change.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
     /// Number of added lines.
     pub additions: u64,
     /// Number of removed lines.
     pub deletions: u64,
     /// `added`, `deleted` or `modified`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     #[serde(flatten)]
     pub extra: Extra,

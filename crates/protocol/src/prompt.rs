@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{
     Extra, MessageId, PartId, Rest,
@@ -10,35 +11,28 @@ use crate::{
 };
 
 /// The body of `POST /session/{id}/message` and `/prompt_async`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptInput {
     /// Id chosen by the client. A repeated call with the same id changes nothing.
-    #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "messageID")]
     pub message_id: Option<MessageId>,
     /// Model that answers. Default: the agent's, else the session's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
     /// Agent that answers. Default: the session's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// True to store the message without a turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_reply: Option<bool>,
     /// Enables or disables tools by name (deprecated by OpenCode).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<std::collections::BTreeMap<String, bool>>,
     /// Requested format of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<OutputFormat>,
     /// Addition to the system prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// Variant of the model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     /// Delivery while a turn is running (Baton's addition).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
     /// Content of the prompt.
     pub parts: Vec<PartInput>,
@@ -99,26 +93,23 @@ impl PromptInput {
 }
 
 /// The body of `POST /session/{id}/command`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandInput {
     /// Id chosen by the client. A repeated call with the same id changes nothing.
-    #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "messageID")]
     pub message_id: Option<MessageId>,
     /// Agent that answers, unless the command names one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Model that answers, as `provider/model`, unless the command names one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Variant of the model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     /// Name of the command without the slash.
     pub command: String,
     /// Text after the name.
     pub arguments: String,
     /// Attachments and mentions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<PartInput>>,
     /// Sender of the call. Only the server sets it.
     #[serde(skip)]
@@ -128,15 +119,15 @@ pub struct CommandInput {
 }
 
 /// The body of `POST /session/{id}/shell`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShellInput {
     /// Id chosen by the client. A repeated call with the same id changes nothing.
-    #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "messageID")]
     pub message_id: Option<MessageId>,
     /// Agent to which the messages are attributed.
     pub agent: String,
     /// Model to which the messages are attributed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
     pub command: String,
     #[serde(flatten)]
@@ -157,10 +148,10 @@ pub enum Delivery {
 }
 
 /// A part as a client sends it: without session and message; the id is optional.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PartInput {
     /// Id. The server generates one if the client does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<PartId>,
     /// Type and content.
     #[serde(flatten)]
@@ -184,71 +175,65 @@ pub enum PartInputBody {
 }
 
 /// The body of `POST /session`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionInput {
     /// Id chosen by the client. Only the newer interface allows it.
     #[serde(skip)]
     pub id: Option<crate::SessionId>,
     /// Makes the session a child of this one.
-    #[serde(rename = "parentID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "parentID")]
     pub parent_id: Option<crate::SessionId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<crate::session::SessionModel>,
     /// Free-form data of the client.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
     /// Permission rules, applied after those of the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission: Option<Vec<crate::request::Rule>>,
     /// Id of an experimental OpenCode workspace. Baton passes it through.
-    #[serde(rename = "workspaceID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "workspaceID")]
     pub workspace_id: Option<String>,
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 /// The body of `POST /session/{id}/fork`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ForkInput {
     /// Copies only the messages before this one. If absent, copies all.
-    #[serde(rename = "messageID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "messageID")]
     pub message_id: Option<MessageId>,
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 /// The body of `POST /session/{id}/revert`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RevertInput {
     /// First message to revert. If it is an answer, its prompt is reverted, too.
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
     /// First part of that message to revert. If absent, reverts the whole message.
-    #[serde(rename = "partID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "partID")]
     pub part_id: Option<PartId>,
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 /// The body of `PATCH /session/{id}`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionPatch {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Replaces the metadata.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
     /// Permission rules to append.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission: Option<Vec<crate::request::Rule>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<TimePatch>,
     /// True to continue turns automatically while todos are open (Baton's addition).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation: Option<bool>,
     /// Agent for the next prompts. Only the newer interface sets it.
     #[serde(skip)]
@@ -261,10 +246,10 @@ pub struct SessionPatch {
 }
 
 /// Times of a session that a client can change.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimePatch {
     /// Time at which the user archived the session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<crate::number::Number>,
     #[serde(flatten)]
     pub extra: Rest,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{Extra, Rest, number::Number, secret};
 
@@ -41,6 +42,7 @@ pub enum ProviderSource {
 }
 
 /// A model of a provider.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Model {
     /// Id within the provider.
@@ -51,7 +53,6 @@ pub struct Model {
     /// Name that clients display.
     pub name: String,
     /// Model family, for icons and prompts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
     pub capabilities: Capabilities,
     /// Price per million tokens.
@@ -68,7 +69,6 @@ pub struct Model {
     /// Date as `2026-08-14`, or empty.
     pub release_date: String,
     /// Named sets of settings that users can select, such as reasoning efforts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variants: Option<BTreeMap<String, Extra>>,
     #[serde(flatten, serialize_with = "secret::serialize")]
     pub extra: Extra,
@@ -150,16 +150,16 @@ impl Default for Interleaved {
 }
 
 /// Price per million tokens.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelCost {
     pub input: Number,
     pub output: Number,
     pub cache: CacheCost,
     /// Prices for larger contexts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tiers: Option<Vec<CostTier>>,
     /// Price for prompts of more than 200,000 tokens.
-    #[serde(rename = "experimentalOver200K", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "experimentalOver200K")]
     pub over_200k: Option<Box<ModelCost>>,
     #[serde(flatten)]
     pub extra: Rest,
@@ -197,12 +197,12 @@ pub struct TierBound {
 }
 
 /// Context and output limits in tokens.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelLimit {
     /// Limit for prompt and answer together; 0 if unknown.
     pub context: u64,
     /// Limit for the prompt alone, if it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<u64>,
     /// Limit for the answer; 0 if unknown.
     pub output: u64,

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::PtyId;
 
 /// A terminal with a running program.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pty {
@@ -22,7 +24,6 @@ pub struct Pty {
     /// Process id of the program.
     pub pid: u32,
     /// Exit code; 128 plus the signal if a signal ended the program. Absent while it runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u32>,
 }
 
@@ -37,31 +38,26 @@ pub enum PtyStatus {
 }
 
 /// Program to run in a new terminal.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PtyInput {
     /// Program. Default: the user's shell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Vec<String>>,
     /// Working directory, relative to the directory of the call. Default: that directory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// Name that clients display.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Additional environment variables.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
 }
 
 /// Changes to a terminal.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PtyPatch {
     /// Name that clients display.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<PtySize>,
 }
 

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{
     Message, MessageId, MessageWithParts, Part, Rest,
@@ -54,15 +55,13 @@ impl QueuedPrompt {
 }
 
 /// The body of `PATCH /session/{id}/queue/{messageID}`. Absent fields change nothing.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueuePatch {
     /// Replaces the content. Each part gets a new id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<PartInput>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
     /// New position in the queue, starting at 0. A larger number than the queue has moves the prompt to the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,
     #[serde(flatten)]
     pub extra: Rest,

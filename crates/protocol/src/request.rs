@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{ApprovalId, Extra, MessageId, Millis, PermissionId, QuestionId, Rest, SessionId};
 
@@ -45,6 +46,7 @@ pub enum Action {
 }
 
 /// A permission that waits for the user.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PermissionRequest {
     pub id: PermissionId,
@@ -52,7 +54,7 @@ pub struct PermissionRequest {
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
     /// Root session of the child that waits; absent for a root session (Baton's addition).
-    #[serde(rename = "rootID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "rootID")]
     pub root_id: Option<SessionId>,
     /// Permission, such as `bash` or `edit`.
     pub permission: String,
@@ -64,11 +66,9 @@ pub struct PermissionRequest {
     /// Patterns that a reply of `always` would allow.
     pub always: Vec<String>,
     /// The tool call that waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolRef>,
     /// Time at which the request is withdrawn or gets its default reply, unless a client answers it before. A request
     /// that outlives a restart of the server has its full time again (Baton's addition).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Millis>,
     #[serde(flatten)]
     pub extra: Extra,
@@ -106,11 +106,11 @@ pub enum PermissionReply {
 }
 
 /// The origin of an answer to a request (Baton's addition).
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AnsweredBy {
     pub kind: AnswerKind,
     /// Name that the client gave itself in the header `x-baton-client`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(flatten)]
     pub extra: Rest,
@@ -143,11 +143,11 @@ impl AnsweredBy {
 }
 
 /// The body of `POST /permission/{id}/reply`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PermissionReplyInput {
     pub reply: PermissionReply,
     /// With `reject`: instructions for the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     #[serde(flatten)]
     pub extra: Rest,
@@ -180,6 +180,7 @@ impl Approval {
 }
 
 /// A question that waits for the user.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionRequest {
     pub id: QuestionId,
@@ -187,21 +188,20 @@ pub struct QuestionRequest {
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
     /// Root session of the child that waits; absent for a root session (Baton's addition).
-    #[serde(rename = "rootID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "rootID")]
     pub root_id: Option<SessionId>,
     pub questions: Vec<Question>,
     /// The tool call that waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolRef>,
     /// Time at which the request is withdrawn or gets its default reply, unless a client answers it before. A request
     /// that outlives a restart of the server has its full time again (Baton's addition).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Millis>,
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 /// A single question.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Question {
     pub question: String,
@@ -210,10 +210,8 @@ pub struct Question {
     /// Suggested answers.
     pub options: Vec<QuestionOption>,
     /// True if several options may be selected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multiple: Option<bool>,
     /// True if the user may enter another answer. Default: true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom: Option<bool>,
     #[serde(flatten)]
     pub extra: Extra,

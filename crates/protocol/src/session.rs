@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{
     Extra, MessageId, Millis, PartId, Rest, SessionId, continuation::Continuation, number::Number,
@@ -9,6 +10,7 @@ use crate::{
 };
 
 /// A session, as clients see it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
     /// Id. Ascending order puts the newest session first.
@@ -19,52 +21,40 @@ pub struct Session {
     #[serde(rename = "projectID")]
     pub project_id: String,
     /// Id of an experimental OpenCode workspace. Baton passes it through.
-    #[serde(rename = "workspaceID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "workspaceID")]
     pub workspace_id: Option<String>,
     /// Absolute path of the directory in which all calls of the session run.
     pub directory: String,
     /// Directory relative to the worktree.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Set for child sessions, not for forks.
-    #[serde(rename = "parentID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "parentID")]
     pub parent_id: Option<SessionId>,
     pub title: String,
     /// Agent of the last prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Model of the last prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<SessionModel>,
     /// Server version at creation.
     pub version: String,
     /// Total cost of all steps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Number>,
     /// Total tokens of all steps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// Changes to the working tree.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
     /// Public link; absent if the session is not shared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
     /// Free-form data of clients.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
     /// Permission rules of the session, applied after those of the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission: Option<Vec<Rule>>,
     /// A pending revert. The next prompt makes it final.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revert: Option<Revert>,
     /// State of automatic continuation (Baton's addition).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation: Option<Continuation>,
     /// Position in the log up to which the user has seen the session; a later end of a turn is unread (Baton's
     /// addition).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<u64>,
     pub time: SessionTime,
     #[serde(flatten)]
@@ -102,6 +92,7 @@ impl Session {
 }
 
 /// Model of a session's last prompt.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionModel {
     /// Model id within the provider.
@@ -109,17 +100,16 @@ pub struct SessionModel {
     #[serde(rename = "providerID")]
     pub provider_id: String,
     /// Variant; `default` if none was chosen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 /// Token counts. No token counts in two fields.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tokens {
     /// The provider's own total, if it reports one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
     /// Input tokens that were not cached.
     #[serde(default)]
@@ -160,6 +150,7 @@ impl Tokens {
 }
 
 /// Changes to the working tree.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Number of added lines.
@@ -168,7 +159,6 @@ pub struct Summary {
     pub deletions: u64,
     /// Number of changed files.
     pub files: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diffs: Option<Vec<FileDiff>>,
     #[serde(flatten)]
     pub extra: Extra,
@@ -183,34 +173,32 @@ pub struct Share {
 }
 
 /// A pending revert.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Revert {
     /// The first reverted message. Clients hide it and all later ones.
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
     /// The first reverted part of that message; absent if the whole message is reverted.
-    #[serde(rename = "partID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "partID")]
     pub part_id: Option<PartId>,
     /// Snapshot of the working tree to restore when the revert is undone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
     /// Unified diff of the reverted changes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
     #[serde(flatten)]
     pub extra: Extra,
 }
 
 /// Times of a session.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionTime {
     pub created: Millis,
     pub updated: Millis,
     /// Declared by OpenCode, never written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacting: Option<Millis>,
     /// Time at which the user archived the session; any finite number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<Number>,
     #[serde(flatten)]
     pub extra: Extra,

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{Extra, Millis, Rest};
 
@@ -45,13 +46,14 @@ impl EndReason {
 }
 
 /// Status of a session.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum SessionStatus {
     /// No turn is running.
     Idle {
         /// End of the last turn (Baton's addition).
-        #[serde(default, deserialize_with = "known_reason", skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "known_reason")]
         reason: Option<EndReason>,
         #[serde(flatten)]
         extra: Rest,
@@ -66,14 +68,12 @@ pub enum SessionStatus {
         /// Number of the next retry, starting at 1.
         attempt: u32,
         /// Number of retries after which the turn fails, if it is known (Baton's addition).
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<u32>,
         /// Reason why the last attempt failed.
         message: String,
         /// Start of the next attempt.
         next: Millis,
         /// Action that the client can offer to the user.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         action: Option<Extra>,
         #[serde(flatten)]
         extra: Rest,

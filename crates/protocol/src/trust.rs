@@ -4,16 +4,17 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::Rest;
 
 /// Trust of the user in a directory. The answer of `GET`, `POST` and `DELETE /trust`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trust {
     pub directory: String,
     pub trusted: bool,
     /// The trusted directory that covers it: the directory itself or a parent. Absent if it is not trusted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Shell command that trusts the directory.
     pub command: String,

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{
     EndReason, Message, MessageId, MessageWithParts, PartBody, Rest, SessionId, ToolState, number::Number,
@@ -9,6 +10,7 @@ use crate::{
 };
 
 /// The answer of `GET /session/{id}/turn`: the newest user prompt and its answer.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LastTurn {
     #[serde(rename = "sessionID")]
@@ -31,13 +33,13 @@ pub struct LastTurn {
     /// Number of automatic continuations.
     pub continued: u64,
     /// End of the turn; absent while it runs or waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<EndReason>,
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 /// A tool call of a turn.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolUse {
     /// The model's call id.
@@ -47,7 +49,6 @@ pub struct ToolUse {
     /// `pending`, `running`, `completed` or `error`.
     pub status: String,
     /// Short description for users.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     #[serde(flatten)]
     pub extra: Rest,

@@ -12,6 +12,7 @@ mod session;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 pub use catalogue::{
     Abilities, Agent, ApiInfo, Command, Connection, Cost, Integration, IntegrationMethod, ModelInfo,
@@ -40,12 +41,11 @@ pub struct Page<T> {
 }
 
 /// Cursors of the neighbouring pages. Clients must not interpret them.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cursors {
     /// Absent on the first page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
     /// Absent on the last page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

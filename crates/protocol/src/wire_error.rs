@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with_macros::skip_serializing_none;
 
 use crate::{Extra, Rest};
 
@@ -20,6 +21,7 @@ pub enum WireError {
 }
 
 /// An error as `{name, data}`. The older routes use it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", content = "data")]
 pub enum NamedError {
@@ -28,7 +30,6 @@ pub enum NamedError {
         /// Error text. OpenCode cuts it at [`MAX_MESSAGE`] characters.
         message: String,
         /// The malformed part of the call.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<BadRequestKind>,
         #[serde(flatten)]
         extra: Rest,
@@ -45,7 +46,7 @@ pub enum NamedError {
     Unknown {
         message: String,
         /// Id of the log line with the details: `err_` and eight characters.
-        #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
+        #[serde(rename = "ref")]
         reference: Option<String>,
         #[serde(flatten)]
         extra: Rest,
@@ -94,14 +95,12 @@ pub enum BadRequestKind {
 }
 
 /// A configuration file that the server cannot use.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigFault {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// One entry for each mistake in the file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issues: Option<Vec<Extra>>,
     #[serde(flatten)]
     pub extra: Rest,

@@ -88,7 +88,7 @@ const ROOMS: &[Room] = &[
 ];
 
 /// Every room and the client use the protocol, so they all inherit its dependencies.
-const PROTOCOL_USES: &[&str] = &["schemars", "serde", "serde_json", "thiserror"];
+const PROTOCOL_USES: &[&str] = &["schemars", "serde", "serde_json", "serde_with_macros", "thiserror"];
 
 /// A workspace crate as `cargo metadata` describes it.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::{borrow::Cow, num::NonZeroU32, num::NonZeroU64, time::Duration};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{number::Number, request::PermissionReply};
 
@@ -27,14 +28,13 @@ pub struct Budget {
 }
 
 /// Limits for one quantity, per turn and per session.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub struct Allowance<T> {
     /// Limit for one turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<T>,
     /// Limit for all turns of a session together.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<T>,
 }
 
@@ -80,26 +80,21 @@ impl JsonSchema for Positive {
 }
 
 /// Automatic continuation of turns.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ContinuationConfig {
     /// True to continue a turn while its todo list has open entries. Default: true.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Maximum number of continuations after one user prompt. Default: 10.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
     /// Maximum number of consecutive continuations without a finished todo. Default: 3.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stagnant_rounds: Option<NonZeroU32>,
     /// Maximum number of tokens, cache reads excluded. Default: 1,000,000.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<NonZeroU64>,
     /// Maximum duration in minutes. Default: 60.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub minutes: Option<Positive>,
     /// Delay before each continuation in milliseconds, during which clients can stop it. Default: 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub countdown_ms: Option<u32>,
 }
 
@@ -132,13 +127,13 @@ impl Sandbox {
 }
 
 /// Sandbox for commands.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct SandboxConfig {
     /// Files that commands may write.
     pub mode: SandboxMode,
     /// True if commands may use the network. Default: true.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<bool>,
 }
 
@@ -155,60 +150,50 @@ pub enum SandboxMode {
 }
 
 /// Address restrictions of `webfetch`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Webfetch {
     /// True if `webfetch` may reach this machine and private networks. Default: false.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub private_addresses: Option<bool>,
 }
 
 /// Deletion of old sessions.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct SessionsConfig {
     /// Days after which the server deletes a session that is idle, not shared and was not updated meanwhile, with its
     /// children. Default: sessions are kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retention_days: Option<NonZeroU32>,
 }
 
 /// Timeouts and retry limits; each has a default.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Limits {
     /// Seconds that a permission or question waits for the user. Default: 3,600.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_seconds: Option<Positive>,
     /// Reply to a permission that times out. Without one, the turn ends as `blocked`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_reply: Option<PermissionReply>,
     /// Timeout in seconds for a model's first chunk.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub first_chunk_seconds: Option<Positive>,
     /// Timeout in seconds between two chunks of a model.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_chunk_seconds: Option<Positive>,
     /// Maximum number of retries of a step after transient failures. Default: 5.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
     /// Seconds for which a step keeps retrying while the provider limits the rate of calls. Default: 600.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limit_seconds: Option<Positive>,
     /// Maximum number of steps per turn, for agents without a limit of their own. Default: 1,000.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<NonZeroU32>,
     /// Timeout of a command in seconds, if the model sets none. Default: 120.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub command_seconds: Option<Positive>,
     /// Timeout of a plugin hook in seconds, at most 10. The hook before the end of a turn gets three times as long.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hook_seconds: Option<Positive>,
     /// Seconds that a shutdown waits for running turns. Default: 4.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub shutdown_seconds: Option<Positive>,
     /// Maximum number of idle processes of external agents, all agents together. Default: 4.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_agents: Option<u16>,
 }
 

@@ -8,6 +8,7 @@ use std::{
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_with_macros::skip_serializing_none;
 
 use super::{Headers, Secret, Settings, Variables};
 
@@ -35,6 +36,7 @@ impl Mcp {
 }
 
 /// An MCP server that Baton starts as a program.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct McpLocal {
@@ -42,16 +44,13 @@ pub struct McpLocal {
     /// Program and arguments.
     pub command: Vec<String>,
     /// Working directory. Default: the project directory.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// Environment variables. Clients never receive them.
     #[serde(default, skip_serializing)]
     pub environment: Variables,
     /// False to disable the server. Default: true.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Timeout of an answer in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<NonZeroU64>,
 }
 
@@ -64,6 +63,7 @@ pub enum Local {
 }
 
 /// An MCP server at a URL.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct McpRemote {
@@ -73,13 +73,10 @@ pub struct McpRemote {
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     pub headers: Headers,
     /// OAuth settings, or `false` to disable OAuth.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub oauth: Option<McpLogin>,
     /// False to disable the server. Default: true.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Timeout of an answer in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<NonZeroU64>,
 }
 
@@ -110,24 +107,21 @@ pub enum McpLogin {
 }
 
 /// OAuth client settings for an MCP server.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(deny_unknown_fields)]
 pub struct McpClient {
     /// Client id. Without one, the client registers itself with the server.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     /// Client secret. Clients of Baton never receive it.
     #[serde(skip_serializing)]
     pub client_secret: Option<Secret>,
     /// OAuth scopes to request.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
     /// Local port for the OAuth callback.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_port: Option<NonZeroU16>,
     /// Redirect URI of the OAuth callback.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect_uri: Option<String>,
 }
 
@@ -226,36 +220,32 @@ pub enum Toggle<T> {
 }
 
 /// A program that formats files.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Formatter {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
     /// Program and arguments; `$FILE` stands for the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
     /// Environment variables. Clients never receive them.
     #[serde(default, skip_serializing)]
     pub environment: Variables,
     /// Extensions of the files that it formats, such as `.ts`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Vec<String>>,
 }
 
 /// A language server.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LanguageServer {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
     /// Program and arguments.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
     /// Environment variables. Clients never receive them.
     #[serde(default, skip_serializing)]
     pub env: Variables,
     /// Extensions of the files that it handles, such as `.ts`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Vec<String>>,
     /// Initialization options of the language server protocol.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
@@ -274,29 +264,26 @@ pub enum Reference {
 }
 
 /// A git repository that agents may refer to.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct GitReference {
     /// Repository URL.
     pub repository: String,
     /// Branch. Default: the repository's default branch.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// True if clients leave the reference out of their lists.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<bool>,
 }
 
 /// A local directory that agents may refer to.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LocalReference {
     pub path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// True if clients leave the reference out of their lists.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<bool>,
 }

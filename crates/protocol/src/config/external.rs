@@ -6,20 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use serde_with_macros::skip_serializing_none;
 
 use super::{Positive, Secret, Variables};
 
 /// External agents that Baton supports by name. Each is enabled if its program is installed.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(deny_unknown_fields)]
 pub struct Agents {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub claude_code: Option<Program>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub codex: Option<Program>,
     /// OpenCode as an agent. The key is not `opencode`, because that is the name of OpenCode's model provider.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub opencode_agent: Option<OpenCode>,
     /// Names that Baton does not know. Baton reports them as configuration errors.
     #[serde(flatten, skip_serializing)]
@@ -31,14 +30,13 @@ pub struct Agents {
 pub type AcpAgents = BTreeMap<String, Program>;
 
 /// An external agent that runs as a program.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Program {
     /// Default: true if the program is installed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Program and arguments, if they differ from the default.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub command: Option<Vec<String>>,
     /// Environment variables. Clients never receive them.
@@ -48,10 +46,8 @@ pub struct Program {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
     /// Actions that the agent takes without asking.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<PermissionMode>,
     /// Seconds after which Baton stops an idle process. The next prompt starts it again. Default: 600.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_seconds: Option<Positive>,
     /// Names of keys that Baton does not know here, without their values, which may be secret.
     #[serde(flatten, deserialize_with = "names", skip_serializing)]
@@ -65,24 +61,21 @@ fn names<'de, D: Deserializer<'de>>(rest: D) -> Result<BTreeSet<String>, D::Erro
 }
 
 /// OpenCode as an agent: a program to start or a running server.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct OpenCode {
     /// Default: true if the program is installed or `url` is set.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Program and arguments before `serve`. Default: `opencode`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub command: Option<Vec<String>>,
     /// Environment variables. Clients never receive them.
     #[serde(default, skip_serializing)]
     pub environment: Variables,
     /// URL of a running server. Baton starts no program then.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// User name for that server. Default: `opencode`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
     /// Password for that server. Clients never receive it.
     #[serde(skip_serializing)]
@@ -91,10 +84,8 @@ pub struct OpenCode {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
     /// Actions that the agent takes without asking.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<PermissionMode>,
     /// Seconds after which Baton stops an idle server. The next prompt starts it again. Default: 600.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_seconds: Option<Positive>,
 }
 

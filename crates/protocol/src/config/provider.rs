@@ -4,34 +4,29 @@ use std::{collections::BTreeMap, num::NonZeroU64};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use super::{False, Headers, Secret, Settings};
 use crate::{number::Number, provider::ModelStatus};
 
 /// A model provider.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ProviderConfig {
     /// Id, if it differs from the key.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Name that clients display.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Base URL of the API.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
     /// Package with which OpenCode calls the provider. It determines the dialect.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub npm: Option<String>,
     /// Names of the environment variables that may hold the key.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<Vec<String>>,
     /// Models to offer; all others are hidden.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub whitelist: Option<Vec<String>>,
     /// Models to hide.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub blacklist: Option<Vec<String>>,
     /// Connection settings.
     #[serde(default, skip_serializing_if = "ProviderOptions::is_empty")]
@@ -42,6 +37,7 @@ pub struct ProviderConfig {
 }
 
 /// Connection settings of a provider. Baton passes keys that are not listed here on unchanged.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderOptions {
@@ -50,22 +46,17 @@ pub struct ProviderOptions {
     #[serde(skip_serializing)]
     pub api_key: Option<Secret>,
     /// Base URL of the API.
-    #[serde(rename = "baseURL", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "baseURL")]
     pub base_url: Option<String>,
     /// URL of a company's own installation.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub enterprise_url: Option<String>,
     /// True to send a key for the provider's prompt cache.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub set_cache_key: Option<bool>,
     /// Timeout of a whole answer in milliseconds, or `false` for none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Timeout>,
     /// Timeout until the response headers arrive in milliseconds, or `false` for none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub header_timeout: Option<Timeout>,
     /// Timeout between two chunks of an answer in milliseconds, or `false` for none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk_timeout: Option<Timeout>,
     /// All other settings.
     #[serde(flatten)]
@@ -90,52 +81,38 @@ pub enum Timeout {
 }
 
 /// A model of a provider.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ModelConfig {
     /// Name of the model in the provider's API.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Name that clients display.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Model family, for icons and prompts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
     /// Date as `2026-08-14`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub release_date: Option<String>,
     /// True if the model accepts attachments.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub attachment: Option<bool>,
     /// True if the model produces reasoning.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<bool>,
     /// True if the temperature can be set.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<bool>,
     /// True if the model calls tools.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<bool>,
     /// True if the model reasons between tool calls, or the field in which requests must return its reasoning.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub interleaved: Option<InterleavedConfig>,
     /// Price per million tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostConfig>,
     /// Context and output limits in tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitConfig>,
     /// Content types of input and output.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub modalities: Option<ModalitiesConfig>,
     /// True if the model may change or disappear.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub experimental: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ModelStatus>,
     /// Package and URL, if they differ from the provider's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<ModelProvider>,
     /// Model settings, passed on unchanged.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
@@ -162,42 +139,39 @@ pub enum InterleavedConfig {
 }
 
 /// Price per million tokens.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct CostConfig {
     pub input: Number,
     pub output: Number,
     /// Tokens read from the cache.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<Number>,
     /// Tokens written to the cache.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<Number>,
     /// Price for prompts of more than 200,000 tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub context_over_200k: Option<Box<CostConfig>>,
 }
 
 /// Context and output limits in tokens.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LimitConfig {
     /// Limit for prompt and answer together.
     pub context: u64,
     /// Limit for the prompt alone, if it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<u64>,
     /// Limit for the answer.
     pub output: u64,
 }
 
 /// Content types of a model's input and output.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ModalitiesConfig {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Vec<Modality>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Vec<Modality>>,
 }
 
@@ -213,13 +187,12 @@ pub enum Modality {
 }
 
 /// Package and URL of a model, if they differ from its provider's.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ModelProvider {
     /// Package with which OpenCode calls the model. It determines the dialect.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub npm: Option<String>,
     /// Base URL of the API.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
 }

@@ -4,11 +4,13 @@ use std::{borrow::Cow, fmt};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize, Serializer};
+use serde_with_macros::skip_serializing_none;
 
 use super::Secret;
 
 /// A receiver of notices. Only the user's own configuration counts, so that a project cannot send the contents of
 /// other sessions away.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Webhook {
@@ -17,13 +19,10 @@ pub struct Webhook {
     #[serde(default, skip_serializing)]
     pub secret: Option<Secret>,
     /// Events to send. Default: all.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<WebhookEvent>>,
     /// True if the receiver may be on this machine or in a private network. Default: false.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub private_addresses: Option<bool>,
     /// False to disable the webhook. Default: true.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with_macros::skip_serializing_none;
 
 use super::session::Model;
 use crate as v1;
@@ -44,30 +45,26 @@ fn texts(fields: &Extra) -> BTreeMap<String, String> {
 }
 
 /// An agent that can answer prompts.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "V2Agent")]
 pub struct Agent {
     /// Name, which is also the id.
     pub id: String,
     /// Default model, if the agent has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
     /// Additions to the agent's model requests.
     pub request: RequestInfo,
     /// System prompt of the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The callers that may select the agent: users, other agents or both.
     pub mode: AgentMode,
     /// True if clients leave the agent out of their lists.
     pub hidden: bool,
     /// Display colour: `#rrggbb` or a theme colour such as `primary`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub color: Option<String>,
     /// Maximum number of steps per turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
     /// Permission rules. Of the rules that match, the last one wins.
     pub permissions: Vec<Rule>,
@@ -115,6 +112,7 @@ impl From<v1::agent::Agent> for Agent {
 }
 
 /// A slash command.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "V2Command")]
 pub struct Command {
@@ -122,16 +120,12 @@ pub struct Command {
     pub name: String,
     /// Prompt text, with placeholders such as `$1` and `$ARGUMENTS`.
     pub template: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Agent that runs the command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Model that runs the command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
     /// Runs the command in a subagent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subtask: Option<bool>,
 }
 
@@ -149,18 +143,17 @@ impl From<v1::agent::Command> for Command {
 }
 
 /// API of a provider or model.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum ApiInfo {
     /// An API for which OpenCode has a package.
     AiSdk {
         /// Name of the model in the provider's API. Absent for providers.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
         /// Package with which OpenCode calls the API. It determines the dialect.
         package: String,
         /// Base URL of the API.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         url: Option<String>,
         /// Settings without secrets.
         settings: Extra,
@@ -168,10 +161,8 @@ pub enum ApiInfo {
     /// An API that the server calls itself.
     Native {
         /// Name of the model. Absent for providers.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
         /// Base URL of the API.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         url: Option<String>,
         /// Settings without secrets.
         settings: Extra,
@@ -190,12 +181,13 @@ impl ApiInfo {
 }
 
 /// A model provider.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "V2Provider")]
 pub struct Provider {
     pub id: String,
     /// Integration that holds the provider's credential. Absent if it needs none.
-    #[serde(rename = "integrationID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "integrationID")]
     pub integration_id: Option<String>,
     /// Name that clients display.
     pub name: String,
@@ -228,6 +220,7 @@ fn wants_key(provider: &v1::provider::Provider) -> bool {
 }
 
 /// A model of a provider.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "V2ModelInfo")]
 pub struct ModelInfo {
@@ -235,7 +228,6 @@ pub struct ModelInfo {
     pub id: String,
     #[serde(rename = "providerID")]
     pub provider_id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
     /// Name that clients display.
     pub name: String,
@@ -284,11 +276,11 @@ pub struct Released {
 }
 
 /// Price per million tokens.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "V2Cost")]
 pub struct Cost {
     /// Context size from which the price applies. Absent for the base price.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<provider::TierBound>,
     pub input: Number,
     pub output: Number,

@@ -5,6 +5,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use super::{
     message::{self, Reason, ToolContent, Wrong},
@@ -22,6 +23,7 @@ use crate::{
 };
 
 /// An event of the newer interface.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "V2Event")]
 pub struct Event {
@@ -29,13 +31,12 @@ pub struct Event {
     #[serde(flatten)]
     pub body: Body,
     /// Position in the session's history; absent for live events.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<Mark>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
 }
 
 /// An event of the older interface in the envelope of the newer one.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OlderEvent {
     pub id: EventId,
@@ -43,7 +44,6 @@ pub struct OlderEvent {
     /// Properties of the event; the older interface calls them `properties`.
     #[serde(alias = "properties")]
     pub data: Extra,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
 }
 

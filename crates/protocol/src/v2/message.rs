@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with_macros::skip_serializing_none;
 
 use super::{
     prompt::{AgentMention, Attachment, Prompt},
@@ -17,6 +18,7 @@ use crate::{
 };
 
 /// A message of a session.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 #[schemars(rename = "V2Message")]
@@ -26,9 +28,7 @@ pub enum Message {
         id: MessageId,
         time: Created,
         text: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         files: Option<Vec<Attachment>>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         agents: Option<Vec<AgentMention>>,
     },
     /// A generated user message.
@@ -68,15 +68,16 @@ pub struct Created {
 }
 
 /// Start and end time.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Span {
     pub created: Millis,
     /// Absent until the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<Millis>,
 }
 
 /// One step of an answer.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AssistantMessage {
     pub id: MessageId,
@@ -86,28 +87,21 @@ pub struct AssistantMessage {
     /// Texts, reasoning and tool calls of the step.
     pub content: Vec<AssistantContent>,
     /// Snapshots of the working tree before and after the step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Snapshots>,
     /// Reason why the model stopped; absent while the step runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Number>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Spent>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Wrong>,
 }
 
 /// Snapshots of the working tree before and after a step.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshots {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
     /// Paths of the changed files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<String>>,
 }
 
@@ -125,6 +119,7 @@ impl Wrong {
 }
 
 /// A text, reasoning or tool call of a step.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum AssistantContent {
@@ -137,7 +132,6 @@ pub enum AssistantContent {
         id: String,
         /// The text so far.
         text: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         time: Option<Span>,
     },
     Tool {
@@ -151,17 +145,15 @@ pub enum AssistantContent {
 }
 
 /// Times of a tool call.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolTime {
     pub created: Millis,
     /// Start of the tool; absent while the model writes the call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<Millis>,
     /// End of the tool; absent until then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<Millis>,
     /// Time at which the output was dropped from the model's context.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Millis>,
 }
 
@@ -199,18 +191,12 @@ pub enum ToolState {
 }
 
 /// Output of a tool.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum ToolContent {
-    Text {
-        text: String,
-    },
-    File {
-        uri: String,
-        mime: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
-    },
+    Text { text: String },
+    File { uri: String, mime: String, name: Option<String> },
 }
 
 impl Message {

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{
     Extra, MessageId, MessageWithParts, Millis, PartBody, Rest, SessionId,
@@ -13,75 +14,69 @@ use crate::{
 const PLAIN: &str = "text/plain";
 
 /// The body of `POST /api/session/{id}/prompt`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PromptRequest {
     /// Id chosen by the client. A repeated call with the same id changes nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<MessageId>,
     pub prompt: NewPrompt,
     /// Delivery while a turn is running.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
     /// False to store the prompt without a turn. Default: true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<bool>,
     #[serde(flatten)]
     pub extra: Rest,
 }
 
 /// A prompt as a client sends it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "V2NewPrompt")]
 pub struct NewPrompt {
     pub text: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<AttachmentInput>>,
     /// Mentions of agents in the text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Vec<AgentMention>>,
 }
 
 /// An attachment as a client sends it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AttachmentInput {
     /// A `file:`, `data:` or `http:` URI.
     pub uri: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Position of the mention in the text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Extra>,
 }
 
 /// A stored prompt.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prompt {
     pub text: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<Attachment>>,
     /// Mentions of agents in the text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Vec<AgentMention>>,
 }
 
 /// An attachment of a stored prompt.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attachment {
     pub uri: String,
     pub mime: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 /// A mention of an agent.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentMention {
     /// Name of the agent.
     pub name: String,
     /// Position of the mention in the text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Extra>,
 }
 

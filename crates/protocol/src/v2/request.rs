@@ -2,10 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{Extra, PermissionId, SessionId, request::PermissionRequest};
 
 /// A permission that waits for the user.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "V2Permission")]
 pub struct Permission {
@@ -17,12 +19,9 @@ pub struct Permission {
     /// Files, commands or other resources that need the permission.
     pub resources: Vec<String>,
     /// Patterns that a reply of `always` would allow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<Vec<String>>,
     /// Details that clients display.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Extra>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<PermissionSource>,
 }
 

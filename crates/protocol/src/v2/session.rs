@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate as v1;
 use crate::{
@@ -11,20 +12,19 @@ use crate::{
 };
 
 /// A session in the shape of `/api`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "V2Session")]
 pub struct Session {
     pub id: SessionId,
     /// Set for child sessions.
-    #[serde(rename = "parentID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "parentID")]
     pub parent_id: Option<SessionId>,
     #[serde(rename = "projectID")]
     pub project_id: String,
     /// Agent of the last prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Model of the last prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
     /// Total cost of all turns.
     pub cost: Number,
@@ -35,24 +35,24 @@ pub struct Session {
     /// Directory of the session.
     pub location: Location,
     /// Directory relative to the root of the worktree.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subpath: Option<String>,
     /// A pending revert. The next prompt makes it final.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revert: Option<Revert>,
 }
 
 /// A directory, possibly in a workspace.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Location {
     /// Absolute path of the directory.
     pub directory: String,
     /// Id of an experimental OpenCode workspace. Baton passes it through.
-    #[serde(rename = "workspaceID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "workspaceID")]
     pub workspace_id: Option<String>,
 }
 
 /// Reference to a model.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "V2Model")]
 pub struct Model {
@@ -61,7 +61,6 @@ pub struct Model {
     #[serde(rename = "providerID")]
     pub provider_id: String,
     /// Absent for the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
 }
 
@@ -87,17 +86,18 @@ pub struct SpentCache {
 }
 
 /// Times of a session.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "V2Time")]
 pub struct Time {
     pub created: Millis,
     pub updated: Millis,
     /// Time at which the user archived the session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<Number>,
 }
 
 /// A pending revert.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "V2Revert")]
 pub struct Revert {
@@ -105,29 +105,24 @@ pub struct Revert {
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
     /// The first reverted part of that message; absent if the whole message is reverted.
-    #[serde(rename = "partID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "partID")]
     pub part_id: Option<PartId>,
     /// Snapshot of the working tree before the revert.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
     /// Unified diff of the reverted changes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 }
 
 /// The body of `POST /api/session`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "V2SessionInput")]
 pub struct SessionInput {
     /// Id chosen by the client. A repeated call with the same id changes nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<SessionId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
     /// Directory of the session. Default: the directory of the call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
     #[serde(flatten)]
     pub extra: Rest,
