@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 
 pub use decoder::Decoder;
 
-use crate::{CallHeaders, Request};
+use crate::{CallHeaders, Choice, Request, Sampling, Tool};
 
 /// A wire format of providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -150,6 +150,39 @@ fn headers(request: &Request, target: &Target) -> CallHeaders {
     let mut headers = target.headers.clone();
     headers.extend(&request.headers);
     headers
+}
+
+/// Adds the tools of a request and the choice between them, in the form that the two APIs of OpenAI share.
+fn insert_tools(body: &mut Map<String, Value>, request: &Request, encode: impl Fn(&Tool) -> Value) {
+    if request.tools.is_empty() {
+        return;
+    }
+    body.insert("tools".into(), request.tools.iter().map(encode).collect());
+    let choice = if request.choice == Choice::Required { "required" } else { "auto" };
+    body.insert("tool_choice".into(), choice.into());
+}
+
+/// Adds temperature, top-p and top-k under these names, in this order. A name that is missing leaves the value out.
+fn insert_sampling(body: &mut Map<String, Value>, request: &Request, target: &Target, names: &[&str]) {
+    if !target.abilities.temperature {
+        return;
+    }
+    let Sampling { temperature, top_p, top_k } = request.sampling;
+    let values = [temperature.map(Value::from), top_p.map(Value::from), top_k.map(Value::from)];
+    for (name, value) in names.iter().zip(values) {
+        if let Some(value) = value {
+            body.insert((*name).to_owned(), value);
+        }
+    }
+}
+
+/// Adds parts to a conversation in which each role speaks once at a time, and leaves out messages without parts.
+fn speak<'a>(turns: &mut Vec<(&'a str, Vec<Value>)>, role: &'a str, parts: Vec<Value>) {
+    match turns.last_mut() {
+        _ if parts.is_empty() => {}
+        Some((last, before)) if *last == role => before.extend(parts),
+        _ => turns.push((role, parts)),
+    }
 }
 
 /// Largest number of tokens in the answer.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::NAME;
 use crate::dialect::media::{self, Kind, Media, Source};
-use crate::dialect::{HttpCall, Target, headers, input, options, output_limit, settings};
+use crate::dialect::{HttpCall, Target, headers, input, options, output_limit, settings, speak};
 use crate::{AssistantContent, Choice, Message, Request, ToolResult, json};
 
 const VERSION: &str = "2023-06-01";
@@ -133,13 +133,7 @@ fn messages(request: &Request, target: &Target, reasoning: bool) -> Vec<Value> {
             }
             Message::Tool(results) => ("user", results.iter().map(|result| answer(result, target)).collect()),
         };
-        if blocks.is_empty() {
-            continue;
-        }
-        match turns.last_mut() {
-            Some((last, before)) if *last == role => before.extend(blocks),
-            _ => turns.push((role, blocks)),
-        }
+        speak(&mut turns, role, blocks);
     }
     // An assistant message to be continued may not end in whitespace.
     if let Some(("assistant", blocks)) = turns.last_mut()

@@ -4,8 +4,10 @@ use serde_json::{Map, Value, json};
 
 use super::{COMPATIBLE, DETAILS, FIELD, ROUTER};
 use crate::dialect::media::{self, Kind, Media};
-use crate::dialect::{HttpCall, Target, headers, input, options, output_limit, settings};
-use crate::{AssistantContent, Choice, Message, Request, ToolResult, json};
+use crate::dialect::{
+    HttpCall, Target, headers, input, insert_sampling, insert_tools, options, output_limit, settings,
+};
+use crate::{AssistantContent, Message, Request, ToolResult, json};
 
 /// Paths of OpenCode's settings in the body.
 const PLACES: [(&str, &[&str]); 9] = [
@@ -48,29 +50,13 @@ pub(in crate::dialect) fn encode(request: &Request, target: &Target) -> HttpCall
         let name = if target.quirks.max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
         body.insert(name.into(), limit.into());
     }
-    if !request.tools.is_empty() {
-        let tools = request.tools.iter().map(|tool| {
-            json!({ "type": "function", "function": {
-                "name": tool.name, "description": tool.description,
-                "parameters": input::schema(&tool.schema),
-            } })
-        });
-        body.insert("tools".into(), tools.collect());
-        let choice = if request.choice == Choice::Required { "required" } else { "auto" };
-        body.insert("tool_choice".into(), choice.into());
-    }
-    if target.abilities.temperature {
-        if let Some(temperature) = request.sampling.temperature {
-            body.insert("temperature".into(), temperature.into());
-        }
-        if let Some(top_p) = request.sampling.top_p {
-            body.insert("top_p".into(), top_p.into());
-        }
-        // Only set where a caller asks for it explicitly, because not all servers understand it.
-        if let Some(top_k) = request.sampling.top_k {
-            body.insert("top_k".into(), top_k.into());
-        }
-    }
+    insert_tools(&mut body, request, |tool| {
+        json!({ "type": "function", "function": {
+            "name": tool.name, "description": tool.description, "parameters": input::schema(&tool.schema),
+        } })
+    });
+    // Callers set top-k only where a user asks for it, because not all servers understand it.
+    insert_sampling(&mut body, request, target, &["temperature", "top_p", "top_k"]);
     json::merge(&mut body, &settings);
     HttpCall {
         path: "/chat/completions".to_owned(),

@@ -4,7 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::{CALL, NAME, SIGNATURE, SIGNS, TEXT};
 use crate::dialect::media::{self, Media, Source};
-use crate::dialect::{HttpCall, Target, headers, input, options, output_limit, settings};
+use crate::dialect::{
+    HttpCall, Target, headers, input, insert_sampling, options, output_limit, settings, speak,
+};
 use crate::{AssistantContent, Choice, Message, Request, ToolResult, json};
 
 /// Paths of OpenCode's settings in the body. Some of its variants have the last two at the top level.
@@ -50,17 +52,7 @@ pub(in crate::dialect) fn encode(request: &Request, target: &Target) -> HttpCall
     if let Some(limit) = output_limit(request, target) {
         generation.insert("maxOutputTokens".into(), limit.into());
     }
-    if target.abilities.temperature {
-        if let Some(temperature) = request.sampling.temperature {
-            generation.insert("temperature".into(), temperature.into());
-        }
-        if let Some(top_p) = request.sampling.top_p {
-            generation.insert("topP".into(), top_p.into());
-        }
-        if let Some(top_k) = request.sampling.top_k {
-            generation.insert("topK".into(), top_k.into());
-        }
-    }
+    insert_sampling(&mut generation, request, target, &["temperature", "topP", "topK"]);
     if !generation.is_empty() {
         body.insert("generationConfig".into(), generation.into());
     }
@@ -88,13 +80,7 @@ fn contents(request: &Request, target: &Target, preface: Option<&str>) -> Vec<Va
             Message::Assistant(content) => ("model", assistant(content, target)),
             Message::Tool(results) => ("user", answers(results, target)),
         };
-        if parts.is_empty() {
-            continue;
-        }
-        match turns.last_mut() {
-            Some((last, before)) if *last == role => before.extend(parts),
-            _ => turns.push((role, parts)),
-        }
+        speak(&mut turns, role, parts);
     }
     turns.into_iter().map(|(role, parts)| json!({ "role": role, "parts": parts })).collect()
 }

@@ -4,8 +4,10 @@ use serde_json::{Map, Value, json};
 
 use super::{ENCRYPTED, ITEM, NAME};
 use crate::dialect::media::{self, Kind, Media, Source};
-use crate::dialect::{HttpCall, Target, headers, input, options, output_limit, settings};
-use crate::{AssistantContent, Choice, Message, Request, ToolResult, json};
+use crate::dialect::{
+    HttpCall, Target, headers, input, insert_sampling, insert_tools, options, output_limit, settings,
+};
+use crate::{AssistantContent, Message, Request, ToolResult, json};
 
 /// Paths of OpenCode's settings in the body.
 const PLACES: [(&str, &[&str]); 12] = [
@@ -41,25 +43,13 @@ pub(in crate::dialect) fn encode(request: &Request, target: &Target) -> HttpCall
     if let Some(limit) = output_limit(request, target) {
         body.insert("max_output_tokens".into(), limit.into());
     }
-    if !request.tools.is_empty() {
-        let tools = request.tools.iter().map(|tool| {
-            json!({
-                "type": "function", "name": tool.name, "description": tool.description,
-                "parameters": input::schema(&tool.schema), "strict": false,
-            })
-        });
-        body.insert("tools".into(), tools.collect());
-        let choice = if request.choice == Choice::Required { "required" } else { "auto" };
-        body.insert("tool_choice".into(), choice.into());
-    }
-    if target.abilities.temperature {
-        if let Some(temperature) = request.sampling.temperature {
-            body.insert("temperature".into(), temperature.into());
-        }
-        if let Some(top_p) = request.sampling.top_p {
-            body.insert("top_p".into(), top_p.into());
-        }
-    }
+    insert_tools(&mut body, request, |tool| {
+        json!({
+            "type": "function", "name": tool.name, "description": tool.description,
+            "parameters": input::schema(&tool.schema), "strict": false,
+        })
+    });
+    insert_sampling(&mut body, request, target, &["temperature", "top_p"]);
     json::merge(&mut body, &settings);
     HttpCall { path: "/responses".to_owned(), headers: headers(request, target), body: Value::Object(body) }
 }
