@@ -5,6 +5,7 @@
 
 mod apply_patch;
 mod bash;
+mod built_in;
 mod edit;
 mod glob;
 mod grep;
@@ -26,7 +27,7 @@ mod truncate;
 mod webfetch;
 mod write;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use engine::session::Turn;
@@ -36,14 +37,16 @@ use protocol::part::FilePart;
 use protocol::{AgentEvent, Extra};
 use serde_json::Value;
 use supervision::gate::Gate;
-use supervision::permission::Permissions;
+use supervision::permission::{Pattern, PermissionCheck, Permissions};
 use supervision::snapshots::Changes;
 use supervision::{SandboxOptions, ToolFailure, object, sandbox, sealed};
 use workspace::files::Root;
 use workspace::process::Support;
+use workspace::search::SearchScope;
 
 use super::background::Background;
 
+use built_in::BuiltIn;
 pub(super) use input::parse;
 pub(super) use list::entries;
 pub use options::{Skill, ToolOptions};
@@ -124,6 +127,31 @@ impl Call<'_> {
             seals: self.options.kernel >= Support::Sealed,
             call: Some(self.id),
         }
+    }
+
+    /// Gets a permission for one subject, such as a pattern or a URL. A user who allows it always allows it for all
+    /// subjects.
+    pub(super) async fn require(
+        &self,
+        permission: &'static str,
+        subject: impl Into<String>,
+        metadata: Extra,
+    ) -> Result<(), ToolFailure> {
+        let check = PermissionCheck {
+            permission: permission.into(),
+            patterns: vec![Pattern::plain(subject)],
+            always: vec!["*".to_owned()],
+            metadata,
+        };
+        self.permissions.require(self.turn, check, Some(self.id)).await
+    }
+
+    /// A search below a directory that ends with the turn and skips closed directories.
+    pub(super) fn scope(&self, directory: impl Into<PathBuf>) -> SearchScope {
+        let mut scope = SearchScope::new(directory);
+        scope.cancel = self.turn.cancellation().clone();
+        scope.closed = self.root.closed().clone();
+        scope
     }
 
     /// Prepares a write to these files: waits for the snapshot before it, and fails if the turn was aborted meanwhile.

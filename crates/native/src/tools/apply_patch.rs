@@ -1,7 +1,5 @@
 //! `apply_patch`: changes several files at once, for models that are trained on this format.
 
-use futures::future::{BoxFuture, FutureExt};
-use protocol::Extra;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use supervision::gate::Target;
@@ -9,26 +7,22 @@ use workspace::diff::{self, FileDiff};
 use workspace::files::Root;
 use workspace::patch::{self, Operation, PatchedFile};
 
-use super::input::parse;
 use super::write::changed;
-use super::{Call, Output, Tool, ToolFailure, object, paths};
+use super::{BuiltIn, Call, Output, ToolFailure, object, paths};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Input {
+pub(super) struct Input {
     patch_text: String,
 }
 
 pub(super) struct ApplyPatch;
 
-impl Tool for ApplyPatch {
-    fn name(&self) -> &'static str {
-        "apply_patch"
-    }
+impl BuiltIn for ApplyPatch {
+    const NAME: &'static str = "apply_patch";
+    const PERMISSION: &'static str = "edit";
 
-    fn permission(&self) -> &'static str {
-        "edit"
-    }
+    type Input = Input;
 
     fn description(&self) -> String {
         "Adds, changes, moves and deletes files with one patch, which is applied whole or not at all:\n\n\
@@ -59,39 +53,29 @@ impl Tool for ApplyPatch {
         })
     }
 
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        parse::<Input>(input).map(drop)
-    }
-
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let Input { patch_text } = parse(call.input).map_err(ToolFailure::Error)?;
-            let named = patch::parse(&patch_text).map_err(|error| ToolFailure::Error(error.to_string()))?;
-            let (mut operations, mut targets) = (Vec::new(), Vec::new());
-            for operation in named {
-                let written: Vec<String> = operation.paths().cloned().collect();
-                let located = locate(call, operation).await?;
-                let paths = located.paths().cloned();
-                targets
-                    .extend(written.into_iter().zip(paths).map(|(written, path)| Target { written, path }));
-                operations.push(located);
-            }
-            // Computed first, so that the user sees the exact change in the permission request.
-            let wanted = operations.clone();
-            let planned = paths::blocking(move || patch::prepare(&wanted)).await??;
-            let planned: Vec<Shown> =
-                planned.into_iter().map(|outcome| Shown::new(call.root, outcome)).collect();
-            permit(call, targets, &planned).await?;
-            call.before_write(operations.iter().flat_map(Operation::paths).map(AsRef::as_ref)).await?;
-            // Applied to the current files: they may have changed while the request was open.
-            let done = paths::blocking(move || patch::apply(&operations)).await??;
-            let done: Vec<Shown> = done.into_iter().map(|outcome| Shown::new(call.root, outcome)).collect();
-            for path in done.iter().flat_map(Shown::touched) {
-                changed(call, path).await;
-            }
-            Ok(show(&done))
+    async fn run(&self, call: &Call<'_>, Input { patch_text }: Input) -> Result<Output, ToolFailure> {
+        let named = patch::parse(&patch_text).map_err(|error| ToolFailure::Error(error.to_string()))?;
+        let (mut operations, mut targets) = (Vec::new(), Vec::new());
+        for operation in named {
+            let written: Vec<String> = operation.paths().cloned().collect();
+            let located = locate(call, operation).await?;
+            let paths = located.paths().cloned();
+            targets.extend(written.into_iter().zip(paths).map(|(written, path)| Target { written, path }));
+            operations.push(located);
         }
-        .boxed()
+        // Computed first, so that the user sees the exact change in the permission request.
+        let wanted = operations.clone();
+        let planned = paths::blocking(move || patch::prepare(&wanted)).await??;
+        let planned: Vec<Shown> = planned.into_iter().map(|outcome| Shown::new(call.root, outcome)).collect();
+        permit(call, targets, &planned).await?;
+        call.before_write(operations.iter().flat_map(Operation::paths).map(AsRef::as_ref)).await?;
+        // Applied to the current files: they may have changed while the request was open.
+        let done = paths::blocking(move || patch::apply(&operations)).await??;
+        let done: Vec<Shown> = done.into_iter().map(|outcome| Shown::new(call.root, outcome)).collect();
+        for path in done.iter().flat_map(Shown::touched) {
+            changed(call, path).await;
+        }
+        Ok(show(&done))
     }
 }
 

@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, FutureExt};
-use protocol::Extra;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use supervision::permission::Confinement;
@@ -12,14 +10,14 @@ use tokio::sync::watch;
 use workspace::output::{self, Cut, End, Omitted};
 use workspace::process::{self, Bounds, Done, Exit, Spec, Spool};
 
-use super::input::{parse, whole};
+use super::input::whole;
 use super::{
-    Call, Caller, Output, SandboxOptions, Tool, ToolFailure, object, paths, sandbox, sealed, truncate,
+    BuiltIn, Call, Caller, Output, SandboxOptions, ToolFailure, object, paths, sandbox, sealed, truncate,
 };
 use crate::{hooks, limits};
 
 #[derive(Deserialize)]
-struct Input {
+pub(super) struct Input {
     command: String,
     #[serde(default, deserialize_with = "whole")]
     timeout: Option<u64>,
@@ -32,10 +30,10 @@ pub(super) struct Bash {
     pub(super) timeout: Duration,
 }
 
-impl Tool for Bash {
-    fn name(&self) -> &'static str {
-        "bash"
-    }
+impl BuiltIn for Bash {
+    const NAME: &'static str = "bash";
+
+    type Input = Input;
 
     fn description(&self) -> String {
         format!(
@@ -60,38 +58,34 @@ impl Tool for Bash {
         })
     }
 
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        match parse::<Input>(input)?.timeout {
+    fn check(&self, input: &Input) -> Result<(), String> {
+        match input.timeout {
             Some(0) => Err("timeout must be at least 1".to_owned()),
             _ => Ok(()),
         }
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let input: Input = parse(call.input).map_err(ToolFailure::Error)?;
-            let directory = match &input.workdir {
-                Some(directory) => paths::locate(call, directory).await?,
-                None => call.root.directory().to_owned(),
-            };
-            let (usual, confinement) = match call.caller {
-                Caller::User => (limits::MAX_COMMAND, Confinement::Configured),
-                Caller::Model | Caller::Template => {
-                    (self.timeout, call.gate().command(&input.command, &directory).await?)
-                }
-            };
-            let deadline = input.timeout.map_or(usual, Duration::from_millis).min(limits::MAX_COMMAND);
-            let before = call.changes.before_command().await;
-            let done = execute(call, &input.command, directory, deadline, confinement).await?;
-            call.changes.after_command(before.as_ref()).await;
-            // The engine closes the part after an abort, so no result is needed. A user who
-            // stopped their own command wants to see its output so far.
-            if done.exit == Exit::Cancelled && call.caller != Caller::User {
-                return Err(ToolFailure::Cancelled);
+    async fn run(&self, call: &Call<'_>, input: Input) -> Result<Output, ToolFailure> {
+        let directory = match &input.workdir {
+            Some(directory) => paths::locate(call, directory).await?,
+            None => call.root.directory().to_owned(),
+        };
+        let (usual, confinement) = match call.caller {
+            Caller::User => (limits::MAX_COMMAND, Confinement::Configured),
+            Caller::Model | Caller::Template => {
+                (self.timeout, call.gate().command(&input.command, &directory).await?)
             }
-            Ok(show(call, input.command, &done, deadline, confinement).await)
+        };
+        let deadline = input.timeout.map_or(usual, Duration::from_millis).min(limits::MAX_COMMAND);
+        let before = call.changes.before_command().await;
+        let done = execute(call, &input.command, directory, deadline, confinement).await?;
+        call.changes.after_command(before.as_ref()).await;
+        // The engine closes the part after an abort, so no result is needed. A user who
+        // stopped their own command wants to see its output so far.
+        if done.exit == Exit::Cancelled && call.caller != Caller::User {
+            return Err(ToolFailure::Cancelled);
         }
-        .boxed()
+        Ok(show(call, input.command, &done, deadline, confinement).await)
     }
 }
 

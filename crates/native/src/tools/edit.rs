@@ -2,20 +2,17 @@
 
 use std::path::Path;
 
-use futures::future::{BoxFuture, FutureExt};
-use protocol::Extra;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::diff::{self, FileDiff};
 use workspace::files::{self, Change, Replacement};
 
-use super::input::parse;
 use super::write::{changed, shown};
-use super::{Call, Output, Tool, ToolFailure, object, paths};
+use super::{BuiltIn, Call, Output, ToolFailure, object, paths};
 
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Input {
+pub(super) struct Input {
     file_path: String,
     old_string: String,
     new_string: String,
@@ -25,10 +22,10 @@ struct Input {
 
 pub(super) struct Edit;
 
-impl Tool for Edit {
-    fn name(&self) -> &'static str {
-        "edit"
-    }
+impl BuiltIn for Edit {
+    const NAME: &'static str = "edit";
+
+    type Input = Input;
 
     fn description(&self) -> String {
         "Replaces a piece of a file. Quote oldString exactly as the file has it, without line numbers; it must occur \
@@ -50,32 +47,24 @@ impl Tool for Edit {
         })
     }
 
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        parse::<Input>(input).map(drop)
-    }
-
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let input: Input = parse(call.input).map_err(ToolFailure::Error)?;
-            let path = paths::locate(call, &input.file_path).await?;
-            // Planned first, so that the user sees the exact change in the permission request.
-            let planned = plan(&input, &path).await?;
-            let mut change = compare(&path, &planned);
-            paths::permit_edit(call, &input.file_path, &path, shown(&path, &change)).await?;
-            // Applied to the current file: it may have changed while the request was open.
-            call.before_write([path.as_path()]).await?;
-            let file = path.clone();
-            let done = paths::blocking(move || files::edit(&file, input.replacement())).await??;
-            if done != planned {
-                change = compare(&path, &done);
-            }
-            changed(call, &path).await;
-            let metadata = object(json!({
-                "diagnostics": {}, "diff": change.patch, "filediff": change, "truncated": false,
-            }));
-            Ok(Output::new(call.root.relative(&path), "Edit applied successfully.", metadata))
+    async fn run(&self, call: &Call<'_>, input: Input) -> Result<Output, ToolFailure> {
+        let path = paths::locate(call, &input.file_path).await?;
+        // Planned first, so that the user sees the exact change in the permission request.
+        let planned = plan(&input, &path).await?;
+        let mut change = compare(&path, &planned);
+        paths::permit_edit(call, &input.file_path, &path, shown(&path, &change)).await?;
+        // Applied to the current file: it may have changed while the request was open.
+        call.before_write([path.as_path()]).await?;
+        let file = path.clone();
+        let done = paths::blocking(move || files::edit(&file, input.replacement())).await??;
+        if done != planned {
+            change = compare(&path, &done);
         }
-        .boxed()
+        changed(call, &path).await;
+        let metadata = object(json!({
+            "diagnostics": {}, "diff": change.patch, "filediff": change, "truncated": false,
+        }));
+        Ok(Output::new(call.root.relative(&path), "Edit applied successfully.", metadata))
     }
 }
 

@@ -2,18 +2,14 @@
 
 use std::fmt::Write as _;
 
-use futures::future::{BoxFuture, FutureExt};
-use protocol::Extra;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use supervision::permission::{Pattern, PermissionCheck};
-use workspace::search::{self, Found, MAX_RESULTS, SearchScope};
+use workspace::search::{self, Found, MAX_RESULTS};
 
-use super::input::parse;
-use super::{Call, Output, Tool, ToolFailure, object, paths};
+use super::{BuiltIn, Call, Output, ToolFailure, object, paths};
 
 #[derive(Deserialize)]
-struct Input {
+pub(super) struct Input {
     pattern: String,
     #[serde(default)]
     path: Option<String>,
@@ -21,10 +17,11 @@ struct Input {
 
 pub(super) struct Glob;
 
-impl Tool for Glob {
-    fn name(&self) -> &'static str {
-        "glob"
-    }
+impl BuiltIn for Glob {
+    const NAME: &'static str = "glob";
+    const IS_CONCURRENT: bool = true;
+
+    type Input = Input;
 
     fn description(&self) -> String {
         format!(
@@ -46,32 +43,13 @@ impl Tool for Glob {
         })
     }
 
-    fn is_concurrent(&self) -> bool {
-        true
-    }
-
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        parse::<Input>(input).map(drop)
-    }
-
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let Input { pattern, path } = parse(call.input).map_err(ToolFailure::Error)?;
-            let check = PermissionCheck {
-                permission: "glob".into(),
-                patterns: vec![Pattern::plain(pattern.clone())],
-                always: vec!["*".to_owned()],
-                metadata: object(json!({ "pattern": pattern, "path": path })),
-            };
-            call.permissions.require(call.turn, check, Some(call.id)).await?;
-            let directory = paths::locate_to_read(call, path.as_deref().unwrap_or(".")).await?;
-            let mut scope = SearchScope::new(directory.clone());
-            scope.cancel = call.turn.cancellation().clone();
-            scope.closed = call.root.closed().clone();
-            let found = paths::blocking(move || search::glob(&pattern, &scope)).await??;
-            Ok(show(call.root.relative(&directory), &found))
-        }
-        .boxed()
+    async fn run(&self, call: &Call<'_>, Input { pattern, path }: Input) -> Result<Output, ToolFailure> {
+        let metadata = object(json!({ "pattern": pattern, "path": path }));
+        call.require(Self::NAME, pattern.clone(), metadata).await?;
+        let directory = paths::locate_to_read(call, path.as_deref().unwrap_or(".")).await?;
+        let scope = call.scope(directory.clone());
+        let found = paths::blocking(move || search::glob(&pattern, &scope)).await??;
+        Ok(show(call.root.relative(&directory), &found))
     }
 }
 

@@ -3,19 +3,16 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, FutureExt};
-use protocol::Extra;
 use protocol::request::Action;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use supervision::permission::{Pattern, PermissionCheck, evaluate};
-use workspace::search::{self, MAX_RESULTS, Matches, SearchScope};
+use supervision::permission::evaluate;
+use workspace::search::{self, MAX_RESULTS, Matches};
 
-use super::input::parse;
-use super::{Call, Output, Tool, ToolFailure, object, paths};
+use super::{BuiltIn, Call, Output, ToolFailure, object, paths};
 
 #[derive(Deserialize)]
-struct Input {
+pub(super) struct Input {
     pattern: String,
     #[serde(default)]
     path: Option<String>,
@@ -25,10 +22,11 @@ struct Input {
 
 pub(super) struct Grep;
 
-impl Tool for Grep {
-    fn name(&self) -> &'static str {
-        "grep"
-    }
+impl BuiltIn for Grep {
+    const NAME: &'static str = "grep";
+    const IS_CONCURRENT: bool = true;
+
+    type Input = Input;
 
     fn description(&self) -> String {
         format!(
@@ -51,42 +49,26 @@ impl Tool for Grep {
         })
     }
 
-    fn is_concurrent(&self) -> bool {
-        true
+    fn check(&self, input: &Input) -> Result<(), String> {
+        if input.pattern.is_empty() { Err("the pattern is empty".to_owned()) } else { Ok(()) }
     }
 
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        match parse::<Input>(input)?.pattern.as_str() {
-            "" => Err("the pattern is empty".to_owned()),
-            _ => Ok(()),
-        }
-    }
-
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let Input { pattern, path, include } = parse(call.input).map_err(ToolFailure::Error)?;
-            let check = PermissionCheck {
-                permission: "grep".into(),
-                patterns: vec![Pattern::plain(pattern.clone())],
-                always: vec!["*".to_owned()],
-                metadata: object(json!({ "pattern": pattern, "path": path, "include": include })),
-            };
-            call.permissions.require(call.turn, check, Some(call.id)).await?;
-            let include = include.filter(|include| !include.trim().is_empty());
-            let mut scope =
-                SearchScope::new(paths::locate_to_read(call, path.as_deref().unwrap_or(".")).await?);
-            scope.cancel = call.turn.cancellation().clone();
-            scope.closed = call.root.closed().clone();
-            // A match shows the line, so files that may not be read are not searched either.
-            let (rules, root) = (call.permissions.rules_for("read"), call.root.clone());
-            scope.withheld =
-                Arc::new(move |path| evaluate(rules.iter(), "read", &root.relative(path)) != Action::Allow);
-            let expression = pattern.clone();
-            let found =
-                paths::blocking(move || search::grep(&expression, include.as_deref(), &scope)).await??;
-            Ok(show(pattern, &found, call.options.output.bytes))
-        }
-        .boxed()
+    async fn run(
+        &self,
+        call: &Call<'_>,
+        Input { pattern, path, include }: Input,
+    ) -> Result<Output, ToolFailure> {
+        let metadata = object(json!({ "pattern": pattern, "path": path, "include": include }));
+        call.require(Self::NAME, pattern.clone(), metadata).await?;
+        let include = include.filter(|include| !include.trim().is_empty());
+        let mut scope = call.scope(paths::locate_to_read(call, path.as_deref().unwrap_or(".")).await?);
+        // A match shows the line, so files that may not be read are not searched either.
+        let (rules, root) = (call.permissions.rules_for("read"), call.root.clone());
+        scope.withheld =
+            Arc::new(move |path| evaluate(rules.iter(), "read", &root.relative(path)) != Action::Allow);
+        let expression = pattern.clone();
+        let found = paths::blocking(move || search::grep(&expression, include.as_deref(), &scope)).await??;
+        Ok(show(pattern, &found, call.options.output.bytes))
     }
 }
 

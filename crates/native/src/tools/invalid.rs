@@ -2,27 +2,24 @@
 //!
 //! It is never offered to a model. Its input is the error that [`super::Toolset`] found.
 
-use futures::future::{BoxFuture, FutureExt};
-use protocol::Extra;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::input::parse;
-use super::{Call, Output, Tool, ToolFailure, object};
+use super::{BuiltIn, Call, Output, ToolFailure, object};
 
 pub(super) const NAME: &str = "invalid";
 
 #[derive(Deserialize)]
-struct Input {
+pub(super) struct Input {
     error: String,
 }
 
 pub(super) struct Invalid;
 
-impl Tool for Invalid {
-    fn name(&self) -> &'static str {
-        NAME
-    }
+impl BuiltIn for Invalid {
+    const NAME: &'static str = NAME;
+
+    type Input = Input;
 
     fn description(&self) -> String {
         "Do not use".to_owned()
@@ -36,19 +33,11 @@ impl Tool for Invalid {
         })
     }
 
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        parse::<Input>(input).map(drop)
-    }
-
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let Input { error } = parse(call.input).map_err(ToolFailure::Error)?;
-            Ok(Output::new(
-                "Invalid Tool",
-                format!("The arguments provided to the tool are invalid: {error}"),
-                object(json!({ "truncated": false })),
-            ))
-        }
-        .boxed()
+    async fn run(&self, _call: &Call<'_>, Input { error }: Input) -> Result<Output, ToolFailure> {
+        Ok(Output::new(
+            "Invalid Tool",
+            format!("The arguments provided to the tool are invalid: {error}"),
+            object(json!({ "truncated": false })),
+        ))
     }
 }

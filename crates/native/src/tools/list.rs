@@ -2,26 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
-use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::files::{self, Listing};
 
-use super::input::parse;
-use super::{Call, Output, Tool, ToolFailure, object, paths};
+use super::{BuiltIn, Call, Output, ToolFailure, object, paths};
 
 #[derive(Deserialize)]
-struct Input {
+pub(super) struct Input {
     path: Option<String>,
 }
 
 pub(super) struct List;
 
-impl Tool for List {
-    fn name(&self) -> &'static str {
-        "list"
-    }
+impl BuiltIn for List {
+    const NAME: &'static str = "list";
+    const IS_CONCURRENT: bool = true;
+
+    type Input = Input;
 
     fn description(&self) -> String {
         "Lists the files and directories in a directory; names of directories end with a slash.".to_owned()
@@ -37,22 +36,10 @@ impl Tool for List {
         })
     }
 
-    fn is_concurrent(&self) -> bool {
-        true
-    }
-
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        parse::<Input>(input).map(drop)
-    }
-
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let input: Input = parse(call.input).map_err(ToolFailure::Error)?;
-            let path = paths::locate_to_read(call, input.path.as_deref().unwrap_or(".")).await?;
-            paths::permit(call, "list", &path, Extra::new()).await?;
-            show(call, path).await
-        }
-        .boxed()
+    async fn run(&self, call: &Call<'_>, input: Input) -> Result<Output, ToolFailure> {
+        let path = paths::locate_to_read(call, input.path.as_deref().unwrap_or(".")).await?;
+        paths::permit(call, "list", &path, Extra::new()).await?;
+        show(call, path).await
     }
 }
 

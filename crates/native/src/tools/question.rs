@@ -1,26 +1,23 @@
 //! `question`: asks the user.
 
-use futures::future::{BoxFuture, FutureExt};
-use protocol::Extra;
 use protocol::agent_event::{Answer, Ask};
 use protocol::request::{Answers, Question as Asked};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::input::parse;
-use super::{Call, Output, Tool, ToolFailure, object};
+use super::{BuiltIn, Call, Output, ToolFailure, object};
 
 #[derive(Deserialize)]
-struct Input {
+pub(super) struct Input {
     questions: Vec<Asked>,
 }
 
 pub(super) struct Question;
 
-impl Tool for Question {
-    fn name(&self) -> &'static str {
-        "question"
-    }
+impl BuiltIn for Question {
+    const NAME: &'static str = "question";
+
+    type Input = Input;
 
     fn description(&self) -> String {
         "Asks the user one or more questions with answers to choose from, and waits. They may also answer in their own \
@@ -62,28 +59,24 @@ impl Tool for Question {
         })
     }
 
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        match parse::<Input>(input)?.questions.as_slice() {
+    fn check(&self, input: &Input) -> Result<(), String> {
+        match input.questions.as_slice() {
             [] => Err("there must be at least one question".to_owned()),
             _ => Ok(()),
         }
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let Input { questions } = parse(call.input).map_err(ToolFailure::Error)?;
-            let ask = Ask::Question { questions: questions.clone(), call: Some(call.id.to_owned()) };
-            match call.turn.ask(ask).await {
-                Answer::Answers(answers) => Ok(show(&questions, &answers)),
-                Answer::Withdrawn => {
-                    Err(ToolFailure::Refused("The question was withdrawn without an answer.".to_owned()))
-                }
-                Answer::Rejected { .. } | Answer::Once | Answer::Always | Answer::Default(_) => {
-                    Err(ToolFailure::Refused("The user dismissed this question".to_owned()))
-                }
+    async fn run(&self, call: &Call<'_>, Input { questions }: Input) -> Result<Output, ToolFailure> {
+        let ask = Ask::Question { questions: questions.clone(), call: Some(call.id.to_owned()) };
+        match call.turn.ask(ask).await {
+            Answer::Answers(answers) => Ok(show(&questions, &answers)),
+            Answer::Withdrawn => {
+                Err(ToolFailure::Refused("The question was withdrawn without an answer.".to_owned()))
+            }
+            Answer::Rejected { .. } | Answer::Once | Answer::Always | Answer::Default(_) => {
+                Err(ToolFailure::Refused("The user dismissed this question".to_owned()))
             }
         }
-        .boxed()
     }
 }
 

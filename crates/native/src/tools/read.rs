@@ -5,23 +5,22 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;
 use protocol::part::FilePart;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::files::{self, MAX_LINES, Media, Page, Window};
 
-use super::input::{parse, whole};
+use super::input::whole;
 use super::nearby::{self, InstructionFile};
-use super::{Call, Output, Tool, ToolFailure, list, object, paths};
+use super::{BuiltIn, Call, Output, ToolFailure, list, object, paths};
 
 /// Lines that clients show before a part is unfolded.
 const PREVIEW: usize = 20;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Input {
+pub(super) struct Input {
     file_path: String,
     #[serde(default, deserialize_with = "whole")]
     offset: Option<u64>,
@@ -31,10 +30,11 @@ struct Input {
 
 pub(super) struct Read;
 
-impl Tool for Read {
-    fn name(&self) -> &'static str {
-        "read"
-    }
+impl BuiltIn for Read {
+    const NAME: &'static str = "read";
+    const IS_CONCURRENT: bool = true;
+
+    type Input = Input;
 
     fn description(&self) -> String {
         format!(
@@ -56,41 +56,27 @@ impl Tool for Read {
         })
     }
 
-    fn is_concurrent(&self) -> bool {
-        true
-    }
-
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        parse::<Input>(input).map(drop)
-    }
-
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let input: Input = parse(call.input).map_err(ToolFailure::Error)?;
-            let path = paths::locate_to_read(call, &input.file_path).await?;
-            paths::permit(call, "read", &path, Extra::new()).await?;
-            if path.is_dir() {
-                return list::show(call, path).await;
-            }
-            let file = path.clone();
-            let found =
-                paths::blocking(move || files::media(&file).map_err(|error| missing(&file, error))).await?;
-            if let Some(media) = found? {
-                return attach(call, &path, &media).await;
-            }
-            let number = |number: Option<u64>, default| {
-                number.and_then(|number| usize::try_from(number).ok()).unwrap_or(default)
-            };
-            let window = Window {
-                offset: number(input.offset, 1).max(1),
-                limit: number(input.limit, MAX_LINES).max(1),
-            };
-            let file = path.clone();
-            let page = paths::blocking(move || files::read(&file, window)).await??;
-            let output = show(&call.root.relative(&path), &path, &page);
-            remind(call, &path, output).await
+    async fn run(&self, call: &Call<'_>, input: Input) -> Result<Output, ToolFailure> {
+        let path = paths::locate_to_read(call, &input.file_path).await?;
+        paths::permit(call, "read", &path, Extra::new()).await?;
+        if path.is_dir() {
+            return list::show(call, path).await;
         }
-        .boxed()
+        let file = path.clone();
+        let found =
+            paths::blocking(move || files::media(&file).map_err(|error| missing(&file, error))).await?;
+        if let Some(media) = found? {
+            return attach(call, &path, &media).await;
+        }
+        let number = |number: Option<u64>, default| {
+            number.and_then(|number| usize::try_from(number).ok()).unwrap_or(default)
+        };
+        let window =
+            Window { offset: number(input.offset, 1).max(1), limit: number(input.limit, MAX_LINES).max(1) };
+        let file = path.clone();
+        let page = paths::blocking(move || files::read(&file, window)).await??;
+        let output = show(&call.root.relative(&path), &path, &page);
+        remind(call, &path, output).await
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,14 +9,13 @@ use supervision::permission::{Pattern, PermissionCheck};
 use workspace::files;
 use workspace::search::{self, SearchScope};
 
-use super::input::parse;
-use super::{Call, Output, Skill as Known, Tool, ToolFailure, object, paths};
+use super::{BuiltIn, Call, Output, Skill as Known, ToolFailure, object, paths};
 
 /// The most files beside a skill that are named.
 const MAX_FILES: usize = 10;
 
 #[derive(Deserialize)]
-struct Input {
+pub(super) struct Input {
     name: String,
 }
 
@@ -39,10 +37,10 @@ impl Skill {
     }
 }
 
-impl Tool for Skill {
-    fn name(&self) -> &'static str {
-        "skill"
-    }
+impl BuiltIn for Skill {
+    const NAME: &'static str = "skill";
+
+    type Input = Input;
 
     fn is_available(&self) -> bool {
         !self.skills.is_empty()
@@ -67,27 +65,21 @@ impl Tool for Skill {
         })
     }
 
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        self.find(&parse::<Input>(input)?.name).map(drop)
+    fn check(&self, input: &Input) -> Result<(), String> {
+        self.find(&input.name).map(drop)
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let Input { name } = parse(call.input).map_err(ToolFailure::Error)?;
-            let skill = self.find(&name).map_err(ToolFailure::Error)?.clone();
-            let check = PermissionCheck {
-                permission: "skill".into(),
-                patterns: vec![Pattern::plain(name.clone())],
-                always: vec![name],
-                metadata: Extra::new(),
-            };
-            call.permissions.require(call.turn, check, Some(call.id)).await?;
-            let mut scope = SearchScope::new(skill.path.parent().unwrap_or(&skill.path));
-            scope.cancel = call.turn.cancellation().clone();
-            scope.closed = call.root.closed().clone();
-            paths::blocking(move || load(&skill, &scope)).await?
-        }
-        .boxed()
+    async fn run(&self, call: &Call<'_>, Input { name }: Input) -> Result<Output, ToolFailure> {
+        let skill = self.find(&name).map_err(ToolFailure::Error)?.clone();
+        let check = PermissionCheck {
+            permission: "skill".into(),
+            patterns: vec![Pattern::plain(name.clone())],
+            always: vec![name],
+            metadata: Extra::new(),
+        };
+        call.permissions.require(call.turn, check, Some(call.id)).await?;
+        let scope = call.scope(skill.path.parent().unwrap_or(&skill.path));
+        paths::blocking(move || load(&skill, &scope)).await?
     }
 }
 

@@ -1,15 +1,13 @@
 //! `task`: gives a task to a subagent in a child session.
 
 use engine::ports::{ChildEnd, ChildSpec};
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::FutureExt;
 use protocol::agent::{Agent, AgentMode};
 use protocol::{EndReason, Extra, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use supervision::permission::{Pattern, PermissionCheck};
 
-use super::input::parse;
-use super::{Call, Output, Tool, ToolFailure, object};
+use super::{BuiltIn, Call, Output, ToolFailure, object};
 use crate::limits;
 
 /// The error when the limit of background tasks is reached.
@@ -19,7 +17,7 @@ const FULL: &str = "the limit of background tasks is reached; wait for their rep
 const RUNNING: &str = "The subagent works in the background. You will receive its report when it ends.";
 
 #[derive(Deserialize)]
-struct Input {
+pub(super) struct Input {
     description: String,
     prompt: String,
     subagent_type: String,
@@ -46,10 +44,11 @@ impl Task {
     }
 }
 
-impl Tool for Task {
-    fn name(&self) -> &'static str {
-        "task"
-    }
+impl BuiltIn for Task {
+    const NAME: &'static str = "task";
+    const IS_CONCURRENT: bool = true;
+
+    type Input = Input;
 
     fn description(&self) -> String {
         let agents: Vec<String> =
@@ -79,69 +78,53 @@ impl Tool for Task {
         })
     }
 
-    fn is_concurrent(&self) -> bool {
-        true
-    }
-
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        let agent = parse::<Input>(input)?.subagent_type;
-        if self.names().contains(&agent.as_str()) {
+    fn check(&self, input: &Input) -> Result<(), String> {
+        let (agent, names) = (input.subagent_type.as_str(), self.names());
+        if names.contains(&agent) {
             return Ok(());
         }
-        Err(format!("unknown subagent_type `{agent}`, expected one of: {}", self.names().join(", ")))
+        Err(format!("unknown subagent_type `{agent}`, expected one of: {}", names.join(", ")))
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let input: Input = parse(call.input).map_err(ToolFailure::Error)?;
-            let mut slot = None;
-            if input.background == Some(true) {
-                let full = || ToolFailure::Error(format!("{FULL} ({})", limits::BACKGROUND));
-                slot = Some(call.background.reserve().ok_or_else(full)?);
-            }
-            call.permissions.require(call.turn, permission_check(&input), Some(call.id)).await?;
-            let Input { description, prompt, subagent_type, task_id, .. } = input;
-            let spec = ChildSpec {
-                title: format!("{description} (@{subagent_type} subagent)"),
-                agent: Some(subagent_type),
-                model: None,
-                prompt,
-                resume: task_id,
-            };
-            // The subagent's changes count as this session's from the beginning.
-            call.changes.opened().await;
-            let child = call.turn.start_child(spec).await.map_err(ToolFailure::Error)?;
-            let (id, mut metadata) = (child.session().clone(), about(call, child.session()));
-            if slot.is_some() {
-                metadata.insert("background".to_owned(), true.into());
-            }
-            call.progress(Some(description.clone()), metadata.clone()).await;
-            let mut end = child.wait().boxed();
-            if slot.is_none() {
-                // The engine aborts the child when this turn is aborted; it then ends like any other child.
-                tokio::select! {
-                    end = &mut end => {
-                        let output = report(&end.ok_or(ToolFailure::Cancelled)?)?;
-                        return Ok(Output::new(description, output, metadata));
-                    }
-                    () = call.turn.sent_to_background() => {}
-                }
-                metadata.insert("background".to_owned(), true.into());
-            }
-            slot.unwrap_or_else(|| call.background.add_running()).watch(end);
-            Ok(Output::new(description, wrap(&id, "running", "task_result", RUNNING), metadata))
+    async fn run(&self, call: &Call<'_>, input: Input) -> Result<Output, ToolFailure> {
+        let mut slot = None;
+        if input.background == Some(true) {
+            let full = || ToolFailure::Error(format!("{FULL} ({})", limits::BACKGROUND));
+            slot = Some(call.background.reserve().ok_or_else(full)?);
         }
-        .boxed()
-    }
-}
-
-fn permission_check(input: &Input) -> PermissionCheck {
-    let (description, agent) = (&input.description, &input.subagent_type);
-    PermissionCheck {
-        permission: "task".into(),
-        patterns: vec![Pattern::plain(agent.clone())],
-        always: vec!["*".to_owned()],
-        metadata: object(json!({ "description": description, "subagent_type": agent })),
+        let metadata =
+            object(json!({ "description": input.description, "subagent_type": input.subagent_type }));
+        call.require(Self::NAME, &input.subagent_type, metadata).await?;
+        let Input { description, prompt, subagent_type, task_id, .. } = input;
+        let spec = ChildSpec {
+            title: format!("{description} (@{subagent_type} subagent)"),
+            agent: Some(subagent_type),
+            model: None,
+            prompt,
+            resume: task_id,
+        };
+        // The subagent's changes count as this session's from the beginning.
+        call.changes.opened().await;
+        let child = call.turn.start_child(spec).await.map_err(ToolFailure::Error)?;
+        let (id, mut metadata) = (child.session().clone(), about(call, child.session()));
+        if slot.is_some() {
+            metadata.insert("background".to_owned(), true.into());
+        }
+        call.progress(Some(description.clone()), metadata.clone()).await;
+        let mut end = child.wait().boxed();
+        if slot.is_none() {
+            // The engine aborts the child when this turn is aborted; it then ends like any other child.
+            tokio::select! {
+                end = &mut end => {
+                    let output = report(&end.ok_or(ToolFailure::Cancelled)?)?;
+                    return Ok(Output::new(description, output, metadata));
+                }
+                () = call.turn.sent_to_background() => {}
+            }
+            metadata.insert("background".to_owned(), true.into());
+        }
+        slot.unwrap_or_else(|| call.background.add_running()).watch(end);
+        Ok(Output::new(description, wrap(&id, "running", "task_result", RUNNING), metadata))
     }
 }
 

@@ -1,25 +1,22 @@
 //! `todowrite`: replaces the agent's todo list.
 
-use futures::future::{BoxFuture, FutureExt};
 use protocol::{AgentEvent, Extra, Todo};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use supervision::permission::{Pattern, PermissionCheck};
 
-use super::input::parse;
-use super::{Call, Output, Tool, ToolFailure, object};
+use super::{BuiltIn, Call, Output, ToolFailure, object};
 
 #[derive(Deserialize)]
-struct Input {
+pub(super) struct Input {
     todos: Vec<Todo>,
 }
 
 pub(super) struct TodoWrite;
 
-impl Tool for TodoWrite {
-    fn name(&self) -> &'static str {
-        "todowrite"
-    }
+impl BuiltIn for TodoWrite {
+    const NAME: &'static str = "todowrite";
+
+    type Input = Input;
 
     fn description(&self) -> String {
         "Replaces your todo list, which the user can see. Use it for work of several steps: write the \
@@ -51,26 +48,12 @@ impl Tool for TodoWrite {
         })
     }
 
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        parse::<Input>(input).map(drop)
-    }
-
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let Input { todos } = parse(call.input).map_err(ToolFailure::Error)?;
-            let check = PermissionCheck {
-                permission: "todowrite".into(),
-                patterns: vec![Pattern::plain("*")],
-                always: vec!["*".to_owned()],
-                metadata: Extra::new(),
-            };
-            call.permissions.require(call.turn, check, Some(call.id)).await?;
-            let open = todos.iter().filter(|todo| todo.status != "completed").count();
-            let output = serde_json::to_string_pretty(&todos).unwrap_or_default();
-            let metadata = object(json!({ "todos": todos, "truncated": false }));
-            call.turn.emit(AgentEvent::Todos(todos)).await;
-            Ok(Output::new(format!("{open} todos"), output, metadata))
-        }
-        .boxed()
+    async fn run(&self, call: &Call<'_>, Input { todos }: Input) -> Result<Output, ToolFailure> {
+        call.require(Self::NAME, "*", Extra::new()).await?;
+        let open = todos.iter().filter(|todo| todo.status != "completed").count();
+        let output = serde_json::to_string_pretty(&todos).unwrap_or_default();
+        let metadata = object(json!({ "todos": todos, "truncated": false }));
+        call.turn.emit(AgentEvent::Todos(todos)).await;
+        Ok(Output::new(format!("{open} todos"), output, metadata))
     }
 }

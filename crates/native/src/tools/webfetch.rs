@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use futures::future::{BoxFuture, FutureExt};
 use protocol::Extra;
 use protocol::part::FilePart;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use supervision::permission::{Pattern, PermissionCheck};
 use workspace::files::MAX_MEDIA;
 
-use super::input::{parse, whole};
-use super::{Call, Output, Tool, ToolFailure, object, paths};
+use super::input::whole;
+use super::{BuiltIn, Call, Output, ToolFailure, object, paths};
 use crate::limits;
 
 use fetch::{Fetched, Fetcher};
@@ -42,7 +40,7 @@ impl Format {
 }
 
 #[derive(Deserialize)]
-struct Input {
+pub(super) struct Input {
     url: String,
     #[serde(default)]
     format: Option<Format>,
@@ -62,10 +60,11 @@ pub async fn read_address(url: &str, private_addresses: bool) -> Result<String, 
 
 pub(super) struct WebFetch;
 
-impl Tool for WebFetch {
-    fn name(&self) -> &'static str {
-        "webfetch"
-    }
+impl BuiltIn for WebFetch {
+    const NAME: &'static str = "webfetch";
+    const IS_CONCURRENT: bool = true;
+
+    type Input = Input;
 
     fn description(&self) -> String {
         "Gets a page from the web and returns it as Markdown, plain text or HTML; images and PDFs are shown. Only \
@@ -86,45 +85,34 @@ impl Tool for WebFetch {
         })
     }
 
-    fn is_concurrent(&self) -> bool {
-        true
-    }
-
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        let url = parse::<Input>(input)?.url;
-        if url.starts_with("http://") || url.starts_with("https://") {
+    fn check(&self, input: &Input) -> Result<(), String> {
+        if input.url.starts_with("http://") || input.url.starts_with("https://") {
             return Ok(());
         }
         Err("url must begin with http:// or https://".to_owned())
     }
 
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let Input { url, format, timeout } = parse(call.input).map_err(ToolFailure::Error)?;
-            let format = format.unwrap_or_default();
-            let check = PermissionCheck {
-                permission: "webfetch".into(),
-                patterns: vec![Pattern::plain(url.clone())],
-                always: vec!["*".to_owned()],
-                metadata: call.input.clone(),
-            };
-            call.permissions.require(call.turn, check, Some(call.id)).await?;
-            let deadline = timeout.map_or(limits::FETCH, Duration::from_secs).min(limits::MAX_FETCH);
-            let fetcher = Fetcher::new(call.options.private_addresses);
-            let getting = async {
-                let fetched = fetcher.get(&url, format.accept()).await?;
-                show(&url, format, fetched).await
-            };
-            tokio::select! {
-                biased;
-                () = call.turn.cancelled() => Err(ToolFailure::Cancelled),
-                output = tokio::time::timeout(deadline, getting) => output.unwrap_or_else(|_| {
-                    let seconds = deadline.as_secs();
-                    Err(ToolFailure::Error(format!("{url} did not answer within {seconds} seconds")))
-                }),
-            }
+    async fn run(
+        &self,
+        call: &Call<'_>,
+        Input { url, format, timeout }: Input,
+    ) -> Result<Output, ToolFailure> {
+        let format = format.unwrap_or_default();
+        call.require(Self::NAME, url.clone(), call.input.clone()).await?;
+        let deadline = timeout.map_or(limits::FETCH, Duration::from_secs).min(limits::MAX_FETCH);
+        let fetcher = Fetcher::new(call.options.private_addresses);
+        let getting = async {
+            let fetched = fetcher.get(&url, format.accept()).await?;
+            show(&url, format, fetched).await
+        };
+        tokio::select! {
+            biased;
+            () = call.turn.cancelled() => Err(ToolFailure::Cancelled),
+            output = tokio::time::timeout(deadline, getting) => output.unwrap_or_else(|_| {
+                let seconds = deadline.as_secs();
+                Err(ToolFailure::Error(format!("{url} did not answer within {seconds} seconds")))
+            }),
         }
-        .boxed()
     }
 }
 

@@ -2,33 +2,28 @@
 
 use std::path::Path;
 
-use futures::future::{BoxFuture, FutureExt};
 use protocol::{AgentEvent, Extra};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workspace::diff::{self, FileDiff};
 use workspace::files;
 
-use super::input::parse;
-use super::{Call, Output, Tool, ToolFailure, object, paths};
+use super::{BuiltIn, Call, Output, ToolFailure, object, paths};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Input {
+pub(super) struct Input {
     file_path: String,
     content: String,
 }
 
 pub(super) struct Write;
 
-impl Tool for Write {
-    fn name(&self) -> &'static str {
-        "write"
-    }
+impl BuiltIn for Write {
+    const NAME: &'static str = "write";
+    const PERMISSION: &'static str = "edit";
 
-    fn permission(&self) -> &'static str {
-        "edit"
-    }
+    type Input = Input;
 
     fn description(&self) -> String {
         "Writes a file, replacing what was there. Prefer edit for changing a file that exists.".to_owned()
@@ -46,29 +41,21 @@ impl Tool for Write {
         })
     }
 
-    fn check(&self, input: &Extra) -> Result<(), String> {
-        parse::<Input>(input).map(drop)
-    }
-
-    fn run<'a>(&'a self, call: &'a Call<'a>) -> BoxFuture<'a, Result<Output, ToolFailure>> {
-        async move {
-            let Input { file_path, content } = parse(call.input).map_err(ToolFailure::Error)?;
-            let path = paths::locate(call, &file_path).await?;
-            let file = path.clone();
-            let before = paths::blocking(move || files::current(&file)).await??;
-            let planned = diff::unified(&path.to_string_lossy(), before.as_deref().unwrap_or_default(), &content);
-            paths::permit_edit(call, &file_path, &path, shown(&path, &planned)).await?;
-            call.before_write([path.as_path()]).await?;
-            let file = path.clone();
-            paths::blocking(move || files::write(&file, &content)).await??;
-            changed(call, &path).await;
-            let metadata = object(json!({
-                "diagnostics": {}, "filepath": path.to_string_lossy(), "exists": before.is_some(), "filediff": planned,
-                "truncated": false,
-            }));
-            Ok(Output::new(call.root.relative(&path), "Wrote file successfully.", metadata))
-        }
-        .boxed()
+    async fn run(&self, call: &Call<'_>, Input { file_path, content }: Input) -> Result<Output, ToolFailure> {
+        let path = paths::locate(call, &file_path).await?;
+        let file = path.clone();
+        let before = paths::blocking(move || files::current(&file)).await??;
+        let planned = diff::unified(&path.to_string_lossy(), before.as_deref().unwrap_or_default(), &content);
+        paths::permit_edit(call, &file_path, &path, shown(&path, &planned)).await?;
+        call.before_write([path.as_path()]).await?;
+        let file = path.clone();
+        paths::blocking(move || files::write(&file, &content)).await??;
+        changed(call, &path).await;
+        let metadata = object(json!({
+            "diagnostics": {}, "filepath": path.to_string_lossy(), "exists": before.is_some(), "filediff": planned,
+            "truncated": false,
+        }));
+        Ok(Output::new(call.root.relative(&path), "Wrote file successfully.", metadata))
     }
 }
 
