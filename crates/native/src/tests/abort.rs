@@ -1,28 +1,19 @@
 //! Aborts in every phase of a turn: prompt, reported once, and with nothing left running.
 
-use std::time::Duration;
-
 use protocol::{EndReason, EventBody, PartBody, Session, SessionStatus, ToolState};
-use tokio::time::Instant;
 
 use super::harness::Harness;
 
-/// Starts a turn, waits for a moment in it, aborts it, and returns how long the abort took.
-async fn stopped_at(
-    harness: &mut Harness,
-    model: &str,
-    moment: impl Fn(&EventBody) -> bool,
-) -> (Session, Duration) {
+/// Starts a turn, waits for a moment in it, and aborts it.
+async fn stopped_at(harness: &mut Harness, model: &str, moment: impl Fn(&EventBody) -> bool) -> Session {
     let session = harness.session().await;
     harness.submit(&session, model, "please").await;
     harness.until(moment).await;
-    let start = Instant::now();
-    harness.sessions.abort(&session.id).await.unwrap();
-    let took = start.elapsed();
+    harness.abort(&session).await;
     let id = session.id.clone();
     harness.until(|body| matches!(body, EventBody::SessionIdle(idle) if idle.session_id == id)).await;
     assert_eq!(harness.end(&session), EndReason::Aborted);
-    (session, took)
+    session
 }
 
 fn runs(body: &EventBody, name: &str) -> bool {
@@ -33,29 +24,26 @@ fn runs(body: &EventBody, name: &str) -> bool {
 #[tokio::test(start_paused = true)]
 async fn in_the_middle_of_a_text() {
     let mut harness = Harness::new().await;
-    let (_, took) = stopped_at(&mut harness, "slow", |body| matches!(body, EventBody::PartDelta(_))).await;
-    assert!(took < Duration::from_millis(100), "{took:?}");
+    stopped_at(&mut harness, "slow", |body| matches!(body, EventBody::PartDelta(_))).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_the_model_is_silent() {
     let mut harness = Harness::new().await;
-    let (_, took) = stopped_at(&mut harness, "stall", |body| matches!(body, EventBody::PartDelta(_))).await;
-    assert!(took < Duration::from_millis(100), "{took:?}");
+    stopped_at(&mut harness, "stall", |body| matches!(body, EventBody::PartDelta(_))).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_waiting_to_try_again() {
     let mut harness = Harness::new().await;
     let waits = |body: &EventBody| matches!(body, EventBody::SessionStatus(it) if matches!(it.status, SessionStatus::Retry { .. }));
-    let (_, took) = stopped_at(&mut harness, "error_500_forever", waits).await;
-    assert!(took < Duration::from_millis(100), "{took:?}");
+    stopped_at(&mut harness, "error_500_forever", waits).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_a_permission_is_pending() {
     let mut harness = Harness::new().await;
-    let (session, _) =
+    let session =
         stopped_at(&mut harness, "permission", |body| matches!(body, EventBody::PermissionAsked(_))).await;
     assert!(harness.sessions.permissions(None).await.unwrap().is_empty());
     assert!(!harness.project.path().join("demo-permission.txt").exists());
@@ -90,8 +78,7 @@ async fn while_a_command_runs() {
         },
         _ => None,
     };
-    // A paused clock does not stop processes, so the duration is not measured here.
-    let (session, _) = stopped_at(&mut harness, "sleeper", |body| process(body).is_some()).await;
+    let session = stopped_at(&mut harness, "sleeper", |body| process(body).is_some()).await;
     let id = harness.seen.iter().find_map(|event| process(&event.body)).unwrap();
     assert!(!std::path::Path::new(&format!("/proc/{}", id.trim())).exists());
     let tools = harness.tools(&session).await;
@@ -118,7 +105,7 @@ async fn while_a_child_works() {
             && matches!(body, EventBody::PartUpdated(it) if matches!(&it.part.body, PartBody::Tool(tool)
                 if matches!(&tool.state, ToolState::Running(state) if state.metadata.is_some())))
     };
-    let (session, _) = stopped_at(&mut harness, "parent", delegated).await;
+    let session = stopped_at(&mut harness, "parent", delegated).await;
     let children = harness.sessions.children(&session.id).await.unwrap();
     assert_eq!(children.len(), 1);
     assert_eq!(harness.end(&children[0]), EndReason::Aborted);

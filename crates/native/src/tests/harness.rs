@@ -26,8 +26,16 @@ use protocol::{
 };
 use tempfile::TempDir;
 use testkit::published::{self, Published};
+use tokio::time::Instant;
 
 use crate::{Native, Options, built_in, commands};
+
+/// Time after which the engine drops a cancelled runner. So long that no load of the machine uses it up.
+const GRACE: Duration = Duration::from_hours(1);
+
+fn limits() -> Limits {
+    Limits { runner_grace: GRACE, ..Limits::default() }
+}
 
 /// The user's reaction to permission requests and questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +108,7 @@ impl Harness {
 
     /// Creates a harness with this model.
     pub(super) async fn with_model(model: Arc<dyn Model>, options: Options) -> Self {
-        Self::with_all(model, options, Vec::new(), Limits::default()).await
+        Self::with_all(model, options, Vec::new(), limits()).await
     }
 
     /// Creates a harness with slash commands.
@@ -109,7 +117,7 @@ impl Harness {
         options: Options,
         commands: Vec<Command>,
     ) -> Self {
-        Self::with_all(model, options, commands, Limits::default()).await
+        Self::with_all(model, options, commands, limits()).await
     }
 
     /// Creates a harness with the demo model and other engine limits.
@@ -130,7 +138,7 @@ impl Harness {
 
     /// Creates a harness with hooks.
     pub(super) async fn with_hooks(model: Arc<dyn Model>, options: Options, hooks: Arc<dyn Hooks>) -> Self {
-        Self::build(model, options, Vec::new(), Limits::default(), hooks).await
+        Self::build(model, options, Vec::new(), limits(), hooks).await
     }
 
     async fn build(
@@ -214,6 +222,13 @@ impl Harness {
         let mut input = PromptInput::text(text);
         input.model = Some(ModelRef::new("demo", model));
         self.sessions.submit(&session.id, input).await.unwrap();
+    }
+
+    /// Aborts the session's turn, and asserts that its runner ended by itself.
+    pub(super) async fn abort(&self, session: &Session) {
+        let start = Instant::now();
+        self.sessions.abort(&session.id).await.unwrap();
+        assert!(start.elapsed() < GRACE, "the engine had to drop the runner");
     }
 
     /// Runs a whole turn in a new session.

@@ -440,9 +440,7 @@ async fn an_abort_does_not_wait_for_a_plugin() {
         harness.submit(&session, "simple", "please").await;
         harness.until(|body| body.kind() == "session.status").await;
         tokio::time::sleep(Duration::from_secs(5)).await;
-        let since = tokio::time::Instant::now();
-        harness.sessions.abort(&session.id).await.unwrap();
-        assert!(since.elapsed().as_millis() < 500, "{point}");
+        harness.abort(&session).await;
         harness.until_idle(&session, Responder::AllowOnce).await;
         assert_eq!(harness.end(&session), EndReason::Aborted, "{point}");
     }
