@@ -8,6 +8,7 @@ mod error;
 pub mod fleet;
 pub mod lifecycle;
 pub mod limits;
+pub mod member;
 pub mod memory;
 pub mod mint;
 pub mod ports;

@@ -11,7 +11,7 @@ mod system;
 mod tools;
 mod undo;
 
-pub use fleet::{Alone, Fleet, own_workspace};
+pub use fleet::{Alone, Fleet, NodeRecord, Rows, Transaction, own_workspace};
 pub use hooks::{HookPoint, Hooks, NoHooks};
 pub use log::{Appended, Commit, Encoded, Error, Fence, Log, Logged, Observer, StoreFailure};
 pub use outbox::{Notice, Outbox};
@@ -22,7 +22,7 @@ pub use reads::{
 pub use runner::{
     ChildEnd, ChildSpec, Draft, Prepared, Resolved, Runner, Runners, Supervision, Unresolved, Wanted,
 };
-pub use system::{Clock, Random, SystemClock, SystemRandom};
+pub use system::{Clock, Random, Stopwatch, SystemClock, SystemRandom};
 pub use tools::{ToolCall, ToolCaller, ToolInfo, ToolOutput, ToolPermission, Tools};
 pub use undo::{NoUndo, Origins, Undo, Undoing};
 

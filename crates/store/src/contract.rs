@@ -118,6 +118,11 @@ impl Seen {
         self.0.lock().unwrap().last().map_or(0, |event| event.position)
     }
 
+    /// Positions and bodies of the recorded events.
+    pub(crate) fn bodies(&self) -> Vec<(u64, bytes::Bytes)> {
+        self.0.lock().unwrap().iter().map(|event| (event.position, event.json.clone())).collect()
+    }
+
     /// Positions and wire types of the recorded events.
     pub(crate) fn kinds(&self) -> Vec<(u64, String)> {
         let seen = self.0.lock().unwrap();

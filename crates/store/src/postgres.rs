@@ -5,7 +5,8 @@
 //! | `connect`, `tls` | opens a database for one process, or refuses it |
 //! | `schema` | the tables and their migrations |
 //! | `batch`, `flight` | the net effect of a group of commits, and the statements that write it |
-//! | `writer`, `retention` | group commit, outages, keeping the log short |
+//! | `writer`, `report`, `retention` | group commit, outages, answers to callers, keeping the log short |
+//! | `nodes`, `tail` | several nodes on one database: their rows, and the commits of the others |
 //! | `note`, `outbox` | the users' notes about projects; notices for receivers |
 //! | `readers`, `query`, `messages`, `reads` | the queries, and the connections they run on |
 //!
@@ -18,13 +19,16 @@ mod connect;
 mod failure;
 mod flight;
 mod messages;
+mod nodes;
 mod note;
 mod outbox;
 mod query;
 mod readers;
 mod reads;
+mod report;
 mod retention;
 mod schema;
+mod tail;
 pub(crate) mod text;
 mod tls;
 mod writer;
@@ -34,8 +38,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::ports::{
-    Appended, Clock, Commit, Error, Fence, Log, Observer, StoreFailure, StoreFuture, SystemClock,
+use engine::{
+    fleet::Identity,
+    ports::{Appended, Clock, Commit, Error, Fence, Log, Observer, StoreFailure, StoreFuture, SystemClock},
 };
 use protocol::{ApprovalId, Part, project::ProjectNote};
 use tokio::{
@@ -43,9 +48,11 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
+use tokio_postgres::Client;
 
 pub(crate) use connect::Target;
 pub use connect::{OpenError, Server};
+pub use nodes::Nodes;
 pub use retention::{KEEP_AGE, KEEP_BYTES, KEEP_EVENTS};
 
 use crate::{
@@ -54,8 +61,11 @@ use crate::{
     stats::Stats,
     work::{self, Reply, Work},
 };
+use connect::Token;
+use failure::Fault;
 use readers::Readers;
 use retention::Retention;
+use tail::Tail;
 use writer::{Ports, Writer};
 
 /// Maximum number of commits in the writer's queue.
@@ -97,6 +107,7 @@ impl std::fmt::Debug for Options {
 #[derive(Debug)]
 pub struct Postgres {
     server: Server,
+    first: u64,
     /// `None` once the store is closed.
     jobs: Mutex<Option<mpsc::Sender<Work>>>,
     readers: Readers,
@@ -113,24 +124,55 @@ impl Postgres {
         observer: Arc<dyn Observer>,
     ) -> Result<Arc<Self>, OpenError> {
         let target = Target::parse(url)?;
-        let server = target.server.clone();
         let opened = target.open().await?;
+        Self::start(target, opened, options, observer).await
+    }
+
+    /// Opens the database as a node that [`Nodes`] has registered, beside other nodes. The observer receives the commits
+    /// of all nodes.
+    pub async fn open_node(
+        url: &str,
+        node: &Identity<String>,
+        options: Options,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Arc<Self>, OpenError> {
+        let target = Target::parse(url)?;
+        let opened = target.join(node).await?;
+        Self::start(target, opened, options, observer).await
+    }
+
+    async fn start(
+        target: Target,
+        opened: (Client, Token),
+        options: Options,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Arc<Self>, OpenError> {
+        let server = target.server.clone();
+        let newest = timeout(WAIT, query::bounds(&opened.0)).await.unwrap_or(Err(Fault::Late));
+        let position = newest.map_err(|fault| connect::refused(&server, fault))?.1;
+        let is_node = !opened.1.is_single();
+        let tail = is_node.then(|| Tail::start(target.clone(), Arc::clone(&observer), position));
         let stats = Arc::new(Stats::default());
         let retention = Retention::new(options.keep);
         let (clock, patience) = (options.clock, options.patience);
         let counters = Arc::clone(&stats);
-        let ports = Ports { observer, clock, stats: counters, retention, patience };
-        let writer = Writer::new(target.clone(), opened, ports).await;
-        let writer = writer.map_err(|fault| connect::refused(&server, fault))?;
+        let ports = Ports { observer, tail, clock, stats: counters, retention, patience };
+        let writer = Writer::new(target.clone(), opened, ports, position);
         let (jobs, waiting) = mpsc::channel(WAITING);
         let writer = tokio::spawn(writer.run(waiting));
         Ok(Arc::new(Self {
             server,
+            first: position,
             jobs: Mutex::new(Some(jobs)),
             readers: Readers::new(target),
             stats,
             writer: Mutex::new(Some(writer)),
         }))
+    }
+
+    /// The position after which the observer receives every commit.
+    pub fn first(&self) -> u64 {
+        self.first
     }
 
     /// Counters for metrics.

@@ -82,6 +82,17 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
         }
     }
 
+    /// Tells if the node holds a directory of another node's disk, whose turns it may end and not run.
+    pub fn is_in_custody(&self, holding: &H) -> bool {
+        matches!(self.tenures.get(holding), Some(Tenure::Held { custody: true, .. }))
+    }
+
+    /// The directories of other nodes' disks that the node holds.
+    pub fn custodies(&self) -> impl Iterator<Item = &H> {
+        let custody = |tenure: &Tenure| matches!(tenure, Tenure::Held { custody: true, .. });
+        self.tenures.iter().filter(move |(_, tenure)| custody(tenure)).map(|(holding, _)| holding)
+    }
+
     /// Tells if the node may publish live events and accept commands for a holding.
     pub fn may_act(&self, holding: &H) -> bool {
         let is_ready = matches!(self.tenures.get(holding), Some(Tenure::Held { is_adopted: true, .. }));

@@ -12,12 +12,22 @@ impl Position {
         Self(generation * PER_GENERATION + number)
     }
 
+    /// The position with the number that the log and the cursors of clients use.
+    pub fn at(number: u64) -> Self {
+        Self(number)
+    }
+
     pub fn generation(self) -> u64 {
         self.0 / PER_GENERATION
     }
 
     pub fn number(self) -> u64 {
         self.0 % PER_GENERATION
+    }
+
+    /// The inverse of [`Position::at`].
+    pub fn get(self) -> u64 {
+        self.0
     }
 
     #[must_use]
@@ -46,6 +56,11 @@ pub struct Tail {
 }
 
 impl Tail {
+    /// A tail that begins after a position: the newest when the node opened the log.
+    pub fn after(last: Position) -> Self {
+        Self { last, ends: Vec::new() }
+    }
+
     pub fn last(&self) -> Position {
         self.last
     }

@@ -1,12 +1,16 @@
 //! The fleet: the nodes that share a record, and the workspaces that they own.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use futures::future::{self, FutureExt};
 use protocol::{WorkspaceId, id::Id};
 use ring::digest::{SHA256, digest};
 
 use super::{Fence, StoreFuture};
+use crate::fleet::{
+    self, Ruling,
+    record::{Member, Ownership},
+};
 
 /// Number of hexadecimal digits in the id of a workspace: 160 bits, so that no two directories share one.
 const DIGITS: usize = 40;
@@ -23,6 +27,36 @@ pub trait Fleet: fmt::Debug + Send + Sync {
     /// [`StoreFailure::Fenced`](super::StoreFailure::Fenced) if another node owns the workspace. A session has an actor
     /// only on the node that owns its workspace.
     fn claim<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Fence>;
+
+    /// Returns false if this node has a workspace in custody: its files are on a node that is away, so this node ends
+    /// turns in it and runs none.
+    fn may_run(&self, _workspace: &WorkspaceId) -> bool {
+        true
+    }
+}
+
+/// A change of ownership, with nodes by name.
+pub type Transaction = fleet::Transaction<String, WorkspaceId>;
+
+/// The rows that decide which node owns which workspace. [`crate::fleet::Record`] is the reference of its rules.
+pub trait NodeRecord: fmt::Debug + Send + Sync {
+    /// Carries out a transaction. After an error it may still have happened, or happen later.
+    fn apply(&self, transaction: Transaction) -> StoreFuture<'_, Ruling>;
+
+    /// Reads all nodes, and the workspaces that this node has to decide about, from one snapshot. `custodies` are those
+    /// that it has in custody: their homes may have taken them back.
+    fn look(&self, custodies: Vec<WorkspaceId>) -> StoreFuture<'_, Rows>;
+
+    /// Reads the row of one workspace. A workspace that no session has used yet is a directory of this node.
+    fn row<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Ownership<String>>;
+}
+
+/// The rows that one look found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rows {
+    pub members: BTreeMap<String, Member>,
+    /// Each workspace with true if a session in it is not idle or has a waiting prompt.
+    pub workspaces: BTreeMap<WorkspaceId, (Ownership<String>, bool)>,
 }
 
 /// The fleet of a record that one node has for itself. All answers are constant.

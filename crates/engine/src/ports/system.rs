@@ -1,12 +1,22 @@
 //! Time and randomness as ports, so that a simulation can control both.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use protocol::Millis;
 
 /// Wall-clock time for timestamps. Waiting uses the tokio clock, which tests can pause.
 pub trait Clock: Send + Sync {
     fn now(&self) -> Millis;
+}
+
+/// Elapsed time for leases. It must also count time in which the machine is suspended, because the leases of other nodes
+/// run on meanwhile.
+pub trait Stopwatch: fmt::Debug + Send + Sync {
+    /// Time since an arbitrary moment; it never falls.
+    fn elapsed(&self) -> Duration;
 }
 
 /// Unpredictable bytes for ids.

@@ -167,6 +167,11 @@ impl Actor {
         &self.sessions.shared
     }
 
+    /// Returns false if the workspace is only in custody; see [`ports::Fleet::may_run`].
+    pub(super) fn may_run(&self) -> bool {
+        self.shared().bus.fleet().may_run(&self.place.workspace)
+    }
+
     async fn work(mut self) {
         loop {
             if let Some(error) = self.broken.take() {

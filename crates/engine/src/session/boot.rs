@@ -90,14 +90,16 @@ impl Actor {
             actor.repair(&damage).await?;
             shared.unfinished.repaired(id);
         }
-        if !actor.life.is_busy() {
+        // In custody, an answer must not run the prompt again.
+        if !actor.life.is_busy() && actor.may_run() {
             actor.adopt_orphans().await?;
         }
         Ok(Some(actor))
     }
 
     /// Ends the turn that the last owner never ended, with its one idle, and takes up waiting prompts. One commit
-    /// stores that idle and the next busy, so a session with waiting prompts never looks idle.
+    /// stores that idle and the next busy, so a session with waiting prompts never looks idle. In custody, waiting
+    /// prompts go on waiting.
     async fn repair(&mut self, damage: &DamagedSession) -> Result<(), Error> {
         let id = self.session.id.clone();
         let reads = self.shared().reads.clone();
@@ -105,7 +107,11 @@ impl Actor {
         let ends = |prompt: &OpenPrompt| {
             prompt.started || (damage.aborted && !damage.spared.contains(&prompt.message))
         };
-        let (over, waiting): (Vec<_>, Vec<_>) = prompts.into_iter().partition(ends);
+        let (over, mut waiting): (Vec<_>, Vec<_>) = prompts.into_iter().partition(ends);
+        if !self.may_run() {
+            // They wait for the node that has the files.
+            waiting.clear();
+        }
         let waiting = self.resolve_waiting(waiting).await?;
         let ending = Ending::of(damage);
         let reason = ending.reason;
@@ -115,7 +121,7 @@ impl Actor {
         let is_open =
             !begins && (reads.status(&id).await?.is_some() || over.iter().any(|prompt| prompt.started));
         if is_open {
-            let answerable = waiting.is_empty() && !damage.aborted;
+            let answerable = waiting.is_empty() && !damage.aborted && self.may_run();
             self.close_unfinished(over, ending, answerable).await?;
         } else {
             if damage.aborted {

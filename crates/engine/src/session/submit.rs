@@ -14,7 +14,14 @@ use protocol::{
 use tokio::sync::oneshot;
 
 use super::{actor::Actor, command::Prompt, effects::Effects};
-use crate::{Error, lifecycle::Input, limits::MAX_WAITING, mint::Mint, ports::Resolved, sessions::Submitted};
+use crate::{
+    Error,
+    lifecycle::Input,
+    limits::MAX_WAITING,
+    mint::Mint,
+    ports::{self, Resolved, StoreFailure},
+    sessions::Submitted,
+};
 
 /// The effects that a stored prompt still has to have; `None` if no turn works on it.
 type Start = Option<Effects>;
@@ -26,6 +33,13 @@ impl Actor {
         }
         if !self.deleters.is_empty() {
             return Err(Error::no_session(&self.session.id));
+        }
+        if !self.may_run() {
+            let message = format!(
+                "the directory {} is on another node, which is away; start that node and try again",
+                self.session.directory
+            );
+            return Err(ports::Error::new(StoreFailure::Fenced, message).into());
         }
         if let Some(id) = &prompt.input.message_id
             && let Some(known) = self.shared().reads.message(&self.session.id, id).await?

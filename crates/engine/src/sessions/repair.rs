@@ -21,6 +21,7 @@ use crate::{
     Error,
     bus::Place,
     limits::{MAX_REPAIR_PAUSE, REPAIRS_AT_ONCE},
+    member::Member,
     ports::{self, Appended, Commit, StoreFailure},
     session::Command,
 };
@@ -279,6 +280,33 @@ impl Sessions {
         self.start_repairs();
         self.keep_deadlines(left.waiting);
         Ok(left.unfinished)
+    }
+
+    /// Starts as a node of a fleet, before the first client is served: takes over the statuses of all sessions and repairs
+    /// those of this node's own directories. `first` is the position after which the log publishes to the bus.
+    pub async fn recover_node(&self, member: &Member, first: u64) -> Result<(), Error> {
+        let shared = &self.shared;
+        shared.bus.seed(first);
+        let (statuses, requests) =
+            tokio::try_join!(shared.reads.statuses(None), shared.reads.requests(None))?;
+        self.remember(statuses, &requests).await?;
+        self.tend(member).await;
+        shared.bus.open();
+        Ok(())
+    }
+
+    /// Takes part in a fleet for one round: sends a beat, looks at the other nodes, and repairs the sessions of workspaces
+    /// that this node has claimed. `member` must be the fleet of this engine's bus.
+    pub async fn tend(&self, member: &Member) {
+        for adoption in member.round().await {
+            match self.adopt(&adoption.workspace).await {
+                Ok(_) => member.adopted(adoption),
+                Err(error) => {
+                    tracing::warn!(workspace = %adoption.workspace, %error, "failed to adopt a workspace; will retry");
+                    member.not_adopted(&adoption);
+                }
+            }
+        }
     }
 
     /// Finds the sessions of one workspace or of all that a dead owner left unfinished, and schedules their repair.

@@ -152,6 +152,24 @@ impl Fleet for Node {
     }
 }
 
+/// A node that has every workspace in custody: the files are on another node, which is away.
+#[derive(Debug)]
+pub(crate) struct Custodian;
+
+impl Fleet for Custodian {
+    fn workspace(&self, directory: &str) -> WorkspaceId {
+        own_workspace("custodian", directory)
+    }
+
+    fn claim<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Fence> {
+        Alone.claim(workspace)
+    }
+
+    fn may_run(&self, _: &WorkspaceId) -> bool {
+        false
+    }
+}
+
 impl Harness {
     pub(crate) async fn new() -> Self {
         Self::with(Limits::default()).await

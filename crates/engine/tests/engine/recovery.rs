@@ -8,7 +8,7 @@ use engine::{
 };
 use protocol::{AgentEvent, EventBody, Extra, Message, TurnEnd, agent_event::Ask, prompt::PromptInput};
 
-use crate::harness::{Harness, Node};
+use crate::harness::{Custodian, Harness, Node};
 
 async fn half_way(turn: engine::session::Turn) -> TurnEnd {
     turn.emit(AgentEvent::step_started()).await;
@@ -119,6 +119,31 @@ async fn a_workspace_is_adopted_while_the_node_serves_others() {
     assert_eq!((idles(&session.id), idles(&own.id)), (1, 0));
     let busy: Vec<_> = harness.sessions.statuses(None).await.unwrap().into_keys().collect();
     assert_eq!(busy, [own.id]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workspace_in_custody_runs_nothing_until_its_node_is_back() {
+    let mut harness = Harness::new().await;
+    let session = harness.session().await;
+    harness.script(half_way);
+    harness.submit(&session, "one").await;
+    harness.submit(&session, "two").await;
+    harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    let workspace = harness.sessions.workspace(&session.directory);
+    let mut harness = harness.crash_to(Arc::new(Custodian)).await;
+    assert_eq!(harness.sessions.adopt(&workspace).await.unwrap(), 1);
+    harness.until_idle(&session).await;
+    assert_eq!(harness.sessions.adopt(&workspace).await.unwrap(), 1, "the second prompt waits");
+    assert!(harness.sessions.statuses(None).await.unwrap().is_empty());
+    assert!(harness.memory.requests_of(&session.id).await.unwrap().is_empty(), "an answer could not run");
+    let refused = harness.sessions.submit(&session.id, PromptInput::text("three")).await.unwrap_err();
+    assert!(refused.to_string().contains("on another node"), "{refused}");
+
+    let mut harness = harness.crash().await;
+    harness.script(half_way);
+    assert_eq!(harness.sessions.adopt(&workspace).await.unwrap(), 1);
+    harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    assert_eq!(harness.sessions.statuses(None).await.unwrap().len(), 1, "the prompt that waited runs");
 }
 
 #[tokio::test(start_paused = true)]

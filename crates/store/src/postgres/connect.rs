@@ -1,23 +1,39 @@
 //! Connects to a database, checks that Baton can use it, and registers this process as its writer.
 //!
 //! The writer's connection holds an advisory lock for as long as its session lives. A second server does not get the lock,
-//! and a server that gets it after an outage knows that the transaction of its old connection has ended.
+//! and a server that gets it after an outage knows that the transaction of its old connection has ended. The nodes of a
+//! fleet share this lock, so it keeps only a server without a name out; the number of the writer tells their connections
+//! apart.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, future::poll_fn, sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep, timeout};
+use engine::fleet::Identity;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
 use tokio_postgres::{
-    Client, Config, NoTls,
+    AsyncMessage, Client, Config, Connection, NoTls,
     config::{Host, SslMode},
-    types::Type,
+    types::{ToSql, Type},
 };
 
-use super::{failure::Fault, schema, tls::Tls};
+use super::{failure::Fault, query::number, schema, tls::Tls};
 
 /// Takes the log lock for a transaction. The keys of Baton's advisory locks are "Batn" and a number.
 pub(super) const LOCK_LOG: &str = "SELECT pg_advisory_xact_lock(1113683054, 2)";
-/// Takes the node's lock for a session.
-const LOCK_NODE: &str = "SELECT pg_try_advisory_lock(1113683054, 1)";
+/// Takes the lock on the numbers of searched texts for a transaction.
+pub(super) const LOCK_TEXTS: &str = "SELECT pg_advisory_xact_lock(1113683054, 4)";
+/// Takes the database for one server alone, for a session.
+const LOCK_ALONE: &str = "SELECT pg_try_advisory_lock(1113683054, 1)";
+/// Takes the same lock together with other nodes of a fleet. A server that wants the database for itself is refused.
+const LOCK_SHARED: &str = "SELECT pg_try_advisory_lock_shared(1113683054, 1)";
+/// Takes the name of a node for a session. The first key is "Bato"; two names with one hash exclude each other.
+const LOCK_NAME: &str = "SELECT pg_try_advisory_lock(1113683055, hashtext($1))";
+/// Keeps nodes that start at the same time from migrating the tables together.
+const LOCK_SCHEMA: &str = "SELECT pg_advisory_lock(1113683054, 3)";
+const UNLOCK_SCHEMA: &str = "SELECT pg_advisory_unlock(1113683054, 3)";
 
 /// Ends the session with a process id, if it is the one that holds the node's lock.
 const END_OLD: &str =
@@ -41,8 +57,8 @@ const LOCK: Duration = Duration::from_secs(3);
 /// Pause between two attempts to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Row of the node table. There is one node until several can share a database.
-pub(super) const NODE: &str = "single";
+/// Name of the node that has the database for itself.
+pub(super) const SINGLE: &str = engine::ports::Alone::NODE;
 
 /// Settings of the writer's session. The timeouts end a transaction whose client has stopped half-way, because others
 /// wait for its locks; keepalives end the session of a machine that has vanished.
@@ -109,6 +125,10 @@ pub enum OpenError {
         /// A description of the other server's connection, in parentheses.
         holder: String,
     },
+    #[error("the node {node} of {server} is already running; choose another name, or stop that server first")]
+    Running { server: Server, node: String },
+    #[error("the node {node} of {server} was declared dead while it started; start it again")]
+    Dead { server: Server, node: String },
     #[error(
         "{server} was written by a newer Baton (schema {found}, this one knows {}); update Baton, or choose another database; nothing was changed",
         schema::VERSION
@@ -139,12 +159,20 @@ pub enum OpenError {
 }
 
 /// The identity of a writer's connection, which every commit proves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Token {
+    pub(super) node: Arc<str>,
     pub(super) incarnation: i64,
     pub(super) writer: i64,
     /// Process id of the server's end of the connection.
     pub(super) backend: i32,
+}
+
+impl Token {
+    /// Returns true if the node has the database for itself.
+    pub(super) fn is_single(&self) -> bool {
+        &*self.node == SINGLE
+    }
 }
 
 impl Target {
@@ -202,6 +230,25 @@ impl Target {
         Ok(client)
     }
 
+    /// Opens a connection for reading that passes on the positions which the writers of a fleet announce.
+    pub(super) async fn listener(&self, hint: watch::Sender<u64>) -> Result<Client, Fault> {
+        self.within(async {
+            let client = if self.config.get_ssl_mode() == SslMode::Disable {
+                let (client, connection) = self.config.connect(NoTls).await?;
+                tokio::spawn(listen(connection, hint));
+                client
+            } else {
+                let (client, connection) = self.config.connect(Tls).await?;
+                tokio::spawn(listen(connection, hint));
+                client
+            };
+            client.batch_execute(READER).await?;
+            client.batch_execute("LISTEN baton_log").await?;
+            Ok(client)
+        })
+        .await
+    }
+
     /// Opens the database for a new process: checks it, takes the lock, creates or migrates the tables.
     pub(crate) async fn open(&self) -> Result<(Client, Token), OpenError> {
         let late = |_| refused(&self.server, Fault::Late);
@@ -211,13 +258,68 @@ impl Target {
         Ok((client, token))
     }
 
-    /// Connects, checks the database and takes the node's lock.
+    /// Opens the database for the record of a node: checks it, takes the node's name, creates or migrates the tables.
+    pub(super) async fn open_node(&self, node: &str) -> Result<Client, OpenError> {
+        let server = &self.server;
+        let late = |_| refused(server, Fault::Late);
+        let opening = async {
+            let client = self.lock_with(LOCK_SHARED).await?;
+            let begun = Instant::now();
+            let name: Values<'_> = &[(&node, Type::TEXT)];
+            while !take(&client, LOCK_NAME, name).await.map_err(|fault| refused(server, fault))? {
+                if begun.elapsed() >= LOCK {
+                    return Err(OpenError::Running { server: server.clone(), node: node.to_owned() });
+                }
+                sleep(LOCK_PAUSE).await;
+            }
+            Ok(client)
+        };
+        let client = timeout(OPENING, opening).await.map_err(late)??;
+        let failed = |error| refused(server, Fault::Sql(error));
+        client.batch_execute(LOCK_SCHEMA).await.map_err(failed)?;
+        timeout(MIGRATION, schema::migrate(&client, server)).await.map_err(late)??;
+        client.batch_execute(UNLOCK_SCHEMA).await.map_err(failed)?;
+        Ok(client)
+    }
+
+    /// Opens the writer's connection of a node that is registered.
+    pub(super) async fn join(&self, node: &Identity<String>) -> Result<(Client, Token), OpenError> {
+        let server = &self.server;
+        let late = |_| refused(server, Fault::Late);
+        let joining = async {
+            let client = self.shared().await?;
+            let token = connected(&client, &node.node, number(node.incarnation)).await?;
+            Ok(token.map(|token| (client, token)))
+        };
+        let joined = timeout(OPENING, joining).await.map_err(late)?;
+        let joined = joined.map_err(|fault| refused(server, fault))?;
+        joined.ok_or_else(|| OpenError::Dead { server: server.clone(), node: node.node.clone() })
+    }
+
+    /// Opens a connection of a node, which the lock keeps apart from a server that has the database for itself.
+    pub(super) async fn shared(&self) -> Result<Client, Fault> {
+        let client = self.writer().await?;
+        let begun = Instant::now();
+        while !take(&client, LOCK_SHARED, &[]).await? {
+            if begun.elapsed() >= LOCK {
+                return Err(Fault::Taken(holder(&client).await));
+            }
+            sleep(LOCK_PAUSE).await;
+        }
+        Ok(client)
+    }
+
+    /// Connects, checks the database and takes the lock of a server that has it for itself.
     async fn lock(&self) -> Result<Client, OpenError> {
+        self.lock_with(LOCK_ALONE).await
+    }
+
+    async fn lock_with(&self, lock: &str) -> Result<Client, OpenError> {
         let server = &self.server;
         let client = self.writer().await.map_err(|fault| refused(server, fault))?;
         inspect(&client, server).await?;
         let begun = Instant::now();
-        while !try_lock(&client).await.map_err(|fault| refused(server, fault))? {
+        while !take(&client, lock, &[]).await.map_err(|fault| refused(server, fault))? {
             if begun.elapsed() >= LOCK {
                 return Err(OpenError::Locked { server: server.clone(), holder: holder(&client).await });
             }
@@ -227,23 +329,32 @@ impl Target {
         Ok(client)
     }
 
-    /// Registers a new process as the node.
+    /// Registers a new process as the only node.
     async fn begin(&self, client: &Client) -> Result<Token, OpenError> {
         let server = &self.server;
         let begin = "INSERT INTO baton.node (id, incarnation, writer) VALUES ($1, 1, 1)
-            ON CONFLICT (id) DO UPDATE SET incarnation = node.incarnation + 1, writer = node.writer + 1
+            ON CONFLICT (id) DO UPDATE SET incarnation = node.incarnation + 1, writer = node.writer + 1,
+                state = 'up'
             RETURNING incarnation, writer, pg_backend_pid()";
-        let token = register(client, begin, &[(&NODE, Type::TEXT)]).await;
+        let token = register(client, SINGLE, begin, &[(&SINGLE, Type::TEXT)]).await;
         let token = token.map_err(|fault| refused(server, fault))?;
         // Only a node that another program has deleted has no row.
         token.ok_or_else(|| refused(server, Fault::Late))
     }
 
     /// Connects again after an outage. `Ok(None)` means that another process has become the writer, for good.
-    pub(super) async fn reopen(&self, old: Token) -> Result<Option<(Client, Token)>, Fault> {
+    pub(super) async fn reopen(&self, old: &Token) -> Result<Option<(Client, Token)>, Fault> {
+        // A node of a fleet has no lock to wait for. Its new number shuts out a transaction of the old connection.
+        let client = if old.is_single() { self.retake(old).await? } else { self.shared().await? };
+        let token = connected(&client, &old.node, old.incarnation).await?;
+        Ok(token.map(|token| (client, token)))
+    }
+
+    /// Connects and takes the lock from the old connection of the same process.
+    async fn retake(&self, old: &Token) -> Result<Client, Fault> {
         let client = self.writer().await?;
         let begun = Instant::now();
-        while !try_lock(&client).await? {
+        while !take(&client, LOCK_ALONE, &[]).await? {
             // The old session may live on if the network has failed. It is ours, so it may be ended.
             client.query_typed(END_OLD, &[(&old.backend, Type::INT4)]).await?;
             if begun.elapsed() >= LOCK {
@@ -251,10 +362,7 @@ impl Target {
             }
             sleep(LOCK_PAUSE).await;
         }
-        let again = "UPDATE baton.node SET writer = writer + 1 WHERE id = $1 AND incarnation = $2
-            RETURNING incarnation, writer, pg_backend_pid()";
-        let values = [(&NODE as _, Type::TEXT), (&old.incarnation as _, Type::INT8)];
-        Ok(register(&client, again, &values).await?.map(|token| (client, token)))
+        Ok(client)
     }
 
     /// Detects a pooler in transaction mode: it gives the session that holds the lock, idle now, to another client.
@@ -268,6 +376,21 @@ impl Target {
             return Err(OpenError::Pooled { server: self.server.clone() });
         }
         Ok(())
+    }
+}
+
+/// Drives a connection until it ends, and passes on the positions that it hears of.
+async fn listen<S, T>(mut connection: Connection<S, T>, hint: watch::Sender<u64>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+        if let AsyncMessage::Notification(notification) = message
+            && let Ok(position) = notification.payload().parse()
+        {
+            hint.send_replace(position);
+        }
     }
 }
 
@@ -310,8 +433,19 @@ async fn inspect(client: &Client, server: &Server) -> Result<(), OpenError> {
     Ok(())
 }
 
-async fn try_lock(client: &Client) -> Result<bool, Fault> {
-    Ok(client.query_typed_one(LOCK_NODE, &[]).await?.get(0))
+/// The values of a statement, with their types.
+type Values<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
+
+/// Tries to take a lock.
+async fn take(client: &Client, lock: &str, values: Values<'_>) -> Result<bool, Fault> {
+    Ok(client.query_typed_one(lock, values).await?.get(0))
+}
+
+/// Gives a process's new connection for commits its number; `None` if another process is the node now.
+async fn connected(client: &Client, node: &str, incarnation: i64) -> Result<Option<Token>, Fault> {
+    let sql = "UPDATE baton.node SET writer = writer + 1 WHERE id = $1 AND incarnation = $2
+        RETURNING incarnation, writer, pg_backend_pid()";
+    register(client, node, sql, &[(&node, Type::TEXT), (&incarnation, Type::INT8)]).await
 }
 
 async fn backend(client: &Client) -> Result<i32, Fault> {
@@ -321,13 +455,15 @@ async fn backend(client: &Client) -> Result<i32, Fault> {
 /// Changes the node's row under the log lock, and returns the token of its new writer.
 async fn register(
     client: &Client,
+    node: &str,
     sql: &str,
-    values: &[(&(dyn tokio_postgres::types::ToSql + Sync), Type)],
+    values: Values<'_>,
 ) -> Result<Option<Token>, Fault> {
     client.batch_execute(&format!("BEGIN; {LOCK_LOG}")).await?;
     let row = client.query_typed_opt(sql, values).await?;
     client.batch_execute("COMMIT").await?;
-    Ok(row.map(|row| Token { incarnation: row.get(0), writer: row.get(1), backend: row.get(2) }))
+    let node = node.into();
+    Ok(row.map(|row| Token { node, incarnation: row.get(0), writer: row.get(1), backend: row.get(2) }))
 }
 
 /// Describes the connection that holds the node's lock, as far as the role may see it.
@@ -338,7 +474,8 @@ async fn holder(client: &Client) -> String {
                  coalesce(host(client_addr), 'a local socket'), pid, to_char(backend_start, 'YYYY-MM-DD HH24:MI:SS'))
              FROM pg_stat_activity WHERE pid = (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted
                  AND classid = 1113683054 AND objid = 1 AND objsubid = 2
-                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))",
+                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                 ORDER BY pid LIMIT 1)",
             &[],
         )
         .await;

@@ -12,9 +12,9 @@ use tokio_postgres::{
 
 use super::{
     batch::{Batch, Key, PromptChange, PromptKind},
-    connect::{LOCK_LOG, NODE, Token},
+    connect::{LOCK_LOG, LOCK_TEXTS, Token},
     failure::Fault,
-    query::{limit, number},
+    query::{count, limit, number},
     text::{storable, words},
 };
 
@@ -47,8 +47,8 @@ impl<'a> Statement<'a> {
     }
 
     /// Adds the four values that prove the writer's identity.
-    fn token(self, token: Token) -> Self {
-        self.with(NODE, Type::TEXT)
+    fn token(self, token: &'a Token) -> Self {
+        self.with(&*token.node, Type::TEXT)
             .with(token.incarnation, Type::INT8)
             .with(token.writer, Type::INT8)
             .with(token.backend, Type::INT4)
@@ -71,7 +71,7 @@ impl<'a> Statement<'a> {
 /// events of this connection; together with the writer's number it is their key.
 pub(super) async fn write(
     client: &Client,
-    token: Token,
+    token: &Token,
     batch: &Batch<'_>,
     orphans: &mut u64,
     now: Millis,
@@ -107,16 +107,57 @@ async fn fly(client: &Client, statements: &[Statement<'_>]) -> Result<Vec<Vec<Ro
 }
 
 /// The stored keys of the events: session and number, or nothing for an event that was deleted with its session.
-fn keys(batch: &Batch<'_>, token: Token, orphans: &mut u64) -> Vec<Option<(String, i64)>> {
+fn keys(batch: &Batch<'_>, token: &Token, orphans: &mut u64) -> Vec<Option<(String, i64)>> {
     let key = |key: &Key<'_>| match key {
         Key::Session(session, seq) => Some(((*session).to_owned(), number(*seq))),
         Key::Orphan => {
             *orphans += 1;
-            Some((format!("~{NODE}/{}", token.writer), number(*orphans)))
+            Some((orphanage(token), number(*orphans)))
         }
         Key::Deleted => None,
     };
     batch.events.iter().map(|event| &event.key).map(key).collect()
+}
+
+/// The name under which a writer stores events that outlive their session.
+fn orphanage(token: &Token) -> String {
+    format!("~{}/{}", token.node, token.writer)
+}
+
+/// An event of a group by which a new connection finds out if the group was stored.
+#[derive(Debug)]
+pub(super) struct Probe {
+    session: String,
+    seq: i64,
+    id: String,
+    /// Number of events of the group up to and including this one.
+    events: u64,
+}
+
+impl Probe {
+    /// Chooses the last event that the group leaves in the log; `None` if the group has no events. `orphans` is the
+    /// count after the group was sent.
+    pub(super) fn of(batch: &Batch<'_>, token: &Token, orphans: u64) -> Option<Self> {
+        batch.events.iter().enumerate().rev().find_map(|(at, event)| {
+            let (session, seq) = match event.key {
+                Key::Session(session, seq) => (session.to_owned(), seq),
+                Key::Orphan => (orphanage(token), orphans),
+                Key::Deleted => return None,
+            };
+            Some(Self { session, seq: number(seq), id: event.id.to_owned(), events: at as u64 + 1 })
+        })
+    }
+
+    /// Looks for the event; returns the position before the first event of its group. The caller's connection has a
+    /// new writer's number, so a group that is not stored now never will be.
+    pub(super) async fn find(&self, client: &Client) -> Result<Option<u64>, Fault> {
+        let sql = "SELECT log.position FROM event JOIN log USING (session, seq)
+            WHERE event.session = $1 AND event.seq = $2 AND event.id = $3";
+        let values: [(&(dyn ToSql + Sync), Type); 3] =
+            [(&self.session, Type::TEXT), (&self.seq, Type::INT8), (&self.id, Type::TEXT)];
+        let row = client.query_typed_opt(sql, &values).await?;
+        row.map(|row| Ok(count(&row, 0)?.saturating_sub(self.events))).transpose()
+    }
 }
 
 fn events<'a>(
@@ -155,7 +196,7 @@ fn events<'a>(
 }
 
 /// The statements that change the state tables: removals before additions.
-fn tables<'a>(batch: &'a Batch<'a>, token: Token, statements: &mut Vec<Statement<'a>>) {
+fn tables<'a>(batch: &'a Batch<'a>, token: &'a Token, statements: &mut Vec<Statement<'a>>) {
     let mut add = |wanted: bool, statement: &dyn Fn() -> Statement<'a>| {
         if wanted {
             statements.push(statement());
@@ -229,6 +270,9 @@ fn tables<'a>(batch: &'a Batch<'a>, token: Token, statements: &mut Vec<Statement
         .flags(batch.parts.values().map(|row| row.0))
         .texts(batch.parts.values().map(|row| row.1))
     });
+    // The number of a searched text follows the highest one, so the nodes of a fleet take turns. The lock comes before the
+    // log lock in every transaction.
+    add(!batch.texts.is_empty() && !token.is_single(), &|| Statement::new(LOCK_TEXTS));
     states(batch, &mut add);
     requests(batch, &mut add);
     prompts(batch, &mut add);

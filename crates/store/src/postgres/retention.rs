@@ -54,7 +54,9 @@ impl Retention {
         let removed = client.execute_typed(events, &[(&upto, Type::INT8)]).await?;
         let rows = "DELETE FROM log WHERE position <= $1";
         let rows = client.execute_typed(rows, &[(&upto, Type::INT8)]).await?;
-        client.execute_typed("UPDATE fleet SET trimmed = $1", &[(&upto, Type::INT8)]).await?;
+        client
+            .execute_typed("UPDATE fleet SET trimmed = greatest(trimmed, $1)", &[(&upto, Type::INT8)])
+            .await?;
         self.more = rows >= BATCH;
         Ok(usize::try_from(removed).unwrap_or(usize::MAX))
     }

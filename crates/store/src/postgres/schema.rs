@@ -14,8 +14,12 @@ use super::{
 pub(super) const VERSION: usize = MIGRATIONS.len();
 
 /// The statements that turn version n into version n + 1. Released entries are never changed.
-const MIGRATIONS: &[&str] =
-    &[include_str!("schema.sql"), include_str!("workspaces.sql"), include_str!("fences.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("workspaces.sql"),
+    include_str!("fences.sql"),
+    include_str!("nodes.sql"),
+];
 
 /// Creates or migrates the tables. Refuses a schema of a newer Baton and a schema of another program.
 pub(super) async fn migrate(client: &Client, server: &Server) -> Result<(), OpenError> {

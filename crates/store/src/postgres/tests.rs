@@ -1,9 +1,12 @@
 //! Tests of the Postgres store on a real server.
 
+mod fleet;
+mod nodes;
 mod opening;
 mod order;
 mod outages;
 mod proxy;
+mod tail;
 
 use std::sync::Arc;
 

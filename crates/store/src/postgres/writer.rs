@@ -5,11 +5,12 @@
 //!
 //! A lost connection leaves the outcome of a group unknown. The writer connects again and takes the node's lock; then
 //! the old session has ended, and the newest position of the log shows whether the group was committed. Only this
-//! process can have written in between, because the lock and the token keep others out.
+//! process can have written in between, because the lock and the token keep others out. A node of a fleet looks for an
+//! event of the group instead, once the number of the new connection has shut out the old one.
 
 use std::{sync::Arc, time::Duration};
 
-use engine::ports::{Appended, Clock, Error, Observer, StoreFailure};
+use engine::ports::{Clock, Error, Observer, StoreFailure};
 use protocol::ApprovalId;
 use tokio::{
     sync::mpsc,
@@ -22,11 +23,13 @@ use tokio_postgres::{
 
 use super::{
     batch::Batch,
-    connect::{LOCK_LOG, NODE, Target, Token},
+    connect::{LOCK_LOG, Target, Token},
     failure::{self, Fault},
-    flight, note, outbox, query,
+    flight::{self, Probe},
+    note, outbox, query,
     query::Found,
     retention::Retention,
+    tail::Tail,
     text::storable,
 };
 use crate::{
@@ -53,6 +56,8 @@ const GENERATION: u64 = 1 << 40;
 /// The surroundings of a writer.
 pub(super) struct Ports {
     pub(super) observer: Arc<dyn Observer>,
+    /// Publishes the commits of all nodes in their order; `None` if this server has the database for itself.
+    pub(super) tail: Option<Arc<Tail>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) stats: Arc<Stats>,
     pub(super) retention: Retention,
@@ -62,16 +67,16 @@ pub(super) struct Ports {
 
 /// The state of the writer's task.
 pub(super) struct Writer {
-    target: Target,
-    ports: Ports,
+    pub(super) target: Target,
+    pub(super) ports: Ports,
     /// `None` while the database cannot be reached.
     client: Option<Client>,
     token: Token,
     /// Orphaned events of this connection.
     orphans: u64,
-    /// The newest published position.
-    position: u64,
-    doubt: Doubt,
+    /// The newest position that this writer has published.
+    pub(super) position: u64,
+    pub(super) doubt: Doubt,
     outage: Option<Outage>,
     /// The reason why this process can never write again.
     ended: Option<Error>,
@@ -79,12 +84,14 @@ pub(super) struct Writer {
 
 /// Events whose commit was lost together with its connection.
 #[derive(Default)]
-struct Doubt {
-    events: u64,
+pub(super) struct Doubt {
+    pub(super) events: u64,
+    /// Finds the events among those of other nodes.
+    probe: Option<Probe>,
     /// Their commits, once the callers have received an error. They are published if they turn out to be stored.
-    commits: Vec<Prepared>,
-    /// True if the events turned out to be stored.
-    landed: bool,
+    pub(super) commits: Vec<Prepared>,
+    /// The position before the events, if they turned out to be stored.
+    landed: Option<u64>,
 }
 
 struct Outage {
@@ -94,13 +101,9 @@ struct Outage {
 }
 
 impl Writer {
-    pub(super) async fn new(
-        target: Target,
-        (client, token): (Client, Token),
-        ports: Ports,
-    ) -> Result<Self, Fault> {
-        let position = query::bounds(&client).await?.1;
-        Ok(Self {
+    /// A writer that continues after `position`, the newest of the log.
+    pub(super) fn new(target: Target, (client, token): (Client, Token), ports: Ports, position: u64) -> Self {
+        Self {
             target,
             ports,
             client: Some(client),
@@ -110,7 +113,7 @@ impl Writer {
             doubt: Doubt::default(),
             outage: None,
             ended: None,
-        })
+        }
     }
 
     /// Works until all senders are gone. Dropping the connection then releases the lock.
@@ -167,22 +170,22 @@ impl Writer {
             let batch = fold(&jobs).0;
             let events = batch.events.len() as u64;
             let writing =
-                flight::write(client, self.token, &batch, &mut self.orphans, self.ports.clock.now());
+                flight::write(client, &self.token, &batch, &mut self.orphans, self.ports.clock.now());
             let written = timeout(TRANSACTION, writing).await.unwrap_or(Err(Fault::Late));
             match written {
                 Ok(before) => {
                     self.ports.stats.transaction();
-                    self.report(jobs, before);
+                    self.report(jobs, before).await;
                     return Ok(());
                 }
                 Err(fault) if fault.is_lost() => {
                     tracing::warn!(server = %self.target.server, %fault, "lost the connection to the database");
+                    let probe = Probe::of(&batch, &self.token, self.orphans);
                     self.client = None;
-                    self.doubt.events = events;
+                    (self.doubt.events, self.doubt.probe) = (events, probe);
                     let connected = self.ensure(true).await;
-                    if std::mem::take(&mut self.doubt.landed) {
-                        let before = self.position;
-                        self.report(jobs, before);
+                    if let Some(before) = self.doubt.landed.take() {
+                        self.report(jobs, before).await;
                         return Ok(());
                     }
                     if let Err(error) = connected {
@@ -197,56 +200,6 @@ impl Writer {
             }
         }
         Err((Fault::Late, jobs))
-    }
-
-    /// Answers the callers of a group in doubt, and keeps its commits in case they turn out to be stored.
-    fn give_up(&mut self, jobs: Vec<Work>, error: &Error) {
-        let mut doubted = Vec::new();
-        for mut job in jobs {
-            if let Work::Append { commits, .. } = &mut job {
-                doubted.append(commits);
-            }
-            job.refuse(error, &self.ports.stats);
-        }
-        if self.doubt.events > 0 {
-            self.doubt.commits = doubted;
-        }
-    }
-
-    fn refuse(&self, jobs: Vec<Work>, error: &Error) {
-        for job in jobs {
-            job.refuse(error, &self.ports.stats);
-        }
-    }
-
-    /// Notifies the observer and the callers, in the order of the log. A commit stands even if its caller is gone.
-    fn report(&mut self, jobs: Vec<Work>, before: u64) {
-        self.position = before;
-        for job in jobs {
-            match job {
-                Work::Append { commits, since, reply } => {
-                    let (mut head, mut events) = (0, 0);
-                    for commit in commits {
-                        head = commit.expected + commit.entries.len() as u64;
-                        events += commit.entries.len();
-                        self.publish(commit);
-                    }
-                    self.ports.stats.committed(events, since.elapsed());
-                    let _ = reply.send(Ok(Appended { head, position: self.position }));
-                }
-                Work::Checkpoint { reply, .. } => drop(reply.send(Ok(()))),
-                // A group has no other jobs.
-                _ => {}
-            }
-        }
-    }
-
-    fn publish(&mut self, commit: Prepared) {
-        let first = self.position + 1;
-        self.position += commit.entries.len() as u64;
-        if !commit.entries.is_empty() {
-            self.ports.observer.committed(commit.into_logged(first));
-        }
     }
 
     /// Connects if necessary. With `patient`, waits for the database until the outage has lasted the limit.
@@ -283,35 +236,21 @@ impl Writer {
     /// Connects again, and decides whether the events in doubt are stored.
     async fn connect(&mut self) -> Result<(), Fault> {
         let server = self.target.server.clone();
-        let opening = timeout(TRANSACTION, self.target.reopen(self.token));
+        let opening = timeout(TRANSACTION, self.target.reopen(&self.token));
         let Some((client, token)) = opening.await.unwrap_or(Err(Fault::Late))? else {
-            let message = format!(
-                "another server has taken over {server}; restart this server after that one has stopped"
-            );
+            let message = if self.token.is_single() {
+                format!(
+                    "another server has taken over {server}; restart this server after that one has stopped"
+                )
+            } else {
+                format!("the other nodes of {server} have declared this node dead; restart it")
+            };
             self.end(StoreFailure::Fenced, message);
             return Ok(());
         };
-        let newest = timeout(TRANSACTION, query::bounds(&client)).await.unwrap_or(Err(Fault::Late))?.1;
-        let doubt = std::mem::take(&mut self.doubt);
-        if newest == self.position + doubt.events && doubt.events > 0 {
-            if doubt.commits.is_empty() {
-                self.doubt.landed = true;
-            }
-            for commit in doubt.commits {
-                self.publish(commit);
-            }
-        } else if newest < self.position {
-            begin_generation(&client, newest).await?;
-            let known = self.position;
-            let message = format!(
-                "{server} has lost acknowledged commits (its log ends at {newest}, this server has published {known}), \
-                 probably in a failover without synchronous replication; restart this server"
-            );
-            self.end(StoreFailure::Unavailable, message);
-            return Ok(());
-        } else if newest > self.position {
-            let message = format!("{server} was changed by another program; restart this server");
-            self.end(StoreFailure::Unavailable, message);
+        let settling = timeout(TRANSACTION, self.settle(&client));
+        if let Some(problem) = settling.await.unwrap_or(Err(Fault::Late))? {
+            self.end(StoreFailure::Unavailable, problem);
             return Ok(());
         }
         if self.outage.take().is_some() {
@@ -319,6 +258,43 @@ impl Writer {
         }
         (self.client, self.token, self.orphans) = (Some(client), token, 0);
         Ok(())
+    }
+
+    /// Decides on a new connection whether the events in doubt are stored. Returns the reason why this process cannot
+    /// continue, if there is one.
+    async fn settle(&mut self, client: &Client) -> Found<Option<String>> {
+        let server = &self.target.server;
+        let newest = query::bounds(client).await?.1;
+        let known = match &self.ports.tail {
+            Some(tail) => tail.last().await,
+            None => self.position,
+        };
+        if newest < known {
+            begin_generation(client, newest).await?;
+            return Ok(Some(format!(
+                "{server} has lost acknowledged commits (its log ends at {newest}, this server has published {known}), \
+                 probably in a failover without synchronous replication; restart this server"
+            )));
+        }
+        let landed = match (&self.ports.tail, &self.doubt.probe) {
+            (Some(_), Some(probe)) => probe.find(client).await?,
+            (Some(_), None) => None,
+            (None, _) => {
+                (self.doubt.events > 0 && newest == known + self.doubt.events).then_some(self.position)
+            }
+        };
+        if self.ports.tail.is_none() && landed.is_none() && newest > known {
+            return Ok(Some(format!("{server} was changed by another program; restart this server")));
+        }
+        let doubt = std::mem::take(&mut self.doubt);
+        if doubt.commits.is_empty() {
+            self.doubt.landed = landed;
+        } else if landed.is_some() && self.ports.tail.is_none() {
+            for commit in doubt.commits {
+                self.publish(commit);
+            }
+        }
+        Ok(None)
     }
 
     fn note_end(&mut self, fault: &Fault) {
@@ -343,7 +319,7 @@ impl Writer {
                 continue;
             }
             let Some(client) = &self.client else { continue };
-            let token = self.token;
+            let token = &self.token;
             let fault = match job {
                 Work::Note { project, newer, reply } => answer(
                     reply,
@@ -376,7 +352,7 @@ impl Writer {
                 return;
             }
             let trim = self.ports.retention.trim(client, self.position, self.ports.clock.now());
-            match guarded(client, self.token, trim).await {
+            match guarded(client, &self.token, trim).await {
                 Ok(trimmed) => self.ports.stats.trimmed(trimmed),
                 Err(fault) => {
                     // Retried with a later commit; until then the log is a little too long.
@@ -412,9 +388,9 @@ fn fold(jobs: &[Work]) -> (Batch<'_>, usize) {
 }
 
 /// Runs a change in a transaction of its own that proves the writer's identity first.
-async fn guarded<T>(client: &Client, token: Token, change: impl Future<Output = Found<T>>) -> Found<T> {
+async fn guarded<T>(client: &Client, token: &Token, change: impl Future<Output = Found<T>>) -> Found<T> {
     let values: [(&(dyn ToSql + Sync), Type); 4] = [
-        (&NODE, Type::TEXT),
+        (&&*token.node, Type::TEXT),
         (&token.incarnation, Type::INT8),
         (&token.writer, Type::INT8),
         (&token.backend, Type::INT4),

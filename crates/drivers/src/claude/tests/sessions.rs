@@ -107,7 +107,10 @@ async fn a_prompt_during_a_turn_joins_it() {
     for (case, acts) in [
         ("taken up at once", "close; result; init; open m2; taken; words two; close; finish"),
         ("taken up with results", "close; call m1 t1; called t1; taken; speak m2 two; finish"),
-        ("taken up after an idle", "close; finish; state running; init; open m2; taken; words two; close; finish"),
+        (
+            "taken up after an idle",
+            "close; finish; state running; init; open m2; taken; words two; close; finish",
+        ),
         ("a command, which is not echoed", "close; finish; state running; init; speak m2 two; finish"),
     ] {
         let fake = script(&format!("{ECHO}\nbegin; open m1; words one; prompted; {acts}; linger"));
@@ -147,7 +150,8 @@ async fn a_prompt_that_is_never_taken_up_ends_with_the_turn() {
 
 #[tokio::test]
 async fn an_abort_withdraws_the_prompts_that_wait() {
-    let refused = "say '{\"type\":\"control_response\",\"response\":{\"subtype\":\"error\",\"request_id\":\"x\"}}'";
+    let refused =
+        "say '{\"type\":\"control_response\",\"response\":{\"subtype\":\"error\",\"request_id\":\"x\"}}'";
     for (case, acts) in [
         ("it withdraws them", "hear '\"interrupt\"'; say '{\"type\":\"result\",\"is_error\":true,\"terminal_reason\":\"aborted_streaming\"}'; state idle; linger".to_owned()),
         ("it cannot, so it is ended", format!("hear '\"interrupt\"'; {refused}; hang")),

@@ -90,7 +90,7 @@ async fn an_older_owner_of_a_workspace_cannot_commit_and_the_new_one_can() {
     let url = databases.url();
     let (store, seen) = open(&url, Options::default()).await;
     store.append(commit("ses_a", 0, vec![created("ses_a")])).await.unwrap();
-    let claim = "INSERT INTO baton.workspace VALUES ('wrk_here', 1)";
+    let claim = "INSERT INTO baton.workspace (id, epoch, owner) VALUES ('wrk_here', 1, 'single')";
     connect(&url).await.execute(claim, &[]).await.unwrap();
     let of = |fence: Fence, session: &str| Commit { fence, ..commit(session, 0, vec![created(session)]) };
     let new = Fence { workspace: here(), epoch: 1 };

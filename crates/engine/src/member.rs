@@ -1,0 +1,275 @@
+//! One node of a fleet: carries out the decisions of [`crate::fleet`] on the record that the nodes share.
+//!
+//! The protocol decides and the record carries out; this module only connects the two. It measures the time between two
+//! inputs, sends transactions and looks, and feeds the answers back. The repairs that follow from a claim are returned to
+//! the caller, because they need sessions.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::{
+    StreamExt,
+    future::{BoxFuture, FutureExt},
+    stream::FuturesUnordered,
+};
+use protocol::WorkspaceId;
+
+use crate::{
+    fleet::{
+        self, Effect, Identity, Node, Seat, Terms, View,
+        placement::{Candidate, rank},
+        record::{Ownership, State},
+    },
+    ports::{
+        Error, Fence, Fleet, NodeRecord, Rows, Stopwatch, StoreFailure, StoreFuture, Transaction,
+        own_workspace,
+    },
+};
+
+type Input = fleet::Input<String, WorkspaceId>;
+type Effects = Vec<Effect<String, WorkspaceId>>;
+
+/// The share of work that each node takes, until it can be configured.
+const CAPACITY: u32 = 1;
+
+/// A repair that a claim requires: the sessions of the workspace are ended as after a crash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adoption {
+    pub workspace: WorkspaceId,
+    epoch: u64,
+}
+
+/// This process as a node of a fleet.
+pub struct Member {
+    name: String,
+    record: Arc<dyn NodeRecord>,
+    stopwatch: Arc<dyn Stopwatch>,
+    inner: Mutex<Inner>,
+    /// Held during a first use, so that two callers of one workspace do not claim it twice.
+    claiming: tokio::sync::Mutex<()>,
+}
+
+struct Inner {
+    node: Node<String, WorkspaceId>,
+    /// The stopwatch at the last input.
+    measured: Duration,
+    /// Workspaces whose repair is under way.
+    adopting: BTreeSet<WorkspaceId>,
+    /// True once the other nodes have declared this process dead. It never acts again.
+    is_lost: bool,
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Member").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Member {
+    /// Registers this process as the node `name`. The caller has made sure that no other process is this node.
+    pub async fn join(
+        name: &str,
+        terms: Terms,
+        record: Arc<dyn NodeRecord>,
+        stopwatch: Arc<dyn Stopwatch>,
+    ) -> Result<Arc<Self>, Error> {
+        let node = Node::new(name.to_owned(), terms);
+        let measured = stopwatch.elapsed();
+        let inner = Inner { node, measured, adopting: BTreeSet::new(), is_lost: false };
+        let member = Self {
+            name: name.to_owned(),
+            record,
+            stopwatch,
+            inner: Mutex::new(inner),
+            claiming: tokio::sync::Mutex::default(),
+        };
+        // The look that follows the registration only begins to watch the others; the first round claims.
+        member.register().await?;
+        Ok(Arc::new(member))
+    }
+
+    async fn register(&self) -> Result<(), Error> {
+        for effect in self.step(Input::Tick) {
+            let Effect::Send(transaction) = effect else { continue };
+            let ruling = self.record.apply(transaction.clone()).await?;
+            self.step(Input::Answered(transaction, ruling));
+        }
+        Ok(())
+    }
+
+    /// This process as the record knows it; `None` once it was declared dead.
+    pub fn identity(&self) -> Option<Identity<String>> {
+        let inner = self.lock();
+        inner.node.identity().filter(|_| !inner.is_lost)
+    }
+
+    /// Returns true if the other nodes have declared this process dead. Its commits are refused; only a new process can
+    /// work as this node.
+    pub fn is_lost(&self) -> bool {
+        self.lock().is_lost
+    }
+
+    /// Sends a beat if one is due and looks at the other nodes. Returns the workspaces to repair, which the caller
+    /// confirms with [`Self::adopted`]; one whose repair is under way is not returned again.
+    pub async fn round(&self) -> Vec<Adoption> {
+        self.advance(Input::Tick).await
+    }
+
+    /// Confirms that the sessions of a workspace are repaired.
+    pub fn adopted(&self, adoption: Adoption) {
+        let Adoption { workspace: holding, epoch } = adoption;
+        self.lock().adopting.remove(&holding);
+        self.step(Input::Adopted { holding, epoch });
+    }
+
+    /// Records that a repair has failed; the next round returns it again.
+    pub fn not_adopted(&self, adoption: &Adoption) {
+        self.lock().adopting.remove(&adoption.workspace);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn step(&self, input: Input) -> Effects {
+        let mut inner = self.lock();
+        let now = self.stopwatch.elapsed();
+        let elapsed = now.saturating_sub(inner.measured);
+        inner.measured = now;
+        if inner.is_lost {
+            return Vec::new();
+        }
+        let effects = inner.node.step(elapsed, input);
+        if effects.contains(&Effect::StartOver) {
+            // A new process starts over. This one has commits under way that carry the old incarnation.
+            tracing::error!(node = self.name, "the other nodes have declared this node dead; restart it");
+            inner.is_lost = true;
+            return Vec::new();
+        }
+        effects
+    }
+
+    /// Advances by one input and carries out all transactions and looks that follow from it.
+    async fn advance(&self, input: Input) -> Vec<Adoption> {
+        let mut answers: FuturesUnordered<BoxFuture<'_, Input>> = FuturesUnordered::new();
+        let mut adoptions = Vec::new();
+        let mut next = Some(input);
+        while let Some(input) = next {
+            for effect in self.step(input) {
+                match effect {
+                    Effect::Send(transaction) => answers.push(self.send(transaction).boxed()),
+                    Effect::Look => answers.push(self.look().boxed()),
+                    Effect::Adopt { holding: workspace, epoch, .. } => {
+                        if self.lock().adopting.insert(workspace.clone()) {
+                            adoptions.push(Adoption { workspace, epoch });
+                        }
+                    }
+                    // The fence of each commit is enough for a node's own directories; these serve shared ones.
+                    Effect::Guard(_)
+                    | Effect::Quit(_)
+                    | Effect::StepBack
+                    | Effect::GoOn
+                    | Effect::StartOver
+                    | Effect::Begin(_)
+                    | Effect::Refuse(_) => {}
+                }
+            }
+            next = answers.next().await;
+        }
+        adoptions
+    }
+
+    async fn send(&self, transaction: Transaction) -> Input {
+        match self.record.apply(transaction.clone()).await {
+            Ok(ruling) => Input::Answered(transaction, ruling),
+            Err(error) => {
+                tracing::warn!(node = self.name, %error, "the outcome of a change of the fleet is unknown");
+                Input::Lost(transaction)
+            }
+        }
+    }
+
+    async fn look(&self) -> Input {
+        let custodies = self.lock().node.custodies().cloned().collect();
+        match self.record.look(custodies).await {
+            Ok(rows) => Input::Looked(self.view(rows)),
+            Err(error) => {
+                tracing::warn!(node = self.name, %error, "failed to look at the other nodes");
+                Input::LookFailed
+            }
+        }
+    }
+
+    /// Adds this node's rank among the living nodes to each workspace.
+    fn view(&self, rows: Rows) -> View<String, WorkspaceId> {
+        let Rows { members, workspaces } = rows;
+        let candidates: Vec<_> = members
+            .iter()
+            .filter(|(_, member)| member.state == State::Up)
+            .map(|(node, _)| Candidate { node, capacity: CAPACITY })
+            .collect();
+        let rank_of = |workspace: &WorkspaceId| {
+            rank(&candidates, &self.name, workspace.as_str()).and_then(|rank| u32::try_from(rank).ok())
+        };
+        let holdings = workspaces
+            .into_iter()
+            .map(|(workspace, (row, is_unfinished))| {
+                let rank = rank_of(&workspace);
+                (workspace, Seat { row, is_unfinished, rank })
+            })
+            .collect();
+        View { members, holdings }
+    }
+
+    fn fence(&self, workspace: &WorkspaceId) -> Option<Fence> {
+        let inner = self.lock();
+        let epoch = inner.node.epoch(workspace).filter(|_| !inner.is_lost)?;
+        Some(Fence { workspace: workspace.clone(), epoch })
+    }
+
+    /// Claims a workspace that a client uses for the first time.
+    async fn first_use(&self, workspace: &WorkspaceId) -> Result<Fence, Error> {
+        let _one_at_a_time = self.claiming.lock().await;
+        if let Some(fence) = self.fence(workspace) {
+            return Ok(fence);
+        }
+        let row = self.record.row(workspace).await?;
+        let refusal = refusal(workspace, &row);
+        let seat = Seat { row, is_unfinished: false, rank: Some(0) };
+        let adoptions = self.advance(Input::Use(workspace.clone(), seat)).await;
+        // The next round returns them again.
+        for adoption in &adoptions {
+            self.not_adopted(adoption);
+        }
+        self.fence(workspace).ok_or(refusal)
+    }
+}
+
+fn refusal(workspace: &WorkspaceId, row: &Ownership<String>) -> Error {
+    let owner = row.owner.as_deref().unwrap_or("no node");
+    Error::new(StoreFailure::Fenced, format!("{owner} owns the workspace {workspace}"))
+}
+
+impl Fleet for Member {
+    fn workspace(&self, directory: &str) -> WorkspaceId {
+        own_workspace(&self.name, directory)
+    }
+
+    fn claim<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Fence> {
+        async move {
+            match self.fence(workspace) {
+                Some(fence) => Ok(fence),
+                None => self.first_use(workspace).await,
+            }
+        }
+        .boxed()
+    }
+
+    fn may_run(&self, workspace: &WorkspaceId) -> bool {
+        !self.lock().node.is_in_custody(workspace)
+    }
+}
