@@ -43,13 +43,14 @@ export function Head(props: { id: string; info?: Info; stopper: Stopper }) {
           <FamilyTotals id={props.id} />
         </p>
       </div>
-      <Totals id={props.id} info={props.info} />
-      <PanelLinks id={props.id} />
+      {/* Beside the title, which gives way, so that the links keep their places. */}
       <Show when={props.stopper.isBusy()}>
         <button type="button" class="stop" disabled={props.stopper.isStopping()} onClick={() => props.stopper.stop()}>
           {props.stopper.isStopping() ? words.stopping : words.stop}
         </button>
       </Show>
+      <Totals id={props.id} info={props.info} />
+      <PanelLinks id={props.id} />
       <SessionMenu id={props.id} info={props.info} onRename={() => setRenaming(true)} />
     </header>
   )
