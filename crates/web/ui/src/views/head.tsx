@@ -35,12 +35,13 @@ export function Head(props: { id: string; info?: Info; stopper: Stopper }) {
           <TitleEdit id={props.id} title={props.info?.title ?? ""} onDone={() => setRenaming(false)} />
         </Show>
         <p>
-          <span class="state" data-state={state()}>
-            {label()}
-          </span>
           <span title={props.info?.directory}>{oneLine(props.info?.directory.split("/").at(-1) ?? "")}</span>
           <Show when={props.info?.model}>{(model) => <span>{model().id}</span>}</Show>
           <FamilyTotals id={props.id} />
+          {/* Last, because its text changes every second. */}
+          <span class="state" data-state={state()}>
+            {label()}
+          </span>
         </p>
       </div>
       {/* Beside the title, which gives way, so that the links keep their places. */}
