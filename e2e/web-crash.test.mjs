@@ -13,7 +13,7 @@ import { within } from "./support/wait.mjs"
 const SEED = Number(process.env.BATON_SEED ?? 1)
 const ROUNDS = Number(process.env.BATON_ROUNDS ?? 20)
 // Errors that the browser reports when a server cannot be reached.
-const OUTAGE = /Failed to load resource|ERR_|502/
+const OUTAGE = /Failed to load resource|ERR_|502|fetching the script/
 
 // More than the server keeps events, and the most that removing them takes.
 const DAYS = 8
