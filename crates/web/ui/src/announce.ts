@@ -11,6 +11,8 @@ import { words } from "./words.ts"
 const GATHER_MS = 400
 // A sentence that stays would keep an equal one after it from being told.
 const CLEAR_MS = 5_000
+// The most news of one sentence; the oldest go first.
+const MAX_GATHERED = 100
 // More sessions than this are told as a number.
 const MAX_NAMED = 2
 
@@ -27,7 +29,7 @@ export const isCurrent = ({ request }: Notice) => request === undefined || world
 export function announce(notices: Notice[]) {
   if (document.hidden || notices.length === 0) return
   if (gathered.length === 0) setTimeout(tell, GATHER_MS)
-  gathered.push(...notices)
+  gathered = [...gathered, ...notices].slice(-MAX_GATHERED)
 }
 
 function tell() {
