@@ -9,12 +9,14 @@ const MAX_NODES = 4_000
 const KIB = 1024
 // The most bytes of the first load, compressed.
 const FIRST_LOAD = { script: 90 * KIB, stylesheet: 16 * KIB, all: 115 * KIB }
+const STREAMS = 10
 // Twice this and a half is less than the silence after which the page connects again.
 const IDLE_SECONDS = 5
 
 const finish = { do: "finish", reason: "stop" }
 const SCENARIOS = {
   flood: { about: "streams two thousand deltas", steps: [[{ do: "text", text: "word ", repeat: 2_000 }, finish]] },
+  stream: { about: "streams a hundred words", steps: [[{ do: "text", text: "word ", repeat: 100, delay_ms: 5 }, finish]] },
   long: { about: "writes 200 KB", steps: [[{ do: "text", text: `${"word ".repeat(100)}\n\n`, words: 50, repeat: 400 }, finish]] },
 }
 
@@ -35,6 +37,19 @@ const WATCH = () => {
     for (const { value, sources } of list.getEntries()) {
       if (sources.some(({ node }) => node?.parentElement?.closest(".transcript"))) window.shift += value
     }
+  }).observe({ type: "layout-shift", buffered: true })
+}
+
+// Adds up all layout shifts, and names the elements that moved.
+const WATCH_ALL = () => {
+  // The offer of notifications after a long turn takes room on purpose.
+  localStorage.setItem("baton notifications", JSON.stringify({ isOffered: true }))
+  window.shifts = []
+  const name = (node) => (node?.nodeType === Node.TEXT_NODE ? node.parentElement : node)?.outerHTML?.slice(0, 80)
+  const place = ({ x, y, width, height }) => `${x},${y} ${width}×${height}`
+  const moved = ({ node, previousRect, currentRect }) => `${place(previousRect)} → ${place(currentRect)} ${name(node)}`
+  new PerformanceObserver((list) => {
+    for (const { value, sources } of list.getEntries()) window.shifts.push([value, ...sources.map(moved)].join("\n"))
   }).observe({ type: "layout-shift", buffered: true })
 }
 
@@ -118,6 +133,29 @@ describe("budgets of the page", needsBrowser(), () => {
     await ends(page, /Completed/)
     await still(page)
     assert.equal(await page.evaluate(() => window.shift), 0)
+    await finish()
+    await context.close()
+  })
+
+  test("nothing on the page shifts while ten sessions stream", async () => {
+    const sessions = []
+    for (let at = 0; at < STREAMS; at++) sessions.push((await json(baton, "/session", { title: `Streams ${at}` })).id)
+    const [shown] = sessions
+    const say = (id) => json(baton, `/session/${id}/prompt_async`, { model: { providerID: "demo", modelID: "stream" }, parts: [{ type: "text", text: "go" }] })
+    await say(shown)
+    const context = await browser.newContext({ viewport: { width: 1280, height: 800 } })
+    await context.addInitScript(WATCH_ALL)
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${shown}`, context })
+    await page.locator(".end .facts").waitFor()
+    for (let at = 1; at < STREAMS; at++) await state(page, `Streams ${at}`, "idle")
+    await still(page)
+    await page.evaluate(() => (window.shifts = []))
+    await Promise.all(sessions.map(say))
+    for (let at = 1; at < STREAMS; at++) await state(page, `Streams ${at}`, "done")
+    await page.waitForFunction(() => document.querySelectorAll(".message.assistant .markdown").length === 2)
+    await page.locator(".end .facts").waitFor()
+    await still(page)
+    assert.deepEqual(await page.evaluate(() => window.shifts), [])
     await finish()
     await context.close()
   })

@@ -3,15 +3,41 @@
 import assert from "node:assert/strict"
 import { describe, test } from "node:test"
 import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
+import { age, needsSqlite } from "./support/database.mjs"
 import { Flaky, dice } from "./support/flaky.mjs"
 import { box, ends, still, textOf } from "./support/screen.mjs"
-import { listing } from "./support/server.mjs"
-import { eventually } from "./support/stream.mjs"
+import { Baton, listing } from "./support/server.mjs"
+import { eventually, listen } from "./support/stream.mjs"
+import { within } from "./support/wait.mjs"
 
 const SEED = Number(process.env.BATON_SEED ?? 1)
 const ROUNDS = Number(process.env.BATON_ROUNDS ?? 20)
 // Errors that the browser reports when a server cannot be reached.
-const OUTAGE = /Failed to load resource|ERR_|502/
+const OUTAGE = /Failed to load resource|ERR_|502|fetching the script/
+
+// More than the server keeps events, and the most that removing them takes.
+const DAYS = 8
+const TRIM_MS = 30_000
+
+const payload = (event) => event.payload ?? event
+
+// The cursor of the newest event.
+async function newest(baton) {
+  const { tape, close } = await listen(baton, { target: "/global/event" })
+  await close()
+  return payload(tape.events[0]).properties.cursor
+}
+
+// Waits until the log no longer has the events after a cursor.
+async function trimmed(baton, cursor) {
+  for (;;) {
+    const { tape, close } = await listen(baton, { target: "/global/event", headers: { "last-event-id": String(cursor) } })
+    const isState = (event) => ["server.resync", "server.ready"].includes(payload(event).type)
+    const { type } = payload(await tape.until(isState, "the state of the stream"))
+    await close()
+    if (type === "server.resync") return
+  }
+}
 
 // Waits until the server has nothing to do for a session, and the page knows it.
 async function settle(page, baton, id) {
@@ -161,6 +187,52 @@ describe("the web page and a bad network", needsBrowser(), () => {
     assert.equal(await page.getByRole("button", { name: "Stop", exact: true }).count(), 0)
     assert.equal(await box(page).inputValue(), "a draft before sleep")
     await json(baton, `/session/${asking}/abort`, {})
+    await finish()
+  })
+
+  test("a page whose events the server has removed from the log reads everything again and keeps its draft", needsSqlite(), async (t) => {
+    const baton = await serve()
+    const browser = await launch()
+    t.after(async () => {
+      await browser.close()
+      await baton.stop()
+    })
+    const make = async (title, server = baton) => (await json(server, "/session", { title })).id
+    const say = (id, text, server = baton) => json(server, `/session/${id}/message`, { noReply: true, parts: [{ type: "text", text }] })
+    const [id, deleted] = [await make("Is read again"), await make("Is deleted meanwhile")]
+    await say(id, "before")
+    const { page, finish, expect } = await open(browser, baton, { fragment: `#/s/${id}` })
+    expect(OUTAGE)
+    await page.locator(".message", { hasText: "before" }).waitFor()
+    await page.locator(".row", { hasText: "Is deleted meanwhile" }).waitFor()
+    await say(id, "live")
+    await page.locator(".message", { hasText: "live" }).waitFor()
+    await box(page).fill("a draft before the outage")
+    const cursor = await newest(baton)
+    await baton.shutdown()
+    // On another port, so that the page comes back only after its events are gone.
+    const away = await Baton.start({ world: baton.world })
+    await say(id, "while the page was away", away)
+    await make("Is made meanwhile", away)
+    await away.fetch(`/session/${deleted}`, { method: "DELETE" })
+    await away.shutdown()
+    age(baton.world, DAYS)
+    await away.begin()
+    await within(TRIM_MS, trimmed(away, cursor), "the log to be trimmed")
+    await away.shutdown()
+    await baton.begin()
+    await page.locator(".message", { hasText: "while the page was away" }).waitFor()
+    await page.locator(".row", { hasText: "Is made meanwhile" }).waitFor()
+    await page.locator(".row", { hasText: "Is deleted meanwhile" }).waitFor({ state: "detached" })
+    assert.equal(await box(page).inputValue(), "a draft before the outage")
+    await page.evaluate((id) => void (location.hash = `#/s/${id}?panel=events`), id)
+    // The event belongs to no session.
+    await page.locator(".events button[aria-pressed=true]").click()
+    await page.getByRole("searchbox", { name: "Filter by type" }).fill("resync")
+    await page.locator(".frame-row .type", { hasText: "server.resync" }).waitFor()
+    await say(id, "and again")
+    await page.locator(".message", { hasText: "again" }).waitFor()
+    await sameAsServer(page, baton, id, 4)
     await finish()
   })
 })

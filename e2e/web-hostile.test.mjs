@@ -4,79 +4,10 @@ import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
 import { accessible } from "./support/axe.mjs"
 import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
+import { MARKUP, PAYLOADS, RUN } from "./support/hostile.mjs"
 import { git, repository } from "./support/repository.mjs"
 import { armed, ends, unfold } from "./support/screen.mjs"
 
-const RUN = "window.hacked=1"
-const HOST = "http://evil.example/x"
-
-// Markup that runs a script, loads something or leaves its box if it is parsed.
-const MARKUP = [
-  `<script>${RUN}</script>`,
-  `<img src=x onerror="${RUN}">`,
-  `<img src="${HOST}.png">`,
-  `<svg onload="${RUN}"><a href="javascript:${RUN}"><text>x</text></a></svg>`,
-  `<svg><script>${RUN}</script></svg>`,
-  `<math><mi xlink:href="javascript:${RUN}">x</mi></math>`,
-  `<iframe src="javascript:parent.${RUN}"></iframe>`,
-  `<iframe srcdoc="<script>parent.${RUN}</script>"></iframe>`,
-  `<iframe src="${HOST}"></iframe>`,
-  `<object data="${HOST}"></object>`,
-  `<embed src="${HOST}">`,
-  `<link rel="stylesheet" href="${HOST}.css">`,
-  `<style>@import "${HOST}.css"; body { display: none }</style>`,
-  `<base href="${HOST}">`,
-  `<meta http-equiv="refresh" content="0;url=${HOST}">`,
-  `<form action="${HOST}"><button autofocus>x</button></form>`,
-  `<input autofocus onfocus="${RUN}">`,
-  `<details open ontoggle="${RUN}">x</details>`,
-  `<video src="${HOST}.mp4" autoplay onerror="${RUN}"></video>`,
-  `<audio src="${HOST}.mp3" autoplay></audio>`,
-  `<body onload="${RUN}">`,
-  `<div style="position:fixed;inset:0;background:url(${HOST})">x</div>`,
-  `<template><script>${RUN}</script></template>`,
-  `<noscript><p title="</noscript><img src=x onerror=${RUN}>">`,
-  `</pre></code></div><script>${RUN}</script>`,
-  `<!--><script>${RUN}</script>-->`,
-  `<![CDATA[><script>${RUN}</script>]]>`,
-  `<x onclick="${RUN}">x</x>`,
-  `&lt;script&gt;${RUN}&lt;/script&gt;`,
-  `<a href="java&#10;script:${RUN}">x</a>`,
-]
-
-// Every handler that runs without a click, in every element that may have it.
-const HANDLERS = ["load", "error", "focus", "toggle", "animationstart", "transitionend", "pointerenter", "mouseover", "scroll", "beforeinput"]
-const ELEMENTS = ["img src=x", "svg", "body", "input autofocus", "details open", "video src=x", "iframe src=x", "object data=x", "marquee", "a href=# autofocus"]
-const HANDLED = ELEMENTS.flatMap((element) => HANDLERS.map((handler) => `<${element} on${handler}="${RUN}">`))
-
-const SCHEMES = ["javascript:", "JaVaScRiPt:", "java\tscript:", "&#106;avascript:", "\u0001javascript:", "data:text/html,", "data:image/svg+xml,", "vbscript:", "file:///", "blob:"]
-
-// The same in places where Markdown would put it into an attribute or an element.
-const MARKDOWN = [
-  ...SCHEMES.flatMap((scheme) => [
-    `[x](${scheme}${RUN})`,
-    `[x](<${scheme}${RUN}>)`,
-    `![x](${scheme}${RUN})`,
-    `<${scheme}${RUN}>`,
-    `[x][1]\n\n[1]: ${scheme}${RUN}`,
-  ]),
-  `![x](${HOST}.png)`,
-  `![x](${HOST}.png "title" onerror="${RUN}")`,
-  `[x](${HOST}" onmouseover="${RUN})`,
-  `[a](http://a" onerror="${RUN})`,
-  "```html\n<script>window.hacked=1</script>\n```",
-  `\`<script>${RUN}</script>\``,
-  `| a |\n|---|\n| <img src=x onerror="${RUN}"> |`,
-  `> <script>${RUN}</script>`,
-  `- <script>${RUN}</script>`,
-  `# <script>${RUN}</script>`,
-  `${"> ".repeat(200)}deep`,
-  `${"- ".repeat(200)}deep`,
-  `${"[".repeat(500)}x${"](y)".repeat(500)}`,
-  `${"*".repeat(2_000)}x`,
-]
-
-const payloads = [...MARKUP, ...HANDLED, ...MARKUP.map((text) => `**${text}**`), ...MARKUP.map((text) => `- a\n  ${text}`), ...HANDLED.map((text) => `> ${text}`), ...MARKDOWN]
 // The last ones look like another name.
 const FILES = ["<img src=x onerror=window.hacked=1>.txt", "<svg onload=window.hacked=1>.md", "\u202egnp.exe", "a\u2066b\u2069.rs", "раураl.txt"]
 // Git allows these characters in the name of a branch.
@@ -87,7 +18,7 @@ const stop = { do: "finish", reason: "stop" }
 const SCENARIOS = {
   hostile: {
     about: "says hostile things",
-    steps: [[{ do: "reasoning", text: MARKUP.join("\n\n") }, say(payloads.join("\n\n")), stop]],
+    steps: [[{ do: "reasoning", text: MARKUP.join("\n\n") }, say(PAYLOADS.join("\n\n")), stop]],
   },
   hostile_tool: {
     about: "calls tools with hostile names and arguments",
@@ -151,7 +82,7 @@ describe("the web page and hostile text", needsBrowser(), () => {
   before(async () => {
     browser = await launch()
     const names = Object.fromEntries(FILES.map((name) => [name, "one\n"]))
-    const world = await repository({ "README.md": "one\n" }, { ...names, "README.md": `${payloads.join("\n")}\n` })
+    const world = await repository({ "README.md": "one\n" }, { ...names, "README.md": `${PAYLOADS.join("\n")}\n` })
     git(world, "checkout", "-q", "-b", BRANCH)
     baton = await serve({ world, scenarios: SCENARIOS })
   })
@@ -184,8 +115,8 @@ describe("the web page and hostile text", needsBrowser(), () => {
     await isText(page)
   }
 
-  test(`${payloads.length} payloads in an answer, in thoughts and in a prompt stay text`, async () => {
-    const id = await prompt(baton, "hostile", payloads.join("\n"), MARKUP[1])
+  test(`${PAYLOADS.length} payloads in an answer, in thoughts and in a prompt stay text`, async () => {
+    const id = await prompt(baton, "hostile", PAYLOADS.join("\n"), MARKUP[1])
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
     await isQuiet(page)
     const text = await page.locator(".message.assistant").innerText()

@@ -167,6 +167,29 @@ describe("the page with keys only", needsBrowser(), () => {
     await finish()
   })
 
+  test("requests and ends of other sessions are told briefly", async () => {
+    const { id } = await json(baton, "/session", { title: "Is on the screen" })
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
+    await row(page, "Is on the screen").waitFor()
+    await page.evaluate(() => {
+      const region = document.querySelector('.elsewhere[role="status"]')
+      window.heard = []
+      new MutationObserver(() => window.heard.push(region.textContent)).observe(region, { childList: true, characterData: true, subtree: true })
+    })
+    const hears = (text) => page.waitForFunction((text) => window.heard.includes(text), text)
+    const asking = await prompt(baton, "permission", "please", "Asks elsewhere")
+    await hears("Asks elsewhere: needs you")
+    const [request] = (await json(baton, "/permission")).filter(({ sessionID }) => sessionID === asking)
+    await json(baton, `/permission/${request.id}/reply`, { reply: "once" })
+    await hears("Asks elsewhere: Completed")
+    await json(baton, `/session/${id}/prompt_async`, { model: { providerID: "demo", modelID: "simple" }, parts: [{ type: "text", text: "hello" }] })
+    await ends(page)
+    // The sentence goes, so that an equal one is told again.
+    await hears("")
+    assert.ok(!(await page.evaluate(() => window.heard)).some((text) => text.includes("Is on the screen")))
+    await finish()
+  })
+
   test("a draft keeps the focus while another session asks", async () => {
     const { id } = await json(baton, "/session", { title: "Is written in" })
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })

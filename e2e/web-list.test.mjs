@@ -45,6 +45,28 @@ describe("the list of the page", needsBrowser(), () => {
     await finish()
   })
 
+  test("rows keep their places while other clients prompt; a prompt of the user moves its session to the top", async () => {
+    const made = []
+    for (const title of ["Place 1", "Place 2", "Place 3"]) made.push(await make(title))
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${made[1]}` })
+    const places = async () => (await titles(page)).filter((title) => title.startsWith("Place"))
+    for (const at of [1, 2, 3]) await row(page, `Place ${at}`).waitFor()
+    assert.deepEqual(await places(), ["Place 3", "Place 2", "Place 1"])
+    const model = { providerID: "demo", modelID: "simple" }
+    await json(baton, `/session/${made[0]}/prompt_async`, { model, parts: [{ type: "text", text: "elsewhere" }] })
+    await row(page, "Place 1").and(page.locator('[data-state="done"]')).waitFor()
+    assert.deepEqual(await places(), ["Place 3", "Place 2", "Place 1"])
+    await make("Place 4")
+    await row(page, "Place 4").waitFor()
+    assert.deepEqual(await places(), ["Place 4", "Place 3", "Place 2", "Place 1"])
+    await page.locator(".composer textarea").fill("from here")
+    await page.keyboard.press("Enter")
+    await page.locator(".message.user", { hasText: "from here" }).waitFor()
+    const now = await places()
+    assert.deepEqual([now.at(0), now.at(-1)], ["Place 2", "Place 3"])
+    await finish()
+  })
+
   test("the list is 220 to 420 pixels wide, by pointer and by keys, and folds into a rail", async () => {
     await make("Has a width")
     const { page, finish } = await open(browser, baton)

@@ -123,6 +123,29 @@ describe("a long transcript", needsBrowser(), () => {
     await finish()
   })
 
+  test("a place far from the end is read at once, without the pages between", async () => {
+    const { id } = await json(baton, "/session", { title: "Has a far place" })
+    await fill(id, LONG)
+    const messages = await json(baton, `/session/${id}/message`)
+    const middle = messages[Math.floor(messages.length / 3)].info.id
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}/m/${middle}` })
+    await page.locator(`.slot[data-row="${middle}"]`).waitFor()
+    await still(page)
+    const { key, top } = await reading(page)
+    await page.evaluate((id) => void (location.hash = `#/s/${id}`), id)
+    const reads = []
+    page.on("request", (request) => {
+      const url = new URL(request.url())
+      if (url.pathname === `/session/${id}/message`) reads.push([...url.searchParams.keys()].find((name) => name !== "limit") ?? "newest")
+    })
+    await page.reload()
+    await page.locator(`.slot[data-row="${key}"]`).waitFor()
+    await still(page)
+    assert.ok(Math.abs((await topOf(page, key)) - top) < 1, "the line is where it was")
+    assert.deepEqual([...new Set(reads)], ["newest", "around"])
+    await finish()
+  })
+
   test(`${LONG} messages: the page stays small, and reaches the first one`, async () => {
     const { id } = await json(baton, "/session", { title: "Is very long" })
     await fill(id, LONG)

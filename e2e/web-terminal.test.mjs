@@ -4,6 +4,11 @@ import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
 import { violations } from "./support/axe.mjs"
 import { json, launch, needsBrowser, open, serve } from "./support/browser.mjs"
+import { CONTROLS, PAYLOADS, RUN } from "./support/hostile.mjs"
+import { write } from "./support/repository.mjs"
+
+// Texts that one screen shows.
+const A_SCREEN = 15
 
 describe("the terminals of the page", needsBrowser(), () => {
   let browser, baton
@@ -168,6 +173,39 @@ describe("the terminals of the page", needsBrowser(), () => {
     const question = page.getByRole("dialog", { name: "Open 127.0.0.1?" })
     await question.getByText(`http://${host}/web/me`).waitFor()
     await question.getByRole("button", { name: "Cancel" }).click()
+    await clear()
+    await finish()
+  })
+
+  test(`${PAYLOADS.length + CONTROLS.length} hostile texts of a program stay text`, async () => {
+    const { page, context, finish } = await begin()
+    const opened = []
+    context.on("page", (other) => opened.push(other.url()))
+    const title = await page.title()
+    const all = [...PAYLOADS, ...CONTROLS]
+    for (let at = 0; at * A_SCREEN < all.length; at++) {
+      const texts = all.slice(at * A_SCREEN, (at + 1) * A_SCREEN)
+      await write(baton.world, `part${at}`, `${texts.join("\n")}\u001b[0m\n`)
+      await type(page, `clear; cat part${at}; echo shown-$((${at}))-end`)
+      await line(page, new RegExp(`^shown-${at}-end$`)).waitFor()
+      const found = await screen(page).locator("html").evaluate(() => {
+        const inside = [...document.querySelectorAll(".xterm-rows *")]
+        const isBare = (it) => ["DIV", "SPAN"].includes(it.tagName) && [...it.attributes].every(({ name }) => ["class", "style"].includes(name))
+        return { hacked: window.hacked ?? parent.hacked, other: inside.filter((it) => !isBare(it)).map((it) => it.outerHTML) }
+      })
+      assert.deepEqual(found, { hacked: undefined, other: [] })
+    }
+    await type(page, `clear; printf '\\033]8;;javascript:${RUN}\\033\\\\press\\033]8;;\\033\\\\\\n'; ls; echo after-$((1 + 1))`)
+    await line(page, /^after-2$/).waitFor()
+    assert.equal(await line(page, /^hacked$/).count(), 0, "a title was typed into the shell")
+    const link = await line(page, /^press$/).boundingBox()
+    await page.mouse.click(link.x + 10, link.y + link.height / 2)
+    await type(page, "echo clicked-$((1 + 1))")
+    await line(page, /^clicked-2$/).waitFor()
+    assert.equal(await screen(page).locator("html").evaluate(() => window.hacked ?? parent.hacked), undefined)
+    assert.equal(await screen(page).locator("#address").isVisible(), false)
+    assert.deepEqual(opened, [])
+    assert.equal(await page.title(), title)
     await clear()
     await finish()
   })

@@ -18,11 +18,7 @@ function install() {
     window[name] = (run, ...args) => original(counted("timers", run), ...args)
   }
   new PerformanceObserver((list) => {
-    // Rows of a list beside the transcript change places on purpose.
-    const isRead = ({ node }) => node?.parentElement?.closest("main") != null
-    for (const { value, hadRecentInput, sources } of list.getEntries()) {
-      if (!hadRecentInput && sources.some(isRead)) probe.shift += value
-    }
+    for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) probe.shift += value
   }).observe({ type: "layout-shift" })
   new PerformanceObserver((list) => probe.tasks.push(...list.getEntries().map((it) => it.duration))).observe({
     type: "longtask",

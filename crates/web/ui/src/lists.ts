@@ -28,6 +28,9 @@ export const [isRail, setRail] = stored("rail", false)
 
 export const [selected, setSelected] = createSignal<string[]>([])
 
+// The session that the user has prompted last, a new object for each prompt. It moves to the top of the list.
+export const [prompted, setPrompted] = createSignal<{ session: string }>()
+
 // --- Deletions -------------------------------------------------------------------------------------------------------
 
 export interface Deletion {

@@ -1,11 +1,11 @@
 // Notifications of the browser. Only the tab that holds the stream shows them, so each event is told once.
 
 import { createEffect, createRoot, createSignal } from "solid-js"
+import { announce, isCurrent, noticeText, noticeTitle } from "./announce.ts"
 import type { Notice } from "./core/notices.ts"
 import { isQuiet } from "./core/quiet.ts"
 import { showNotification } from "./install.ts"
 import { isFocused } from "./marks.ts"
-import { oneLine } from "./plain.ts"
 import { go, route, sessionLink } from "./route.ts"
 import { isHolder, onFold, world } from "./store.ts"
 import { words } from "./words.ts"
@@ -101,26 +101,24 @@ let gathered: Notice[] = []
 function gather() {
   if (world.notices.length === 0) return
   const notices = world.notices.splice(0)
+  announce(notices.filter((notice) => !isMuted(notice.session)))
   const { quietFrom, quietTo } = settings()
   if (!isHolder() || notificationState() !== "on" || isQuiet(new Date(), quietFrom, quietTo)) return
-  const isWanted = (notice: Notice) => settings()[notice.kind] && !isMuted(notice.session)
+  const isWanted = (notice: Notice) => notice.kind !== "brief" && settings()[notice.kind] && !isMuted(notice.session)
   if (gathered.length === 0) setTimeout(tell, GATHER_MS)
   gathered.push(...notices.filter(isWanted))
 }
 
 function tell() {
-  const isOpen = ({ request }: Notice) => request === undefined || world.requests.has(request)
-  const notices = gathered.filter((notice) => isOpen(notice) && !isLookedAt(notice.session))
+  const notices = gathered.filter((notice) => isCurrent(notice) && !isLookedAt(notice.session))
   gathered = []
   const [first] = notices
   if (!first) return
-  const title = (notice: Notice) => oneLine(world.sessions.get(notice.session)?.info.title ?? words.sessions)
   const isOne = notices.length === 1
-  const text = (notice: Notice) => (notice.reason ? words.end(notice.reason) : words.state("needs"))
-  const body = isOne ? text(first) : notices.map((notice) => `${title(notice)}: ${text(notice)}`).join("\n")
+  const body = isOne ? noticeText(first) : notices.map((notice) => `${noticeTitle(notice)}: ${noticeText(notice)}`).join("\n")
   // The tag makes a repetition of the same event replace the first one.
   const options = { body, tag: notices.map(({ key }) => key).join(",") }
-  void display(isOne ? title(first) : words.news(notices.length), options, isOne ? sessionLink(first.session) : "#/needs")
+  void display(isOne ? noticeTitle(first) : words.news(notices.length), options, isOne ? sessionLink(first.session) : "#/needs")
 }
 
 async function display(title: string, options: NotificationOptions, link: string) {

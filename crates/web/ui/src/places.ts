@@ -50,7 +50,16 @@ export function setUnfolded(id: string, isOpen: boolean, byDefault: boolean) {
   else put(folds, id, isOpen, MAX_FOLDS)
 }
 
+const savers = new Set<() => void>()
+
+// Calls the function when the page is left, before the places are stored. Returns the function that ends this.
+export function onLeave(save: () => void) {
+  savers.add(save)
+  return () => void savers.delete(save)
+}
+
 window.addEventListener("pagehide", () => {
+  for (const save of savers) save()
   try {
     sessionStorage.setItem(NAME, JSON.stringify({ places: [...places], folds: [...folds] }))
   } catch {

@@ -4,7 +4,9 @@
 import { Failure, call, messageId } from "./api.ts"
 import { type Mention, type MentionPart, mentionParts } from "./core/complete.ts"
 import { type Letter, type Outcome, Outbox } from "./core/outbox.ts"
+import { rootOf } from "./core/state.ts"
 import { type Attachment, type Content, addToDraft, removeDraft, tellDraft } from "./drafts.ts"
+import { setPrompted } from "./lists.ts"
 import { change, readAll } from "./storage.ts"
 import { type Choice, give, isHolder, onFold, onSettled, timer, world } from "./store.ts"
 
@@ -95,6 +97,7 @@ export function send(sessionID: string, content: Content, delivery: "steer" | "q
   const mentioned = mentionParts(content.text, content.mentions ?? [], directory)
   const letter: Stored = { id, sessionID, ...content, mentioned, delivery, model, run, created: Date.now() }
   show(letter)
+  setPrompted({ session: rootOf(world, sessionID) })
   const stored = change(["outbox", "drafts"], (store) => {
     store("outbox").put(letter)
     removeDraft(store("drafts"), sessionID)

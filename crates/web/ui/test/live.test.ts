@@ -4,7 +4,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 import { type Input, fold } from "../src/core/fold.ts"
 import { ancestors, siblings, totals } from "../src/core/family.ts"
-import { rowState } from "../src/core/state.ts"
+import { rowState, waitingBehind } from "../src/core/state.ts"
 import { createWorld } from "../src/core/world.ts"
 import { event, run } from "./support.ts"
 
@@ -28,6 +28,20 @@ test("the queue follows events, and a change of order replaces it", () => {
   assert.deepEqual(queue(world), ["m2 queue", "m1 queue"])
   run([say("prompt.started", { messageID: "m2" }), say("prompt.ended", { messageID: "m1", reason: "withdrawn" })], world)
   assert.deepEqual(queue(world), [])
+})
+
+test("the prompt that a turn starts with does not wait behind it", () => {
+  const waiting = (world: ReturnType<typeof createWorld>) => waitingBehind(world, S).map(({ id }) => id)
+  const world = run([...open, { kind: "now", ms: 5_000 }, say("prompt.queued", { messageID: "m1" }), busy()])
+  assert.deepEqual(waiting(world), [])
+  run([say("prompt.queued", { messageID: "m2" })], world)
+  assert.deepEqual(waiting(world), ["m2"])
+  run([say("prompt.started", { messageID: "m1" })], world)
+  assert.deepEqual(waiting(world), ["m2"])
+  run([idle()], world)
+  assert.deepEqual(waiting(world), [])
+  const stuck = run([...open, { kind: "now", ms: 5_000 }, say("prompt.queued", { messageID: "m1" }), busy(), { kind: "now", ms: 6_000 }])
+  assert.deepEqual(waiting(stuck), ["m1"], "a turn that does not start hides its prompt only for a moment")
 })
 
 test("a read of the queue that began before a change does not bring a prompt back", () => {
@@ -74,16 +88,16 @@ test("an end that another tab has shown already is not unread", () => {
 
 const keys = (world: ReturnType<typeof createWorld>) => world.notices.map(({ kind, session }) => `${kind} ${session}`)
 
-test("requests, failures and long turns are news; the opening statement and short turns are not", () => {
+test("requests, failures and ends are news, short turns brief ones; the opening statement is none", () => {
   const world = createWorld()
   run([{ kind: "opened", resumed: false }, say("permission.asked", { id: "per_0", patterns: [], always: [] }), { kind: "settled" }], world)
   assert.deepEqual(keys(world), [], "the first load is silent")
   run([{ kind: "now", ms: 1_000 }, busy(), { kind: "now", ms: 5_000 }, idle()], world)
-  assert.deepEqual(keys(world), [], "a short turn is silent")
+  assert.deepEqual(keys(world), [`brief ${S}`], "a short turn causes no notification")
   run([busy(), { kind: "now", ms: 16_000 }, idle()], world)
-  assert.deepEqual(keys(world), [`completed ${S}`])
+  assert.deepEqual(keys(world).slice(1), [`completed ${S}`])
   run([busy(), idle("error"), busy(), idle("aborted")], world)
-  assert.deepEqual(keys(world).slice(1), [`failed ${S}`], "the user knows what they have stopped")
+  assert.deepEqual(keys(world).slice(2), [`failed ${S}`], "the user knows what they have stopped")
 })
 
 test("a request of a child is news of its root, once, and the end of a child is none", () => {

@@ -58,6 +58,9 @@ export function patchOf(entry: Entry): FilePatch {
   return made
 }
 
+// Cheaper than a parsed patch, which a folded file does not need.
+export const hasHunks = (entry: Entry) => /^@@ /m.test(entry.patch ?? "")
+
 // Files that begin folded.
 export function foldedAtFirst(all: Entry[]): Set<string> {
   const folded = new Set<string>()

@@ -484,5 +484,7 @@ function show(world: World, session: string | null, changed: Set<string>) {
 
 export const endReason = (world: World, session: string): EndReason | null => {
   const status = world.status.get(session)?.status
-  return status?.type === "idle" ? (status.reason ?? null) : null
+  if (status && status.type !== "idle") return null
+  // After a reload, only the mark of an unread turn still knows.
+  return status?.reason ?? world.unread.get(session)?.reason ?? null
 }

@@ -1,4 +1,4 @@
-// Events that are worth a notification: a request, and the end of a long or failed turn of a root session.
+// Events that are news of a root session: a request, and the end of a turn.
 //
 // The fold collects them in every tab. Only the tab that holds the stream shows them, so each is shown once. Events of
 // the opening statement are no news: the page shows their state.
@@ -9,14 +9,15 @@ import type { World } from "./world.ts"
 export interface Notice {
   // The same in every tab, and for every repetition of the event.
   key: string
-  kind: "request" | "failed" | "completed"
+  // `brief` is a turn that completed soon: a screen reader tells it, a notification does not.
+  kind: "request" | "failed" | "completed" | "brief"
   // The root session.
   session: string
   request?: string
   reason?: EndReason
 }
 
-// A turn that completes sooner is no news: the user is still looking.
+// A turn that completes sooner causes no notification: the user is still looking.
 export const LONG_TURN_MS = 10_000
 // The most notices that wait to be shown; the oldest go first.
 const MAX_NOTICES = 100
@@ -40,5 +41,5 @@ export function noticeEnd(world: World, session: string, reason: EndReason | nul
   const key = `${session} ${world.cursor}`
   if (FAILURES.includes(reason)) add(world, { key, kind: "failed", session, reason })
   const isLong = since === null || world.now - since > LONG_TURN_MS
-  if (reason === "completed" && isLong) add(world, { key, kind: "completed", session, reason })
+  if (reason === "completed") add(world, { key, kind: isLong ? "completed" : "brief", session, reason })
 }

@@ -2,6 +2,7 @@
 
 import { queueLength } from "./queue.ts"
 import { isOpen } from "./transcript.ts"
+import type { Waiting } from "./waiting.ts"
 import type { Frame, Session, Status } from "./wire.ts"
 import type { Request, World } from "./world.ts"
 
@@ -27,6 +28,22 @@ export const statusOf = (world: World, session: string): Status => world.status.
 export const serverNow = (world: World) => world.now + world.offset
 
 export const isBusy = (world: World, session: string) => statusOf(world, session).type !== "idle"
+
+// The time that a turn may take from busy to the start of its first prompt.
+const STARTING_MS = 1_000
+
+// True between busy and the start of the first prompt, if the page has seen the turn begin.
+export function isStarting(world: World, session: string): boolean {
+  const since = world.status.get(session)?.since ?? null
+  const isAnswering = world.queues.get(session)?.isAnswering ?? false
+  return isBusy(world, session) && since !== null && !isAnswering && world.now - since < STARTING_MS
+}
+
+// Prompts that wait behind the one that the turn answers. The prompt that a turn starts with does not wait.
+export function waitingBehind(world: World, session: string): Waiting[] {
+  if (!isBusy(world, session)) return []
+  return (world.waiting.get(session) ?? []).slice(isStarting(world, session) ? 1 : 0)
+}
 
 // The session and everything below it.
 export function family(world: World, session: string): string[] {

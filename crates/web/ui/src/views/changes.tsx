@@ -1,87 +1,27 @@
 // The review of changes: the scope, the files, their diffs and the comments that become a prompt.
 
-import { For, Show, createEffect, createMemo, createResource, createSignal, on } from "solid-js"
-import { call } from "../api.ts"
+import { For, Show, createMemo, createSignal } from "solid-js"
+import { SCOPES, type Source } from "../changes.ts"
 import { type Entry, MAX_FILES, entries, patchOf } from "../core/changes.ts"
 import { type Comment, place, reviewPrompt } from "../core/review.ts"
-import { isBusy } from "../core/state.ts"
 import { type Folder, type Leaf, treeRows } from "../core/tree.ts"
-import type { FileDiff, Message } from "../core/wire.ts"
+import type { FileDiff } from "../core/wire.ts"
 import { compose } from "../compose.ts"
 import { oneLine, within } from "../plain.ts"
 import { comments, dropComment, dropComments, isViewed, setViewed } from "../reviews.ts"
-import { amend, route } from "../route.ts"
+import { amend } from "../route.ts"
 import { change, settings } from "../settings.ts"
-import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { Diffs } from "./diffs.tsx"
 import { Loaded } from "./loaded.tsx"
 import { Rows } from "./rows.tsx"
 
-export const SCOPES = ["turn", "session", "tree", "branch"] as const
-export type Scope = (typeof SCOPES)[number]
-
-// Pages of messages that are read for the changes of a session.
-const MAX_PAGES = 10
-const PAGE = 100
-// Lines around a change: as git shows them, and more.
-const CONTEXT = 3
-const MORE_CONTEXT = 20
-
 // A longer tree begins closed and draws only the rows on the screen.
 const MAX_SHOWN = 40
 const TREE_ROW = 28
 
-interface Wanted {
-  session: string
-  directory?: string
-  scope: Scope
-  turn?: string
-  context: number
-}
-
-// Reads the diffs of the prompts of a session, page by page, oldest first.
-async function ofSession(sessionID: string): Promise<FileDiff[]> {
-  const found: FileDiff[][] = []
-  let before: string | undefined
-  for (let page = 0; page < MAX_PAGES; page++) {
-    const { data, headers } = await call("messages", { in: { sessionID }, query: { limit: PAGE, before } })
-    const diffs = data.flatMap(({ info }) => (info.role === "user" ? (info.summary?.diffs ?? []) : []))
-    found.unshift(diffs)
-    before = headers.get("x-next-cursor") ?? undefined
-    if (!before) break
-  }
-  return found.flat()
-}
-
-async function read({ session, directory, scope, turn, context }: Wanted): Promise<Entry[]> {
-  if (scope === "session") return entries(await ofSession(session))
-  if (scope === "turn") {
-    if (!turn) return []
-    return entries((await call("diff", { in: { sessionID: session }, query: { messageID: turn } })).data)
-  }
-  const mode = scope === "tree" ? "git" : "branch"
-  return entries((await call("vcsDiff", { query: { mode, context, directory } })).data)
-}
-
-export function Changes(props: { id: string }) {
-  const [hasContext, setContext] = createSignal(false)
-  const directory = createMemo(() => (watch(`session ${props.id}`), world.sessions.get(props.id)?.info.directory))
-  const scope = () => (SCOPES.find((it) => it === route().query.scope) ?? "turn") as Scope
-  // The last prompt, unless the address names one.
-  const turn = createMemo(() => {
-    watch(`messages ${props.id}`)
-    const last = world.windows.get(props.id)?.entries.findLast((entry) => entry.info.role === "user")
-    return route().query.turn ?? last?.info.id
-  })
-  const wanted = createMemo<Wanted>(
-    () => ({ session: props.id, directory: directory(), scope: scope(), turn: turn(), context: hasContext() ? MORE_CONTEXT : CONTEXT }),
-    undefined!,
-    { equals: (before, now) => JSON.stringify(before) === JSON.stringify(now) },
-  )
-  const [found, { refetch }] = createResource(wanted, read)
-  const busy = createMemo(() => (watch(`status ${props.id}`), isBusy(world, props.id)))
-  createEffect(on(() => (watch(`diff ${props.id}`), busy()), () => void refetch(), { defer: true }))
+export function Changes(props: { id: string; source: Source }) {
+  const { scope, directory, found, refetch, hasContext, setContext } = props.source
   return (
     <div class="changes">
       <div class="panel-tools">
@@ -94,7 +34,7 @@ export function Changes(props: { id: string }) {
             )}
           </For>
         </select>
-        <button type="button" class="quiet" aria-label={words.changes.refresh} title={words.changes.refresh} onClick={() => void refetch()}>
+        <button type="button" class="quiet" aria-label={words.changes.refresh} title={words.changes.refresh} onClick={refetch}>
           ↻
         </button>
         <span class="space" />
@@ -115,10 +55,10 @@ export function Changes(props: { id: string }) {
           </button>
         </Show>
       </div>
-      <Loaded of={found} again={() => void refetch()}>
+      <Loaded of={found} again={refetch}>
         {(value) => (
           <Show when={value().length > 0} fallback={<p class="empty">{words.changes.none[scope()]}</p>}>
-            <Review id={props.id} all={value()} canUndo={scope() === "tree"} directory={directory()} again={() => void refetch()} />
+            <Review id={props.id} diffs={value()} canUndo={scope() === "tree"} directory={directory()} again={refetch} />
           </Show>
         )}
       </Loaded>
@@ -126,15 +66,16 @@ export function Changes(props: { id: string }) {
   )
 }
 
-function Review(props: { id: string; all: Entry[]; canUndo: boolean; directory?: string; again: () => void }) {
+function Review(props: { id: string; diffs: FileDiff[]; canUndo: boolean; directory?: string; again: () => void }) {
+  const all = createMemo(() => entries(props.diffs))
   const [target, setTarget] = createSignal<{ file: string }>()
   const own = () => comments(props.id)
   return (
     <>
-      <Files id={props.id} all={props.all} directory={props.directory} onOpen={(file) => setTarget({ file })} />
-      <Diffs id={props.id} all={props.all} canUndo={props.canUndo} directory={props.directory} target={target()} again={props.again} />
+      <Files id={props.id} all={all()} directory={props.directory} onOpen={(file) => setTarget({ file })} />
+      <Diffs id={props.id} all={all()} canUndo={props.canUndo} directory={props.directory} target={target()} again={props.again} />
       <Show when={own().length > 0}>
-        <Collected id={props.id} own={own()} all={props.all} />
+        <Collected id={props.id} own={own()} all={all()} />
       </Show>
     </>
   )
@@ -143,20 +84,8 @@ function Review(props: { id: string; all: Entry[]; canUndo: boolean; directory?:
 function Files(props: { id: string; all: Entry[]; directory?: string; onOpen: (file: string) => void }) {
   const shown = () => props.all.slice(0, MAX_FILES)
   const sum = (pick: (entry: Entry) => number) => props.all.reduce((total, entry) => total + pick(entry), 0)
-  const [closed, setClosed] = createSignal(new Set<string>())
-  const rows = createMemo(() =>
-    treeRows(shown().map((entry) => ({ path: within(entry.file, props.directory), value: entry })), closed()),
-  )
   const viewed = () => shown().filter((entry) => isViewed(props.id, entry)).length
-  const toggle = (path: string) => {
-    const next = new Set(closed())
-    if (!next.delete(path)) next.add(path)
-    setClosed(next)
-  }
   const [isOpen, setOpen] = createSignal(props.all.length <= MAX_SHOWN)
-  const row = (it: ReturnType<typeof rows>[number]) => (
-    <TreeRow id={props.id} row={it} isClosed={closed().has(it.path)} onToggle={() => toggle(it.path)} onOpen={props.onOpen} />
-  )
   return (
     <details class="changed-files" open={isOpen()} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
@@ -165,23 +94,41 @@ function Files(props: { id: string; all: Entry[]; directory?: string; onOpen: (f
         <span class="viewed-count">{words.changes.viewedOf(viewed(), shown().length)}</span>
       </summary>
       <Show when={isOpen()}>
-        <Show
-          when={rows().length > MAX_SHOWN}
-          fallback={
-            <ul class="tree">
-              <For each={rows()}>{(it) => <li>{row(it)}</li>}</For>
-            </ul>
-          }
-        >
-          <Rows class="long-tree" rows={rows()} height={() => TREE_ROW} label={words.panel.names.files}>
-            {row}
-          </Rows>
-        </Show>
+        <Tree id={props.id} shown={shown()} directory={props.directory} onOpen={props.onOpen} />
       </Show>
       <Show when={props.all.length > MAX_FILES}>
         <p class="fate">{words.changes.leftOut(props.all.length - MAX_FILES)}</p>
       </Show>
     </details>
+  )
+}
+
+function Tree(props: { id: string; shown: Entry[]; directory?: string; onOpen: (file: string) => void }) {
+  const [closed, setClosed] = createSignal(new Set<string>())
+  const rows = createMemo(() =>
+    treeRows(props.shown.map((entry) => ({ path: within(entry.file, props.directory), value: entry })), closed()),
+  )
+  const toggle = (path: string) => {
+    const next = new Set(closed())
+    if (!next.delete(path)) next.add(path)
+    setClosed(next)
+  }
+  const row = (it: ReturnType<typeof rows>[number]) => (
+    <TreeRow id={props.id} row={it} isClosed={closed().has(it.path)} onToggle={() => toggle(it.path)} onOpen={props.onOpen} />
+  )
+  return (
+    <Show
+      when={rows().length > MAX_SHOWN}
+      fallback={
+        <ul class="tree">
+          <For each={rows()}>{(it) => <li>{row(it)}</li>}</For>
+        </ul>
+      }
+    >
+      <Rows class="long-tree" rows={rows()} height={() => TREE_ROW} label={words.panel.names.files}>
+        {row}
+      </Rows>
+    </Show>
   )
 }
 

@@ -10,6 +10,7 @@ import {
   PART_ROWS,
   diffRows,
   foldedAtFirst,
+  hasHunks,
   patchOf,
 } from "../core/changes.ts"
 import type { Action } from "../core/chords.ts"
@@ -152,7 +153,7 @@ export function Diffs(props: {
                 directory={props.directory}
                 isFolded={isFolded(row.entry)}
                 onFold={() => fold(row.entry, !isFolded(row.entry))}
-                onUndo={props.canUndo && patchOf(row.entry).hunks.length > 0 ? () => undoFile(row.entry) : undefined}
+                onUndo={props.canUndo && hasHunks(row.entry) ? () => undoFile(row.entry) : undefined}
               />
             </Match>
             <Match when={row.kind === "hunk" && row}>

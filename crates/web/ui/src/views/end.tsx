@@ -24,7 +24,9 @@ export function TurnEnd(props: { id: string }) {
     ),
   )
   const last = () => (busy() || turn.state !== "ready" ? undefined : turn())
-  const reason = () => (watch(`status ${props.id}`), busy() ? null : (endReason(world, props.id) ?? last()?.end ?? null))
+  // The prompt of the next turn takes the place of the end of the last one.
+  const isNext = () => (watch(`queue ${props.id}`), world.waiting.has(props.id))
+  const reason = () => (watch(`status ${props.id}`), busy() || isNext() ? null : (endReason(world, props.id) ?? last()?.end ?? null))
   const error = () => (watch(`status ${props.id}`), world.errors.get(props.id))
   return (
     <Show when={reason()}>

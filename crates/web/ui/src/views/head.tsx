@@ -35,21 +35,23 @@ export function Head(props: { id: string; info?: Info; stopper: Stopper }) {
           <TitleEdit id={props.id} title={props.info?.title ?? ""} onDone={() => setRenaming(false)} />
         </Show>
         <p>
-          <span class="state" data-state={state()}>
-            {label()}
-          </span>
           <span title={props.info?.directory}>{oneLine(props.info?.directory.split("/").at(-1) ?? "")}</span>
           <Show when={props.info?.model}>{(model) => <span>{model().id}</span>}</Show>
           <FamilyTotals id={props.id} />
+          {/* Last, because its text changes every second. */}
+          <span class="state" data-state={state()}>
+            {label()}
+          </span>
         </p>
       </div>
-      <Totals id={props.id} info={props.info} />
-      <PanelLinks id={props.id} />
+      {/* Beside the title, which gives way, so that the links keep their places. */}
       <Show when={props.stopper.isBusy()}>
         <button type="button" class="stop" disabled={props.stopper.isStopping()} onClick={() => props.stopper.stop()}>
           {props.stopper.isStopping() ? words.stopping : words.stop}
         </button>
       </Show>
+      <Totals id={props.id} info={props.info} />
+      <PanelLinks id={props.id} />
       <SessionMenu id={props.id} info={props.info} onRename={() => setRenaming(true)} />
     </header>
   )

@@ -2,10 +2,11 @@
 
 import { For, Show, createEffect, createMemo, createSignal, on, onCleanup } from "solid-js"
 import { ancestors, childrenOf } from "../core/family.ts"
+import { StableOrder } from "../core/order.ts"
 import { extend } from "../core/select.ts"
 import { family, roots, rowState, serverNow, statusOf } from "../core/state.ts"
 import type { Session } from "../core/wire.ts"
-import { isLeaving, isPinned, isRail, selected, setRail, setSelected } from "../lists.ts"
+import { isLeaving, isPinned, isRail, prompted, selected, setRail, setSelected } from "../lists.ts"
 import { oneLine } from "../plain.ts"
 import { route, sessionLink } from "../route.ts"
 import { findSessions, hasMore, loadSessions, watch, world } from "../store.ts"
@@ -32,15 +33,30 @@ function matches(session: string, filter: Filter): boolean {
 export function List() {
   const [text, setText] = createSignal("")
   const [filter, setFilter] = createSignal<Filter>("all")
-  const groups = createMemo(() => {
+  const places = new StableOrder()
+  let view: unknown[] = []
+  // Sessions, the latest activity first. Rows change places only if the user looks elsewhere, prompts or filters: a row
+  // must not move away under the pointer because another session works.
+  const listed = createMemo(() => {
     watch("list")
     const wanted = text().toLowerCase()
+    const found = roots(world)
+      .filter((session) => session.title.toLowerCase().includes(wanted) && matches(session.id, filter()) && !isLeaving(session.id))
+      .map(({ id }) => id)
+    const before = view
+    view = [wanted, filter(), prompted()]
+    const isSame = view.every((it, at) => it === before[at])
+    if (isSame && world.isKnown && document.hasFocus()) return places.arrange(found)
+    places.reset()
+    const top = found.filter((id) => view[2] !== before[2] && id === prompted()?.session)
+    return places.arrange([...top, ...found.filter((id) => !top.includes(id))])
+  })
+  const groups = createMemo(() => {
     // Pinned sessions come first, whatever their directory.
     const found = new Map<string, string[]>([[PINNED, []]])
-    for (const session of roots(world)) {
-      if (!session.title.toLowerCase().includes(wanted) || !matches(session.id, filter()) || isLeaving(session.id)) continue
-      const key = isPinned(session.id) ? PINNED : session.directory
-      found.set(key, [...(found.get(key) ?? []), session.id])
+    for (const id of listed()) {
+      const key = isPinned(id) ? PINNED : (world.sessions.get(id)?.info.directory ?? "")
+      found.set(key, [...(found.get(key) ?? []), id])
     }
     return [...found].filter(([, ids]) => ids.length > 0)
   })

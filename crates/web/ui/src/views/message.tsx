@@ -3,6 +3,7 @@
 import { ErrorBoundary, For, Match, Show, Switch, createMemo } from "solid-js"
 import { isPicture } from "../attachments.ts"
 import { typedLine } from "../core/complete.ts"
+import { serverNow } from "../core/state.ts"
 import { type Message, type Part, errorText } from "../core/wire.ts"
 import { Markdown } from "../markdown.tsx"
 import { isUnfolded, setUnfolded } from "../places.ts"
@@ -11,6 +12,9 @@ import { panelLink } from "../route.ts"
 import { watch, world } from "../store.ts"
 import { duration, words } from "../words.ts"
 import { Tool } from "./tool.tsx"
+
+// A turn usually starts at once; only a longer wait is told.
+const QUEUED_MS = 1_000
 
 const find = (session: string, id: string) => world.windows.get(session)?.entries.findLast((entry) => entry.info.id === id)
 
@@ -21,6 +25,11 @@ export function MessageView(props: { session: string; id: string }) {
     equals: (before, now) => before.length === now.length && before.every((id, at) => id === now[at]),
   })
   const fate = () => (watch(`prompts ${props.session}`), world.prompts.get(props.id)?.fate)
+  const isQueued = () => {
+    if (fate() !== "queued") return false
+    watch("now")
+    return serverNow(world) - (info()?.time.created ?? 0) > QUEUED_MS
+  }
   // The server wrote this prompt: the turn continues by itself.
   const continued = () => {
     const it = info()
@@ -68,7 +77,7 @@ export function MessageView(props: { session: string; id: string }) {
           </>
         )}
       </Show>
-      <Show when={fate() === "queued"}>
+      <Show when={isQueued()}>
         <p class="fate">{words.queued}</p>
       </Show>
       <Show when={error()}>

@@ -1,6 +1,7 @@
 // The frame of the page: the list beside the session, the state of the connection, and the sign-in.
 
 import { ErrorBoundary, Match, Show, Switch, createEffect, createMemo, createResource, createSignal, lazy, onMount } from "solid-js"
+import { announcement } from "../announce.ts"
 import { call } from "../api.ts"
 import { requestsOf, rowState } from "../core/state.ts"
 import { go, route } from "../route.ts"
@@ -113,7 +114,7 @@ export function Page() {
   )
 }
 
-// Tells changes of the visible session's state to a screen reader.
+// Tells a screen reader the state of the visible session, and news of the others.
 function Live() {
   const text = createMemo(() => {
     const to = route()
@@ -124,9 +125,14 @@ function Live() {
     return requestsOf(world, to.id).length > 0 || world.status.has(to.id) ? `${title}: ${words.state(rowState(world, to.id))}` : ""
   })
   return (
-    <div class="hidden" role="status">
-      {text()}
-    </div>
+    <>
+      <div class="hidden" role="status">
+        {text()}
+      </div>
+      <div class="hidden elsewhere" role="status">
+        {announcement()}
+      </div>
+    </>
   )
 }
 

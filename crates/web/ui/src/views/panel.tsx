@@ -1,6 +1,7 @@
 // The panel beside a session: changes, files, todos, terminals and events. It is part of the address and remembered per session.
 
 import { ErrorBoundary, For, Match, Show, Switch, createEffect, lazy, on, onCleanup, onMount } from "solid-js"
+import { readChanges } from "../changes.ts"
 import { storedBySession } from "../kept.ts"
 import { panelLink, replace, route } from "../route.ts"
 import { words } from "../words.ts"
@@ -98,7 +99,7 @@ function Frame(props: { id: string; name: PanelName }) {
       >
         <Switch>
           <Match when={props.name === "changes"}>
-            <Changes id={props.id} />
+            <ChangesPanel id={props.id} />
           </Match>
           <Match when={props.name === "files"}>
             <Files id={props.id} />
@@ -116,4 +117,10 @@ function Frame(props: { id: string; name: PanelName }) {
       </ErrorBoundary>
     </aside>
   )
+}
+
+// Reads the changes while the code that shows them is loaded.
+function ChangesPanel(props: { id: string }) {
+  const source = readChanges(() => props.id)
+  return <Changes id={props.id} source={source} />
 }

@@ -2,7 +2,7 @@
 
 import { For, Show, createEffect, createMemo, createSignal } from "solid-js"
 import { type Body, Failure, call } from "../api.ts"
-import { isBusy } from "../core/state.ts"
+import { isStarting, waitingBehind } from "../core/state.ts"
 import type { Waiting } from "../core/waiting.ts"
 import type { Part } from "../core/wire.ts"
 import { addToDraft, isEmpty, readDraft } from "../drafts.ts"
@@ -35,8 +35,8 @@ export function Queue(props: { id: string }) {
     watch(`queue ${props.id}`)
     watch(`status ${props.id}`)
     watch(`messages ${props.id}`)
-    const waiting = isBusy(world, props.id) ? (world.waiting.get(props.id) ?? []) : []
-    return new Map(waiting.map((it) => [it.id, describe(props.id, it)]))
+    if (isStarting(world, props.id)) watch("now")
+    return new Map(waitingBehind(world, props.id).map((it) => [it.id, describe(props.id, it)]))
   })
   const ids = createMemo(() => [...entries().keys()], [], {
     equals: (before, now) => before.length === now.length && before.every((id, at) => id === now[at]),

@@ -1,9 +1,9 @@
 // A list that draws only the rows on the screen. Heights are given by the caller or measured.
 
-import { For, type JSX, createEffect, createMemo, createSignal, onCleanup, onMount } from "solid-js"
+import { For, type JSX, createEffect, createMemo, createSignal, onCleanup, onMount, untrack } from "solid-js"
 import { offsets, rowAt, visible } from "../core/window.ts"
 
-// Rows beyond the edges that are drawn, so that a short scroll shows no gap.
+// Rows beyond the edges that are drawn, so that a short scroll shows no gap. The first frame draws only the visible ones.
 const AROUND = 12
 
 export interface Scroller<T> {
@@ -27,7 +27,8 @@ export function Rows<T>(props: {
   const [top, setTop] = createSignal(0)
   const [height, setHeight] = createSignal(600)
   const tops = createMemo(() => offsets(props.rows, props.height))
-  const range = createMemo(() => visible(tops(), top(), height(), AROUND), [0, 0], {
+  const [around, setAround] = createSignal(0)
+  const range = createMemo(() => visible(tops(), top(), height(), around()), [0, 0], {
     equals: (before, now) => before[0] === now[0] && before[1] === now[1],
   })
   const shown = createMemo(() => props.rows.slice(...range()))
@@ -37,7 +38,11 @@ export function Rows<T>(props: {
     observer.observe(box)
     const keys = (event: KeyboardEvent) => props.onKeyDown?.(event)
     box.addEventListener("keydown", keys)
-    onCleanup(() => observer.disconnect())
+    const frame = requestAnimationFrame(() => setAround(AROUND))
+    onCleanup(() => {
+      cancelAnimationFrame(frame)
+      observer.disconnect()
+    })
     props.scroller?.({
       show: (row) => {
         const at = props.rows.indexOf(row)
@@ -48,10 +53,10 @@ export function Rows<T>(props: {
       first: () => props.rows[rowAt(tops(), box.scrollTop + 1)],
     })
   })
-  // A shorter list may end above the view.
+  // A shorter list may end above the view. One at its top need not ask the browser, which would compute the layout for it.
   createEffect(() => {
     whole()
-    setTop(box?.scrollTop ?? 0)
+    if (untrack(top) > 0) setTop(box.scrollTop)
   })
   return (
     <div class={`virtual ${props.class ?? ""}`} ref={box} tabindex="0" role="region" aria-label={props.label} onScroll={() => setTop(box.scrollTop)}>

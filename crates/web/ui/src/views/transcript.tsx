@@ -1,10 +1,10 @@
 // The messages of a session. The view follows new text at the end, and stays where the user reads.
 
 import { Show, createEffect, createMemo, createSignal, on, onCleanup, onMount } from "solid-js"
-import { isBusy } from "../core/state.ts"
+import { isStarting, waitingBehind } from "../core/state.ts"
 import type { Prompt } from "../core/world.ts"
 import { setTarget, target } from "../overlay.ts"
-import { placeOf, setPlace } from "../places.ts"
+import { onLeave, placeOf, setPlace } from "../places.ts"
 import { oneLine } from "../plain.ts"
 import { route } from "../route.ts"
 import { discard, edit, sendAgain } from "../sending.ts"
@@ -18,8 +18,8 @@ import { Virtual, type VirtualApi } from "./virtual.tsx"
 const EARLIER = "earlier"
 const GAP = "gap"
 const END = "end"
-// The most pages that are read to find the place at which the user has left the session.
-const MAX_SOUGHT = 40
+// Reads of the page of one message.
+const MAX_READS = 3
 // Distance from the screen at which messages of a gap are loaded.
 const GAP_MARGIN = "400px"
 // Pixels above a message that a search shows.
@@ -34,7 +34,9 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
   // Prompts that wait are shown above the composer.
   const messages = createMemo(() => {
     watch(`queue ${props.id}`)
-    const waiting = new Set(isBusy(world, props.id) ? world.waiting.get(props.id)?.map(({ id }) => id) : [])
+    watch(`status ${props.id}`)
+    if (isStarting(world, props.id)) watch("now")
+    const waiting = new Set(waitingBehind(world, props.id).map(({ id }) => id))
     const stored = window()?.entries.map((entry) => entry.info.id) ?? []
     const known = new Set(stored)
     const own = pending().map((prompt) => prompt.id)
@@ -47,9 +49,12 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
     const shown = at > 0 ? [...all.slice(0, at), GAP, ...all.slice(at)] : all
     return [...(window()?.older ? [EARLIER] : []), ...shown, END]
   })
-  const isLoaded = createMemo(() => window()?.stale === false && !isEmpty())
+  // Before the stream has stated its state, messages are only a first view that is read again.
+  const isLoaded = createMemo(() => (watch("list"), world.isKnown && window()?.stale === false && !isEmpty()))
   const place = placeOf(props.id)
   const [isFollowing, setFollowing] = createSignal(!place?.key)
+  // True until the place at which the user left the session is on the screen.
+  const [isReturning, setReturning] = createSignal(Boolean(place?.key))
   createEffect(() => props.onEnd(isFollowing()))
   // The first message since the last visit, as soon as one has been read.
   const [fresh, setFresh] = createSignal<string>()
@@ -60,7 +65,7 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
   let list!: VirtualApi
   let isLoading = false
   const older = async () => {
-    if (isLoading || !window()?.older) return
+    if (isLoading || isReturning() || !window()?.older) return
     isLoading = true
     await loadOlder(props.id).catch(() => {})
     isLoading = false
@@ -74,36 +79,32 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
   // Reads the page of a message, unless it is loaded or being read. Returns false if the message does not exist.
   let reading: { message: string; page: Promise<boolean> } | undefined
   const reach = async (message: string) => {
-    if (keys().includes(message)) return true
-    if (reading?.message !== message) reading = { message, page: loadAround(props.id, message).catch(() => false) }
-    await reading.page
-    reading = undefined
+    // A new connection may overtake a read, whose messages then count for nothing.
+    for (let read = 0; read < MAX_READS && !keys().includes(message); read++) {
+      if (reading?.message !== message) reading = { message, page: loadAround(props.id, message).catch(() => false) }
+      const isThere = await reading.page
+      reading = undefined
+      if (!isThere) return false
+    }
     return keys().includes(message)
   }
-  // Reads earlier pages until the place is among the messages.
-  let sought = place?.key ? MAX_SOUGHT : 0
-  createEffect(
-    on(keys, (now) => {
-      if (sought === 0 || isEmpty()) return
-      if (now.includes(place!.key!)) {
-        sought = 0
-        queueMicrotask(() => list.toRow(place!.key!, place!.delta))
-      } else if (world.windows.get(props.id)?.older) {
-        sought--
-        void older()
-      } else if (!world.windows.get(props.id)?.stale) {
-        sought = 0
-        queueMicrotask(() => list.toEnd())
-      }
-    }),
-  )
+  // Shows the place at which the user left the session, or the end if its message does not exist any more.
+  const comeBack = async () => {
+    if (!isReturning() || !place?.key) return
+    const isThere = await reach(place.key)
+    // A search may have shown another message meanwhile. Messages that are being read again come with another call.
+    if (!isReturning() || (!isThere && !isLoaded())) return
+    setReturning(false)
+    if (isThere) list.toRow(place.key, place.delta)
+    else list.toEnd()
+  }
   // Shows the message that the address or a search names.
   const [isMissing, setMissing] = createSignal(false)
   const seek = async (message: string) => {
     const isThere = await reach(message)
     setMissing(!isThere)
-    if (!isThere) return
-    sought = 0
+    if (!isThere) return void comeBack()
+    setReturning(false)
     setFollowing(false)
     list.toRow(message, MARGIN)
   }
@@ -118,15 +119,28 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
       else if (isReady) queueMicrotask(() => void seek(it.message))
     }),
   )
+  // A place among messages that are known is shown at once, also while the server is away.
+  createEffect(
+    on([keys, isLoaded], ([now, isReady]) => {
+      if (!isReturning() || named() || !(isReady || now.includes(place?.key ?? ""))) return
+      queueMicrotask(() => void comeBack())
+    }),
+  )
   onCleanup(() => setTarget(undefined))
+  // Only a message can be found again.
+  const rowToKeep = (at: { key: string; delta: number } | null) => {
+    const last = window()?.gap?.last
+    if (at?.key === GAP) return last === undefined ? null : { key: last, delta: 0 }
+    return at?.key === END ? null : at
+  }
   const save = () => {
-    const at = sought > 0 ? place : list.place()
+    const at = isReturning() ? place : rowToKeep(list.place())
     setPlace(props.id, { key: at?.key ?? null, delta: at?.delta ?? 0, last: messages().at(-1) ?? null })
   }
   onMount(() => {
-    addEventListener("pagehide", save)
+    const end = onLeave(save)
     onCleanup(() => {
-      removeEventListener("pagehide", save)
+      end()
       save()
     })
   })
@@ -143,7 +157,7 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
   }
   return (
     <Virtual
-      class="transcript"
+      class={isReturning() && isLoaded() ? "transcript returning" : "transcript"}
       keys={keys()}
       fixed={EARLIER}
       isFollowing={isFollowing()}
