@@ -1,10 +1,8 @@
 //! The inbox stores updates and wakes the router.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use protocol::{Millis, channel::ChannelState};
 use tokio::sync::{Notify, mpsc};
 
@@ -52,12 +50,8 @@ struct Unstored {
 }
 
 impl Unstored {
-    fn lock(&self) -> MutexGuard<'_, Vec<Update>> {
-        self.updates.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn add(&self, updates: Vec<Update>) {
-        let mut left = self.lock();
+        let mut left = self.updates.lock();
         for update in updates {
             let is_known = left.iter().any(|it| (&it.place, &it.id) == (&update.place, &update.id));
             if !is_known && left.len() < LEFT {
@@ -69,7 +63,7 @@ impl Unstored {
 
     /// Puts updates back before those that arrived in the meantime.
     fn put_back(&self, updates: Vec<Update>) {
-        let later = std::mem::replace(&mut *self.lock(), updates);
+        let later = std::mem::replace(&mut *self.updates.lock(), updates);
         self.add(later);
     }
 }
@@ -113,7 +107,7 @@ impl Inbox {
     }
 
     async fn store_left(&self) -> Result<(), ledger::Error> {
-        let left = std::mem::take(&mut *self.left.lock());
+        let left = std::mem::take(&mut *self.left.updates.lock());
         if left.is_empty() {
             return Ok(());
         }
