@@ -111,7 +111,7 @@ impl Couriers {
     }
 
     /// Confirms a button tap to the service.
-    pub fn confirm_tap(&self, place: &Place, receipt: String, words: Option<String>) {
+    pub(crate) fn confirm_tap(&self, place: &Place, receipt: String, words: Option<String>) {
         self.order(place, |orders| push(&mut orders.receipts, (receipt, words)));
     }
 

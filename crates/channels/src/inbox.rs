@@ -82,7 +82,7 @@ impl Inbox {
     }
 
     /// Stores updates that were delivered together, except known ones: all, or none if this fails.
-    pub async fn accept_all(&self, updates: Vec<Update>) -> Result<(), ledger::Error> {
+    pub(crate) async fn accept_all(&self, updates: Vec<Update>) -> Result<(), ledger::Error> {
         // Earlier updates go first. If one of them cannot be stored, it does not block the new ones.
         let _ = self.store_left().await;
         let stored = self.store(updates.clone()).await;
@@ -94,7 +94,7 @@ impl Inbox {
     }
 
     /// Retries storing the remaining updates until it succeeds. Never returns.
-    pub async fn make_up(&self) {
+    pub(crate) async fn make_up(&self) {
         let mut pause = FIRST_PAUSE;
         loop {
             self.left.bell.notified().await;
@@ -130,7 +130,12 @@ impl Inbox {
     /// Handles a late report of the service that a sent post was not delivered because the user has to write first.
     /// The post is sent again when they have. Returns false if the report could not be matched yet; the service
     /// must then repeat it.
-    pub async fn unseen(&self, place: &Place, sent: &Sent, since: Millis) -> Result<bool, ledger::Error> {
+    pub(crate) async fn unseen(
+        &self,
+        place: &Place,
+        sent: &Sent,
+        since: Millis,
+    ) -> Result<bool, ledger::Error> {
         let held = self.ledger.hold_sent(place, sent, since).await?;
         if held == Held::Due {
             let _ = self.news.send(place.clone()).await;
@@ -168,12 +173,12 @@ impl Inbox {
     }
 
     /// The adapter's stored read position, such as the number of the last update.
-    pub async fn bookmark(&self, channel: &str) -> Result<Option<String>, ledger::Error> {
+    pub(crate) async fn bookmark(&self, channel: &str) -> Result<Option<String>, ledger::Error> {
         self.ledger.bookmark(channel).await
     }
 
     /// Stores the adapter's read position.
-    pub async fn set_bookmark(&self, channel: &str, value: String) -> Result<(), ledger::Error> {
+    pub(crate) async fn set_bookmark(&self, channel: &str, value: String) -> Result<(), ledger::Error> {
         self.ledger.set_bookmark(channel, value).await
     }
 

@@ -139,7 +139,7 @@ fn relative(worktree: &str, directory: &str) -> String {
 }
 
 /// Top of the worktree for a directory and its relative path.
-pub fn worktree_of(directory: &str, path: &str) -> String {
+pub(crate) fn worktree_of(directory: &str, path: &str) -> String {
     let top = directory.strip_suffix(path).unwrap_or(directory).trim_end_matches('/');
     if top.is_empty() { "/".into() } else { top.into() }
 }

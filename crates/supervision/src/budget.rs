@@ -70,7 +70,7 @@ impl Meter {
     }
 
     /// Adds the usage of the children since the last call.
-    pub async fn add_children(&self, turn: &Turn) -> Result<(), ports::Error> {
+    pub(crate) async fn add_children(&self, turn: &Turn) -> Result<(), ports::Error> {
         let children = children_usage(&self.budget, turn).await?;
         let counted = {
             let mut counted = self.children.lock();

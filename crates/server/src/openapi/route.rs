@@ -97,7 +97,7 @@ impl Route {
 
     /// Declares path parameters that the handler does not read.
     #[must_use]
-    pub fn takes_names(mut self) -> Self {
+    pub(crate) fn takes_names(mut self) -> Self {
         self.describe.push(Operation::takes_names);
         self
     }
@@ -111,7 +111,7 @@ impl Route {
 
     /// Declares metrics as the response.
     #[must_use]
-    pub fn gives_metrics(mut self) -> Self {
+    pub(crate) fn gives_metrics(mut self) -> Self {
         self.describe.push(Operation::gives_metrics);
         self
     }
