@@ -11,9 +11,10 @@ mod work;
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -82,10 +83,6 @@ impl fmt::Debug for Couriers {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Couriers {
     /// Creates couriers that send posts from the ledger through these adapters.
     pub fn new(inbox: Inbox, adapters: &[Arc<dyn Adapter>]) -> Self {
@@ -114,7 +111,7 @@ impl Couriers {
     }
 
     /// Confirms a button tap to the service.
-    pub fn confirm_tap(&self, place: &Place, receipt: String, words: Option<String>) {
+    pub(crate) fn confirm_tap(&self, place: &Place, receipt: String, words: Option<String>) {
         self.order(place, |orders| push(&mut orders.receipts, (receipt, words)));
     }
 
@@ -131,7 +128,7 @@ impl Couriers {
             tracing::warn!(%place, "cannot send to this place: the channel is not configured");
             return;
         };
-        let mut mailboxes = lock(&self.0.mailboxes);
+        let mut mailboxes = self.0.mailboxes.lock();
         let mailbox = mailboxes.entry(place.clone()).or_insert_with(|| {
             let mailbox = Arc::new(Mailbox::default());
             let courier =
@@ -139,15 +136,15 @@ impl Couriers {
             self.0.tasks.spawn(self.0.stop.clone().run_until_cancelled_owned(courier.run()));
             mailbox
         });
-        order(&mut lock(&mailbox.orders));
+        order(&mut mailbox.orders.lock());
         mailbox.wake.notify_one();
     }
 
     /// Removes a courier's queue unless it has new orders.
     fn leave(&self, place: &Place, mailbox: &Mailbox) -> bool {
         // `order` holds the same lock, so no order can come between the check and the removal.
-        let mut mailboxes = lock(&self.0.mailboxes);
-        let is_done = lock(&mailbox.orders).is_empty();
+        let mut mailboxes = self.0.mailboxes.lock();
+        let is_done = mailbox.orders.lock().is_empty();
         if is_done {
             mailboxes.remove(place);
         }

@@ -1,10 +1,8 @@
 //! The inbox stores updates and wakes the router.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use protocol::{Millis, channel::ChannelState};
 use tokio::sync::{Notify, mpsc};
 
@@ -52,12 +50,8 @@ struct Unstored {
 }
 
 impl Unstored {
-    fn lock(&self) -> MutexGuard<'_, Vec<Update>> {
-        self.updates.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn add(&self, updates: Vec<Update>) {
-        let mut left = self.lock();
+        let mut left = self.updates.lock();
         for update in updates {
             let is_known = left.iter().any(|it| (&it.place, &it.id) == (&update.place, &update.id));
             if !is_known && left.len() < LEFT {
@@ -69,7 +63,7 @@ impl Unstored {
 
     /// Puts updates back before those that arrived in the meantime.
     fn put_back(&self, updates: Vec<Update>) {
-        let later = std::mem::replace(&mut *self.lock(), updates);
+        let later = std::mem::replace(&mut *self.updates.lock(), updates);
         self.add(later);
     }
 }
@@ -88,7 +82,7 @@ impl Inbox {
     }
 
     /// Stores updates that were delivered together, except known ones: all, or none if this fails.
-    pub async fn accept_all(&self, updates: Vec<Update>) -> Result<(), ledger::Error> {
+    pub(crate) async fn accept_all(&self, updates: Vec<Update>) -> Result<(), ledger::Error> {
         // Earlier updates go first. If one of them cannot be stored, it does not block the new ones.
         let _ = self.store_left().await;
         let stored = self.store(updates.clone()).await;
@@ -100,7 +94,7 @@ impl Inbox {
     }
 
     /// Retries storing the remaining updates until it succeeds. Never returns.
-    pub async fn make_up(&self) {
+    pub(crate) async fn make_up(&self) {
         let mut pause = FIRST_PAUSE;
         loop {
             self.left.bell.notified().await;
@@ -113,7 +107,7 @@ impl Inbox {
     }
 
     async fn store_left(&self) -> Result<(), ledger::Error> {
-        let left = std::mem::take(&mut *self.left.lock());
+        let left = std::mem::take(&mut *self.left.updates.lock());
         if left.is_empty() {
             return Ok(());
         }
@@ -136,7 +130,12 @@ impl Inbox {
     /// Handles a late report of the service that a sent post was not delivered because the user has to write first.
     /// The post is sent again when they have. Returns false if the report could not be matched yet; the service
     /// must then repeat it.
-    pub async fn unseen(&self, place: &Place, sent: &Sent, since: Millis) -> Result<bool, ledger::Error> {
+    pub(crate) async fn unseen(
+        &self,
+        place: &Place,
+        sent: &Sent,
+        since: Millis,
+    ) -> Result<bool, ledger::Error> {
         let held = self.ledger.hold_sent(place, sent, since).await?;
         if held == Held::Due {
             let _ = self.news.send(place.clone()).await;
@@ -174,12 +173,12 @@ impl Inbox {
     }
 
     /// The adapter's stored read position, such as the number of the last update.
-    pub async fn bookmark(&self, channel: &str) -> Result<Option<String>, ledger::Error> {
+    pub(crate) async fn bookmark(&self, channel: &str) -> Result<Option<String>, ledger::Error> {
         self.ledger.bookmark(channel).await
     }
 
     /// Stores the adapter's read position.
-    pub async fn set_bookmark(&self, channel: &str, value: String) -> Result<(), ledger::Error> {
+    pub(crate) async fn set_bookmark(&self, channel: &str, value: String) -> Result<(), ledger::Error> {
         self.ledger.set_bookmark(channel, value).await
     }
 

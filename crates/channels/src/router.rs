@@ -25,10 +25,11 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use client::{Client, Feed};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -94,7 +95,7 @@ impl Router {
             tracing::debug!(%place, "the channel is not configured; its updates wait");
             return;
         };
-        let mut workers = inner.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = inner.workers.lock();
         if let Some(worker) = workers.get(&place)
             && !matches!(worker.try_send(()), Err(mpsc::error::TrySendError::Closed(())))
         {
@@ -115,18 +116,14 @@ impl Router {
 
     /// Number of running workers.
     pub fn workers(&self) -> usize {
-        self.0.workers.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.0.workers.lock().len()
     }
 }
 
 impl Inner {
-    fn notes(&self) -> MutexGuard<'_, HashMap<Place, Vec<Note>>> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Passes unread notes to the worker of another place.
     fn forward(&self, from: &Place, to: Place) {
-        let mut notes = self.notes();
+        let mut notes = self.notes.lock();
         if let Some(left) = notes.remove(from) {
             notes.entry(to).or_default().extend(left);
         }
@@ -134,7 +131,7 @@ impl Inner {
 
     /// Removes a worker unless it was woken in the meantime; `attend` holds the same lock.
     fn leave(&self, place: &Place, wakes: &mut mpsc::Receiver<()>) -> bool {
-        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = self.workers.lock();
         let is_over = wakes.try_recv().is_err();
         if is_over {
             workers.remove(place);

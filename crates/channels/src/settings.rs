@@ -235,7 +235,7 @@ impl Default for Progress {
 
 impl Progress {
     /// Minimum time between two tool lines.
-    pub fn tool_throttle(&self) -> Duration {
+    pub(crate) fn tool_throttle(&self) -> Duration {
         Duration::from_millis(self.tool_throttle_ms)
     }
 

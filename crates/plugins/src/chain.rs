@@ -4,12 +4,7 @@
 mod tests;
 
 use std::{
-    any::Any,
-    collections::HashSet,
-    convert::Infallible,
-    fmt,
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
+    any::Any, collections::HashSet, convert::Infallible, fmt, panic::AssertUnwindSafe, sync::Arc,
     time::Duration,
 };
 
@@ -22,6 +17,7 @@ use engine::ports::hooks::{
     ToolBefore, ToolDefinition, ToolOutcome, TurnEnding,
 };
 use futures::future::FutureExt;
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use crate::host::Reporter;
@@ -105,7 +101,7 @@ impl Chain {
     }
 
     fn failed(&self, link: &NamedHooks, point: HookPoint, why: &str) {
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.reported.lock();
         if reported.len() < MAX_REPORTS && reported.insert((link.name.clone(), point)) {
             drop(reported);
             (self.report)(&format!("the plugin {} failed in its hook {point}: {why}", link.name));

@@ -33,12 +33,13 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::bus::Bus;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use protocol::config::Plugin;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -268,7 +269,7 @@ impl Host {
 
     /// Disposes the plugins and ends the process.
     pub async fn close(&self) {
-        let task = lock(&self.0.task).take();
+        let task = self.0.task.lock().take();
         let Some(mut task) = task else { return };
         self.0.stop.cancel();
         let grace = self.0.shared.settings.limits.goodbye * 2;
@@ -298,17 +299,12 @@ impl Shared {
     fn report(&self, plugin: Option<usize>, at: &str, why: &str) {
         let spec = plugin.and_then(|number| self.settings.plugins.get(number)).map(|plugin| &plugin.spec);
         let who = spec.map_or_else(|| "the plugin host".to_owned(), |spec| format!("the plugin {spec}"));
-        let mut reported = lock(&self.reported);
+        let mut reported = self.reported.lock();
         if reported.len() < MAX_REPORTS && reported.insert(format!("{who} {at}")) {
             drop(reported);
             (self.settings.report)(&format!("{who} {at}: {why}"));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No change can be left half done, so a poisoned lock is safe to use.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Host {

@@ -3,12 +3,10 @@
 //! Warnings that are known when the project is built are part of it. Plugins add theirs while they run, and MCP servers
 //! have theirs in their state.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{path::Path, sync::Arc};
 
 use drivers::roster::External;
+use parking_lot::Mutex;
 use protocol::{
     agent::{Agent, AgentMode},
     config::Config,
@@ -28,14 +26,14 @@ pub(crate) struct Reports(Arc<Mutex<Vec<Diagnostic>>>);
 
 impl Reports {
     pub(crate) fn add(&self, message: &str) {
-        let mut reports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reports = self.0.lock();
         if reports.len() < MAX_REPORTS && !reports.iter().any(|known| known.message == message) {
             reports.push(Diagnostic::new(DiagnosticKind::Plugin, message));
         }
     }
 
     pub(crate) fn list(&self) -> Vec<Diagnostic> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
     collections::HashMap,
     pin::pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -22,6 +22,7 @@ use std::{
 
 use engine::{bus::Place, ports::Reads};
 use futures::future::join_all;
+use parking_lot::Mutex;
 use protocol::Session;
 use server::instance::Invalid;
 use tokio::time::timeout;
@@ -99,7 +100,7 @@ impl Directories {
 
     /// Ends the processes of all cached projects. A project that is being built has not started any.
     pub async fn close(&self) {
-        let entries: Vec<Arc<Entry>> = self.lock().drain().map(|(_, entry)| entry).collect();
+        let entries: Vec<Arc<Entry>> = self.entries.lock().drain().map(|(_, entry)| entry).collect();
         let projects: Vec<Arc<Project>> = entries.iter().filter_map(|entry| entry.peek()).collect();
         let servers = join_all(projects.iter().map(|project| project.mcp.close()));
         let agents = projects.iter().flat_map(|project| &project.roster.external);
@@ -129,7 +130,7 @@ impl Directories {
     /// again when they change.
     fn warn(&self, session: &Session, project: &Project) {
         let warnings = [(Topic::Trust, project.warning()), (Topic::Plugins, project.plugins.warning())];
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = self.warned.lock();
         for (topic, text) in warnings {
             let key = (session.directory.clone(), topic);
             match text {
@@ -145,7 +146,7 @@ impl Directories {
 
     /// Returns the cache entry of a directory and marks it as used.
     fn entry(&self, directory: &str) -> Arc<Entry> {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         if !entries.contains_key(directory) {
             evict(&mut entries);
         }
@@ -156,12 +157,7 @@ impl Directories {
 
     /// Returns every cached project that is not being built right now.
     fn built(&self) -> Vec<Arc<Project>> {
-        self.lock().values().filter_map(|entry| entry.peek()).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Entry>>> {
-        // Every change of the map is a single call, so a panic elsewhere leaves it consistent.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().values().filter_map(|entry| entry.peek()).collect()
     }
 }
 

@@ -1,13 +1,10 @@
 //! Instruction files (`AGENTS.md` and others) and addresses, read for each turn of the native loop.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt, join_all};
 use native::{Instruction, Instructions, read_address};
+use parking_lot::Mutex;
 use protocol::Session;
 use store::files::instructions;
 use tokio::time::timeout;
@@ -37,7 +34,7 @@ impl ProjectInstructions {
         let private = self.settings.resolved.private_addresses;
         let answer = timeout(FETCH, read_address(&url, private)).await;
         let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {} seconds", FETCH.as_secs())));
-        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fetched = self.fetched.lock();
         match answer {
             Ok(mut text) => {
                 text.truncate(text.floor_char_boundary(MAX_TEXT));

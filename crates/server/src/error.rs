@@ -204,7 +204,7 @@ impl Error {
     }
 
     /// The permission request does not exist or is no longer pending.
-    pub fn permission_gone(id: &PermissionId) -> Self {
+    pub(crate) fn permission_gone(id: &PermissionId) -> Self {
         engine::Error::NoRequest { kind: RequestKind::Permission, id: id.to_string() }.into()
     }
 

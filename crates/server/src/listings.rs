@@ -6,11 +6,12 @@ use std::{
     collections::VecDeque,
     fmt::Write as _,
     io::{self, Read, Write},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use bytes::{Buf, Bytes};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+use parking_lot::Mutex;
 use protocol::provider::AllProviders;
 use sha1::{Digest, Sha1};
 use tokio::sync::OnceCell;
@@ -102,7 +103,7 @@ impl Listings {
     }
 
     fn cell(&self, instance: &Arc<Instance>) -> Arc<OnceCell<Packed>> {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         if let Some((_, cell)) = kept.iter().find(|(of, _)| of.as_ptr() == Arc::as_ptr(instance)) {
             return Arc::clone(cell);
         }
@@ -113,11 +114,6 @@ impl Listings {
         let cell = Arc::default();
         kept.push_back((Arc::downgrade(instance), Arc::clone(&cell)));
         cell
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CachedList> {
-        // Poisoning is harmless, because the queue only ever holds complete entries.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -163,7 +159,7 @@ mod tests {
         assert_eq!(get(&listings, &instances[0], "again").await, packed("again"), "the oldest was evicted");
         drop(instances);
         get(&listings, &Arc::default(), "x").await;
-        assert_eq!(listings.lock().len(), 1);
+        assert_eq!(listings.kept.lock().len(), 1);
     }
 
     #[tokio::test]

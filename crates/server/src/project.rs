@@ -4,11 +4,12 @@ use std::{
     collections::HashMap,
     fmt::Write as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use engine::Home;
+use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
 use tokio::{sync::OnceCell, time::Instant};
 use workspace::git::{self, Repository};
@@ -66,12 +67,12 @@ impl Projects {
 
     /// Drops a directory that has just changed from the cache.
     pub fn forget(&self, directory: &str) {
-        self.lock().remove(directory);
+        self.known.lock().remove(directory);
     }
 
     fn cell(&self, directory: &str) -> Arc<OnceCell<ResolvedDirectory>> {
         let now = Instant::now();
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         if let Some(entry) = known.get(directory).filter(|entry| now - entry.since < FRESH) {
             return Arc::clone(&entry.place);
         }
@@ -81,11 +82,6 @@ impl Projects {
         let place = Arc::default();
         known.insert(directory.to_owned(), Known { since: now, place: Arc::clone(&place) });
         place
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
-        // Poisoning is harmless, because the map only ever holds complete entries.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -143,7 +139,7 @@ fn relative(worktree: &str, directory: &str) -> String {
 }
 
 /// Top of the worktree for a directory and its relative path.
-pub fn worktree_of(directory: &str, path: &str) -> String {
+pub(crate) fn worktree_of(directory: &str, path: &str) -> String {
     let top = directory.strip_suffix(path).unwrap_or(directory).trim_end_matches('/');
     if top.is_empty() { "/".into() } else { top.into() }
 }
@@ -225,7 +221,7 @@ mod tests {
         for number in 0..2 * MAX_KNOWN {
             projects.cell(&format!("/{number}"));
         }
-        assert!(projects.lock().len() <= MAX_KNOWN);
+        assert!(projects.known.lock().len() <= MAX_KNOWN);
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -41,7 +42,7 @@ struct Inner {
 impl Remote {
     /// Queues a call if any client has polled for the directory.
     pub(crate) fn called(&self, directory: &str, call: Call) {
-        let mut calls = self.lock();
+        let mut calls = self.inner.calls.lock();
         let Some(waiting) = calls.get_mut(directory) else { return };
         if waiting.len() >= MAX_CALLS {
             waiting.pop_front();
@@ -64,16 +65,11 @@ impl Remote {
     }
 
     fn take(&self, directory: &str) -> Option<Call> {
-        let mut calls = self.lock();
+        let mut calls = self.inner.calls.lock();
         if calls.len() >= MAX_DIRECTORIES && !calls.contains_key(directory) {
             calls.clear();
         }
         calls.entry(directory.to_owned()).or_default().pop_front()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, VecDeque<Call>>> {
-        // Poisoning is harmless, because the queues only ever hold complete calls.
-        self.inner.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -125,6 +121,6 @@ mod tests {
         for number in 0..2 * MAX_DIRECTORIES {
             assert_eq!(remote.next(&format!("/{number}")).now_or_never(), None);
         }
-        assert!(remote.lock().len() <= MAX_DIRECTORIES);
+        assert!(remote.inner.calls.lock().len() <= MAX_DIRECTORIES);
     }
 }

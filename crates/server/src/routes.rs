@@ -15,6 +15,7 @@ mod global;
 mod instance;
 mod mcp;
 mod message;
+mod page;
 mod permission;
 mod project;
 mod prompt;

@@ -97,7 +97,7 @@ pub async fn event(
 }
 
 /// Events of all directories, each with the directory it happened in.
-pub async fn global_event(
+pub(crate) async fn global_event(
     State(app): State<App>,
     Query(resume): Query<Resume>,
     headers: HeaderMap,

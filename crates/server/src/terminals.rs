@@ -3,13 +3,14 @@
 
 mod tickets;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use engine::{
     Sessions,
     bus::Place,
     ports::{Clock, Random, SystemClock, SystemRandom},
 };
+use parking_lot::Mutex;
 use protocol::{
     EventBody, Extra, PtyId, Rest,
     id::{Ids, RANDOM_BYTES},
@@ -91,7 +92,7 @@ impl Terminals {
         order: Order,
         start: impl FnOnce() -> Result<Terminal, Error>,
     ) -> Result<Pty, Error> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let retired = inner.make_room()?;
         let terminal = start()?;
         let id = inner.id();
@@ -124,12 +125,12 @@ impl Terminals {
 
     /// Terminals of a directory, oldest first.
     pub(crate) fn list(&self, directory: &str) -> Vec<Pty> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner.entries.iter().filter(|entry| *entry.place.directory == *directory).map(Entry::info).collect()
     }
 
     pub(crate) fn find(&self, directory: &str, id: &PtyId) -> Result<Entry, Error> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner.position(directory, id).and_then(|at| inner.entries.get(at).cloned()).ok_or_else(|| gone(id))
     }
 
@@ -141,7 +142,7 @@ impl Terminals {
         id: &PtyId,
         title: Option<String>,
     ) -> Result<Pty, Error> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let at = inner.position(directory, id);
         let entry = at.and_then(|at| inner.entries.get_mut(at)).ok_or_else(|| gone(id))?;
         entry.info.title = title.unwrap_or_else(|| entry.info.title.clone());
@@ -154,7 +155,7 @@ impl Terminals {
     /// Ends a terminal's program with all its descendants, and removes the terminal.
     pub(crate) async fn remove(&self, sessions: &Sessions, directory: &str, id: &PtyId) -> Result<(), Error> {
         let removed = {
-            let mut inner = self.lock();
+            let mut inner = self.inner.lock();
             inner.position(directory, id).map(|at| inner.entries.remove(at))
         };
         let entry = removed.ok_or_else(|| gone(id))?;
@@ -166,16 +167,11 @@ impl Terminals {
     /// Ends all terminals; no new one can be opened.
     pub async fn close(&self) {
         let entries = {
-            let mut inner = self.lock();
+            let mut inner = self.inner.lock();
             inner.closing = true;
             std::mem::take(&mut inner.entries)
         };
         futures::future::join_all(entries.iter().map(|entry| entry.terminal.stop())).await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Poisoning is harmless, because the list only ever holds complete entries.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Usage budgets: the limits of a turn and of a session, and a meter that compares usage with them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::ports;
 use engine::session::{Tally, Turn, Used};
+use parking_lot::Mutex;
 use protocol::config::Budget;
 use protocol::number::Number;
 use protocol::session::Tokens;
@@ -69,10 +70,10 @@ impl Meter {
     }
 
     /// Adds the usage of the children since the last call.
-    pub async fn add_children(&self, turn: &Turn) -> Result<(), ports::Error> {
+    pub(crate) async fn add_children(&self, turn: &Turn) -> Result<(), ports::Error> {
         let children = children_usage(&self.budget, turn).await?;
         let counted = {
-            let mut counted = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut counted = self.children.lock();
             std::mem::replace(&mut *counted, children)
         };
         self.tally.add(children.without(counted));

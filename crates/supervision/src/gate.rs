@@ -98,7 +98,7 @@ impl Gate<'_> {
 
 /// Builds the permission request for changing files. For a protected file, `always` allows only that file again.
 /// Reads the file system, so it may block for a moment.
-pub fn edit_check(root: &Root, targets: &[Target], mut metadata: Extra) -> PermissionCheck {
+pub(crate) fn edit_check(root: &Root, targets: &[Target], mut metadata: Extra) -> PermissionCheck {
     let pattern = |target: &Target| {
         Pattern::file(root.relative(&target.path), protected::guard(root, &target.written, &target.path))
     };

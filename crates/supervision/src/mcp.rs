@@ -21,10 +21,11 @@ mod server;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt, join_all};
+use parking_lot::Mutex;
 use protocol::config::Mcp;
 use protocol::mcp::{McpResource, McpStatus, McpTarget};
 use tokio::time::timeout;
@@ -125,7 +126,7 @@ impl Servers {
     }
 
     pub fn has(&self, name: &str) -> bool {
-        self.lock().contains_key(name)
+        self.0.servers.lock().contains_key(name)
     }
 
     /// Connects to a server, or reconnects if it is connected. Its status tells the result.
@@ -144,7 +145,7 @@ impl Servers {
     pub async fn add(&self, name: &str, config: McpTarget) {
         let config = Mcp::from(config);
         let server = Arc::new(Server::new(name, &config, &self.0.settings));
-        let before = self.lock().insert(name.to_owned(), Arc::clone(&server));
+        let before = self.0.servers.lock().insert(name.to_owned(), Arc::clone(&server));
         if let Some(before) = before {
             before.disconnect().await;
         }
@@ -240,21 +241,17 @@ impl Servers {
     }
 
     fn find(&self, name: &str) -> Result<Arc<Server>, Error> {
-        self.lock().get(name).cloned().ok_or_else(|| Error::Unknown(name.to_owned()))
+        self.0.servers.lock().get(name).cloned().ok_or_else(|| Error::Unknown(name.to_owned()))
     }
 
     fn all(&self) -> Vec<Arc<Server>> {
-        self.lock().values().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Server>>> {
-        self.0.servers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.servers.lock().values().cloned().collect()
     }
 }
 
 impl fmt::Debug for Servers {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_tuple("Servers").field(&self.lock().keys().collect::<Vec<_>>()).finish()
+        out.debug_tuple("Servers").field(&self.0.servers.lock().keys().collect::<Vec<_>>()).finish()
     }
 }
 

@@ -121,7 +121,7 @@ impl Permissions {
 
     /// Drops the rules that allow commands only in a sandbox, for commands that cannot run in one.
     #[must_use]
-    pub fn unconfined(mut self) -> Self {
+    pub(crate) fn unconfined(mut self) -> Self {
         self.rules.retain(|rule| !rules::is_confined(rule));
         self
     }
@@ -235,7 +235,7 @@ impl Permissions {
     }
 
     /// Gets a permission for a command line and returns how it may run.
-    pub async fn require_command(
+    pub(crate) async fn require_command(
         &self,
         turn: &Turn,
         check: PermissionCheck,
@@ -255,7 +255,7 @@ impl Permissions {
 
     /// Gets two permissions. If both need an answer, the user is asked once, about the first, and the answer counts
     /// for both.
-    pub async fn require_both(
+    pub(crate) async fn require_both(
         &self,
         turn: &Turn,
         first: PermissionCheck,

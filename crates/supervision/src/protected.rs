@@ -41,7 +41,7 @@ pub enum Protection {
 
 impl Protection {
     /// Returns true if a rule whose pattern matches the file was written for it.
-    pub fn is_named_by(&self, pattern: &str) -> bool {
+    pub(crate) fn is_named_by(&self, pattern: &str) -> bool {
         if !has_wildcard(pattern) {
             return true;
         }
@@ -55,7 +55,7 @@ impl Protection {
     }
 }
 
-pub fn has_wildcard(pattern: &str) -> bool {
+pub(crate) fn has_wildcard(pattern: &str) -> bool {
     pattern.contains(['*', '?'])
 }
 

@@ -20,9 +20,10 @@ mod worktree;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use protocol::Session;
 use protocol::project::FileDiff;
 use tokio::time::timeout;
@@ -76,7 +77,7 @@ impl Snapshots {
     /// Returns the worktree of a session, or `None` if its directory is not in a repository.
     async fn worktree(&self, session: &Session) -> Option<(Arc<Worktree>, Repository)> {
         let repository = self.repositories.find(Path::new(&session.directory)).await?;
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ready = self.ready.lock();
         if ready.len() >= MAX_WORKTREES {
             ready.retain(|_, worktree| Arc::strong_count(worktree) > 1);
         }

@@ -8,11 +8,12 @@
 //! asked.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use engine::ports::{self, Supervision};
 use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt};
+use parking_lot::Mutex;
 use protocol::agent_event::{Answer, Ask};
 use protocol::config::Budget;
 use protocol::part::PatchPart;
@@ -149,12 +150,12 @@ impl Watch {
     }
 
     fn exceed(&self, message: String) {
-        self.over.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(message);
+        self.over.lock().get_or_insert(message);
         self.stop.cancel();
     }
 
     fn take_over(&self) -> Option<String> {
-        self.over.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.over.lock().take()
     }
 
     /// Stops the agent if a budget is used up.

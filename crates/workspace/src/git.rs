@@ -53,12 +53,12 @@ impl Repository {
     }
 
     /// The tree of the checked-out commit; `None` before the first one.
-    pub async fn head_tree(&self) -> Option<String> {
+    pub(crate) async fn head_tree(&self) -> Option<String> {
         one_line(&ask(&self.worktree, &["rev-parse", "--verify", "--quiet", "HEAD^{tree}"]).await?)
     }
 
     /// Hash algorithm of object names.
-    pub async fn object_format(&self) -> Option<String> {
+    pub(crate) async fn object_format(&self) -> Option<String> {
         one_line(&ask(&self.worktree, &["rev-parse", "--show-object-format"]).await?)
     }
 

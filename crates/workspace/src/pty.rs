@@ -10,9 +10,10 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pty_process::{OwnedReadPty, OwnedWritePty};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -171,7 +172,7 @@ pub struct Screen {
 impl Screen {
     /// Position after all output so far.
     pub fn end(&self) -> u64 {
-        locked(&self.text).end()
+        self.text.lock().end()
     }
 
     /// The program's exit, if it has ended.
@@ -181,7 +182,7 @@ impl Screen {
 
     /// A piece of the output after a position, and the position after that piece.
     pub fn read(&self, from: u64) -> (String, u64) {
-        locked(&self.text).read(from)
+        self.text.lock().read(from)
     }
 
     /// Like [`Screen::read`], but waits for output. `None` when the program has ended and all output was read.
@@ -202,11 +203,6 @@ impl Screen {
     pub async fn ended(&mut self) -> Option<Exit> {
         self.exit.wait_for(Option::is_some).await.ok().and_then(|exit| *exit)
     }
-}
-
-fn locked(text: &Mutex<Scrollback>) -> MutexGuard<'_, Scrollback> {
-    // Poisoning is harmless, because text is never added partially.
-    text.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// State of the task that runs the program.
@@ -239,7 +235,7 @@ impl Watched {
     fn take(&mut self, buffer: &[u8], read: io::Result<usize>) {
         match read.ok().and_then(|count| buffer.get(..count)).filter(|bytes| !bytes.is_empty()) {
             Some(bytes) => {
-                locked(&self.text).push(bytes);
+                self.text.lock().push(bytes);
                 self.exit.send_modify(|_| {});
             }
             // No process has the terminal open any more.

@@ -90,7 +90,7 @@ impl Ledger {
 
     /// Updates the marked options of an open request. Marks the tap as done in the same commit, so that it is not
     /// applied twice.
-    pub async fn mark_choice(&self, number: i64, ask: Ask, by: UpdateId) -> Result<(), Error> {
+    pub(crate) async fn mark_choice(&self, number: i64, ask: Ask, by: UpdateId) -> Result<(), Error> {
         self.with(move |tables| {
             let change = "UPDATE asks SET body = ? WHERE id = ? AND is_open";
             tables.execute(change, params![serde_json::to_string(&ask)?, number])?;
@@ -101,7 +101,7 @@ impl Ledger {
     }
 
     /// Open requests of a place, oldest first: number, request, and the post that shows it.
-    pub async fn open_asks(&self, place: &Place) -> Result<Vec<(i64, Ask, Option<PostId>)>, Error> {
+    pub(crate) async fn open_asks(&self, place: &Place) -> Result<Vec<(i64, Ask, Option<PostId>)>, Error> {
         let place = place.to_string();
         self.with(move |tables| {
             let mut query = tables
@@ -113,7 +113,7 @@ impl Ledger {
     }
 
     /// All open requests: the request's id and the place that shows it.
-    pub async fn all_open_asks(&self) -> Result<Vec<(String, Place)>, Error> {
+    pub(crate) async fn all_open_asks(&self) -> Result<Vec<(String, Place)>, Error> {
         self.with(|tables| {
             let mut query =
                 tables.prepare("SELECT request, json_extract(body, '$.place') FROM asks WHERE is_open")?;

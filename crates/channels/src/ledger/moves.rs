@@ -20,7 +20,7 @@ const CHANGES: [&str; 3] = [
 
 impl Ledger {
     /// Moves a place to a new id.
-    pub async fn move_place(&self, from: &Place, to: &Place) -> Result<(), Error> {
+    pub(crate) async fn move_place(&self, from: &Place, to: &Place) -> Result<(), Error> {
         let (from, to, now) = (from.clone(), to.clone(), self.now());
         self.with(move |tables| {
             if from == to {
@@ -50,7 +50,7 @@ impl Ledger {
     }
 
     /// The new place, if this place has moved.
-    pub async fn moved_to(&self, place: &Place) -> Result<Option<Place>, Error> {
+    pub(crate) async fn moved_to(&self, place: &Place) -> Result<Option<Place>, Error> {
         let place = place.clone();
         self.with(move |tables| find(tables, &place)).await
     }

@@ -33,13 +33,13 @@ pub struct PlaceState {
 
 impl Ledger {
     /// Reads a place's state; the default if the place is new.
-    pub async fn place_state(&self, place: &Place) -> Result<PlaceState, Error> {
+    pub(crate) async fn place_state(&self, place: &Place) -> Result<PlaceState, Error> {
         let place = place.clone();
         self.with(move |tables| read(tables, &moves::resolve(tables, &place)?.to_string())).await
     }
 
     /// The place whose turn runs in this session, or else the last active place with this session.
-    pub async fn place_of(&self, session: &SessionId) -> Result<Option<Place>, Error> {
+    pub(crate) async fn place_of(&self, session: &SessionId) -> Result<Option<Place>, Error> {
         let session = session.clone();
         self.with(move |tables| {
             let mut query = tables.prepare_cached(
@@ -57,7 +57,7 @@ impl Ledger {
     }
 
     /// Changes a place's state in one transaction.
-    pub async fn change_place_state(
+    pub(crate) async fn change_place_state(
         &self,
         place: &Place,
         change: impl FnOnce(&mut PlaceState) + Send + 'static,

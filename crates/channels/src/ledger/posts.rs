@@ -73,7 +73,7 @@ impl Ledger {
     }
 
     /// The next post to send in a place.
-    pub async fn next_post(&self, place: &Place) -> Result<Option<Outgoing>, Error> {
+    pub(crate) async fn next_post(&self, place: &Place) -> Result<Option<Outgoing>, Error> {
         let place = place.to_string();
         self.with(move |tables| {
             let mut query = tables.prepare_cached(
@@ -106,7 +106,7 @@ impl Ledger {
 
     /// Marks a post whose delivery is unknown. It is not sent again; `note` tells the user so. A note that is still
     /// queued covers this post as well.
-    pub async fn uncertain(&self, id: PostId, place: &Place, note: Post) -> Result<(), Error> {
+    pub(crate) async fn uncertain(&self, id: PostId, place: &Place, note: Post) -> Result<(), Error> {
         let (place, now) = (place.clone(), self.now());
         self.with(move |tables| {
             mark(tables, id, "uncertain", None, now)?;
@@ -135,7 +135,7 @@ impl Ledger {
     }
 
     /// Holds a sent post that the service reported as undelivered at `since`, because the user has to write first.
-    pub async fn hold_sent(&self, place: &Place, sent: &Sent, since: Millis) -> Result<Held, Error> {
+    pub(crate) async fn hold_sent(&self, place: &Place, sent: &Sent, since: Millis) -> Result<Held, Error> {
         let (place, sent) = (place.to_string(), sent.0.clone());
         self.with(move |tables| {
             let change = format!(
@@ -171,7 +171,7 @@ impl Ledger {
     }
 
     /// The service's message id of a post, if it was sent.
-    pub async fn sent_id(&self, id: PostId) -> Result<Option<Sent>, Error> {
+    pub(crate) async fn sent_id(&self, id: PostId) -> Result<Option<Sent>, Error> {
         self.with(move |tables| {
             let query = "SELECT sent FROM posts WHERE id = ?";
             let sent: Option<Option<String>> = tables.query_row(query, [id], |row| row.get(0)).optional()?;

@@ -17,7 +17,7 @@ impl Ledger {
     }
 
     /// Stores the progress message shown in a place.
-    pub async fn set_shown(&self, place: &Place, sent: &Sent) -> Result<(), Error> {
+    pub(crate) async fn set_shown(&self, place: &Place, sent: &Sent) -> Result<(), Error> {
         let (name, at, sent) = (place.to_string(), serde_json::to_string(place)?, sent.0.clone());
         self.with(move |tables| {
             let change = "INSERT OR REPLACE INTO shown VALUES (?, ?, ?)";
@@ -28,7 +28,7 @@ impl Ledger {
     }
 
     /// Forgets the progress message after it was deleted or became a permanent one.
-    pub async fn forget_shown(&self, place: &Place) -> Result<(), Error> {
+    pub(crate) async fn forget_shown(&self, place: &Place) -> Result<(), Error> {
         let place = place.to_string();
         self.with(move |tables| {
             tables.prepare_cached("DELETE FROM shown WHERE place = ?")?.execute([place])?;

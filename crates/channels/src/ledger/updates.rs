@@ -56,7 +56,7 @@ impl Ledger {
     }
 
     /// Stores updates that were delivered together, all or none. Returns the places with new updates.
-    pub async fn accept_all(&self, updates: Vec<Update>) -> Result<BTreeSet<Place>, Error> {
+    pub(crate) async fn accept_all(&self, updates: Vec<Update>) -> Result<BTreeSet<Place>, Error> {
         let now = self.now();
         self.with(move |tables| {
             let mut places = BTreeSet::new();
@@ -86,7 +86,7 @@ impl Ledger {
     }
 
     /// Places with an unfinished update, an unsent post, an open request or a leftover progress message.
-    pub async fn open_places(&self) -> Result<Vec<Place>, Error> {
+    pub(crate) async fn open_places(&self) -> Result<Vec<Place>, Error> {
         self.with(|tables| {
             // A post that was being sent in a place that has since moved belongs to the new place.
             tables.execute(
@@ -129,7 +129,7 @@ impl Ledger {
     }
 
     /// Gives up an update and queues posts about it, in one commit.
-    pub async fn set_aside(&self, id: UpdateId, place: &Place, posts: Vec<Post>) -> Result<(), Error> {
+    pub(crate) async fn set_aside(&self, id: UpdateId, place: &Place, posts: Vec<Post>) -> Result<(), Error> {
         self.end(id, place, posts, "aside").await
     }
 
@@ -181,7 +181,7 @@ impl Ledger {
     }
 
     /// The stored read position of an adapter.
-    pub async fn bookmark(&self, channel: &str) -> Result<Option<String>, Error> {
+    pub(crate) async fn bookmark(&self, channel: &str) -> Result<Option<String>, Error> {
         let channel = channel.to_owned();
         self.with(move |tables| {
             let query = "SELECT value FROM bookmarks WHERE channel = ?";
@@ -191,7 +191,7 @@ impl Ledger {
     }
 
     /// Stores an adapter's read position.
-    pub async fn set_bookmark(&self, channel: &str, value: String) -> Result<(), Error> {
+    pub(crate) async fn set_bookmark(&self, channel: &str, value: String) -> Result<(), Error> {
         let channel = channel.to_owned();
         self.with(move |tables| {
             tables.execute("INSERT OR REPLACE INTO bookmarks VALUES (?, ?)", [channel, value])?;

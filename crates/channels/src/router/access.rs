@@ -1,10 +1,8 @@
 //! Access control: only users named in the settings or paired with a code may talk to the agent.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::HashMap;
 
+use parking_lot::Mutex;
 use protocol::Millis;
 
 use super::Context;
@@ -40,7 +38,7 @@ impl UnknownUsers {
         if !update.is_direct {
             return false;
         }
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.0.lock();
         told.retain(|_, when| now - *when < QUIET);
         let who = (update.place.channel.clone(), update.sender.id.clone());
         if told.contains_key(&who) || told.len() >= STRANGERS {

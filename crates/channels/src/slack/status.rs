@@ -2,13 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{CHANNEL, web::Web};
@@ -65,7 +63,7 @@ impl Statuses {
 
     /// Removes the status.
     pub(super) async fn clear(&self, web: &Web, place: &Place) -> Result<(), AdapterError> {
-        let Some(thread) = self.lock().remove(place) else { return Ok(()) };
+        let Some(thread) = self.shown.lock().remove(place) else { return Ok(()) };
         self.set(web, &place.chat, &thread, "").await
     }
 
@@ -73,21 +71,17 @@ impl Statuses {
     /// is the chat.
     pub(super) fn correct(&self, update: &mut Update) {
         let chat = Place { thread: None, ..update.place.clone() };
-        if update.content == Content::Stop && self.lock().get(&chat) == update.place.thread.as_ref() {
+        if update.content == Content::Stop && self.shown.lock().get(&chat) == update.place.thread.as_ref() {
             update.place = chat;
         }
     }
 
     fn remember(&self, place: &Place, thread: &str) -> Option<String> {
-        let mut shown = self.lock();
+        let mut shown = self.shown.lock();
         if shown.len() >= REMEMBERED && !shown.contains_key(place) {
             return None;
         }
         shown.insert(place.clone(), thread.to_owned())
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Place, String>> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn set(&self, web: &Web, chat: &str, thread: &str, words: &str) -> Result<(), AdapterError> {

@@ -5,8 +5,8 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use protocol::{Message, MessageWithParts, PartBody, ToolState};
 use workspace::files::{self, Root};
 
@@ -26,11 +26,11 @@ pub(super) struct Loaded(Mutex<HashSet<PathBuf>>);
 impl Loaded {
     /// Returns true if the path is new.
     fn add(&self, path: &Path) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned())
+        self.0.lock().insert(path.to_owned())
     }
 
     fn has(&self, path: &Path) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
+        self.0.lock().contains(path)
     }
 }
 

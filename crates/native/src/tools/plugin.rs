@@ -1,9 +1,10 @@
 //! Tools that plugins provide. One that has the name of a built-in tool takes its place.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use engine::ports::{ToolCall, ToolCaller, ToolInfo, ToolOutput, ToolPermission, Tools};
 use futures::future::{BoxFuture, FutureExt};
+use parking_lot::Mutex;
 use protocol::{Extra, MessageId};
 use serde_json::Value;
 use supervision::permission::{Pattern, PermissionCheck};
@@ -76,7 +77,7 @@ impl Tool for PluginTool {
                 result = self.tools.call(made, &caller) => result.map_err(ToolFailure::Error),
             };
             call.changes.after_command(before.as_ref()).await;
-            let refusal = caller.refusal.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let refusal = caller.refusal.into_inner();
             match (result, refusal) {
                 (Ok(output), _) => Ok(self.output(output)),
                 // A tool that stops because the user refused a permission has not failed.
@@ -124,7 +125,7 @@ impl ToolCaller for CallServices<'_> {
                 ToolFailure::Error(why) => why.clone(),
                 ToolFailure::Refused(why) => {
                     let why = why.clone();
-                    *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+                    *self.refusal.lock() = Some(failure);
                     why
                 }
                 ToolFailure::Cancelled => "the turn was aborted".to_owned(),

@@ -2,12 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use server::instance::Invalid;
 use tokio::time::{Instant, timeout};
 
@@ -73,7 +74,7 @@ impl Entry {
         let is_stale = |project: Arc<Project>| async move { project.is_stale(services).await };
         let build = |before| async move {
             let _clear = ClearInterim(self);
-            let interim = |project| *self.lock() = Some(project);
+            let interim = |project| *self.interim.lock() = Some(project);
             Project::read(services, directory, before, interim).await.map(Arc::new)
         };
         cached.current(asked, is_stale, build).await
@@ -92,11 +93,7 @@ impl Entry {
 
     /// Returns the project that answers calls while plugins are loading.
     pub(super) fn interim(&self) -> Option<Arc<Project>> {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Project>>> {
-        self.interim.lock().unwrap_or_else(PoisonError::into_inner)
+        self.interim.lock().clone()
     }
 }
 
@@ -105,6 +102,6 @@ struct ClearInterim<'a>(&'a Entry);
 
 impl Drop for ClearInterim<'_> {
     fn drop(&mut self) {
-        *self.0.lock() = None;
+        *self.0.interim.lock() = None;
     }
 }

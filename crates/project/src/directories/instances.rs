@@ -1,18 +1,13 @@
 //! The server's port [`Instances`]: what the routes about a directory show and change.
 
-use std::{
-    collections::BTreeMap,
-    error::Error as StdError,
-    io,
-    path::PathBuf,
-    sync::{Arc, PoisonError},
-};
+use std::{collections::BTreeMap, error::Error as StdError, io, path::PathBuf, sync::Arc};
 
 use engine::{
     bus::Place,
     ports::{Hooks, NoHooks},
 };
 use futures::future::{BoxFuture, FutureExt};
+use parking_lot::Mutex;
 use protocol::{
     diagnostic::Diagnostic,
     login::{Authorization, Login, LoginBegin, LoginComplete, LoginMethod},
@@ -108,7 +103,7 @@ impl Instances for Directories {
     }
 
     fn forget(&self, directory: Option<&str>) {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         match directory {
             Some(directory) => drop(entries.remove(directory)),
             None => entries.clear(),
@@ -142,8 +137,7 @@ impl Instances for Directories {
             let (environment, changes) = (self.services.environment.clone(), Arc::clone(&self.changes));
             let data = self.services.places.data.clone();
             let changed = spawn_blocking(move || {
-                // The lock protects no data, so a panic of another holder does no harm.
-                let _held = changes.lock().unwrap_or_else(PoisonError::into_inner);
+                let _held = changes.lock();
                 let site = site.map(|site| {
                     let logins = AuthFile::new(&environment, &data).read().map(|auth| auth.entries);
                     let guard = DirectoryTrust::read(&data, &site, logins.unwrap_or_default().keys()).guard;
@@ -177,8 +171,7 @@ impl Instances for Directories {
         let (data, path) = (self.services.places.data.clone(), PathBuf::from(directory));
         let trusting = Arc::clone(&self.trusting);
         let written = spawn_blocking(move || {
-            // The lock protects no data, so a panic of another holder does no harm.
-            let _held = trusting.lock().unwrap_or_else(PoisonError::into_inner);
+            let _held = trusting.lock();
             trust::set(&data, &path, trusted)
         });
         async move {

@@ -36,20 +36,20 @@ impl Operation {
     }
 
     /// Adds the path parameters.
-    pub fn takes_path<T: FromPath>(&mut self) {
+    pub(crate) fn takes_path<T: FromPath>(&mut self) {
         let schemas = T::schemas(&mut self.schemas);
         let parameters = names(self.path).zip(schemas).map(|(name, schema)| parameter(name, "path", schema));
         self.parameters.extend(parameters);
     }
 
     /// Adds path parameters of type string.
-    pub fn takes_names(&mut self) {
+    pub(crate) fn takes_names(&mut self) {
         let name = |name| parameter(name, "path", json!({ "type": "string" }));
         self.parameters.extend(names(self.path).map(name));
     }
 
     /// Adds the fields of `T` as query parameters.
-    pub fn takes_query<T: JsonSchema>(&mut self) {
+    pub(crate) fn takes_query<T: JsonSchema>(&mut self) {
         let schema = self.schemas.fields::<T>();
         let required = schema.get("required").cloned().unwrap_or_default();
         let Some(Value::Object(fields)) = schema.get("properties") else { return };
@@ -65,7 +65,7 @@ impl Operation {
     }
 
     /// Adds the header that names the directory.
-    pub fn takes_directory(&mut self) {
+    pub(crate) fn takes_directory(&mut self) {
         const HEADER: &str = "x-opencode-directory";
         // Handlers may extract both the directory and its instance.
         if self.parameters.iter().all(|known| known["name"] != HEADER) {
@@ -76,7 +76,7 @@ impl Operation {
     }
 
     /// Adds the header in which a client names itself.
-    pub fn takes_client_name(&mut self) {
+    pub(crate) fn takes_client_name(&mut self) {
         let text = "Name of the client, up to 64 characters, which other clients see beside its answer.";
         let schema = json!({ "type": "string", "description": text });
         self.parameters.push(parameter("x-baton-client", "header", schema));
@@ -84,7 +84,7 @@ impl Operation {
 
     /// Adds the parameters of a WebSocket. Clients write its address as text, so there are no object
     /// parameters.
-    pub fn takes_socket(&mut self) {
+    pub(crate) fn takes_socket(&mut self) {
         if self.path.starts_with("/api/") {
             for (name, text) in LOCATION {
                 let schema = json!({ "type": "string", "description": text });
@@ -94,7 +94,7 @@ impl Operation {
     }
 
     /// Adds a JSON body.
-    pub fn takes_body<T: JsonSchema>(&mut self, required: bool) {
+    pub(crate) fn takes_body<T: JsonSchema>(&mut self, required: bool) {
         let schema = self.schemas.taken::<T>();
         self.body = Some(json!({ "content": json_content(schema), "required": required }));
     }
@@ -115,7 +115,7 @@ impl Operation {
     }
 
     /// Adds an empty success response.
-    pub fn gives_nothing(&mut self, description: &str) {
+    pub(crate) fn gives_nothing(&mut self, description: &str) {
         self.answers.insert(204, json!({ "description": description }));
     }
 
@@ -127,13 +127,13 @@ impl Operation {
     }
 
     /// Adds metrics in the format of Prometheus.
-    pub fn gives_metrics(&mut self) {
+    pub(crate) fn gives_metrics(&mut self) {
         let content = json!({ "application/openmetrics-text": { "schema": { "type": "string" } } });
         self.answers.insert(200, json!({ "description": "Success", "content": content }));
     }
 
     /// Adds a text response of this content type.
-    pub fn gives_text(&mut self, kind: &str) {
+    pub(crate) fn gives_text(&mut self, kind: &str) {
         let content = json!({ kind: { "schema": { "type": "string" } } });
         self.answers.insert(200, json!({ "description": "Success", "content": content }));
     }

@@ -75,46 +75,6 @@ impl Route {
         Self { method, path, id, summary: "", handler, describe: Vec::new(), faults: vec![Fault::Broken] }
     }
 
-    pub fn get<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, App> + Described<T>,
-        T: 'static,
-    {
-        Self::new(Method::Get, path, id, handler)
-    }
-
-    pub fn post<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, App> + Described<T>,
-        T: 'static,
-    {
-        Self::new(Method::Post, path, id, handler)
-    }
-
-    pub fn patch<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, App> + Described<T>,
-        T: 'static,
-    {
-        Self::new(Method::Patch, path, id, handler)
-    }
-
-    pub fn put<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, App> + Described<T>,
-        T: 'static,
-    {
-        Self::new(Method::Put, path, id, handler)
-    }
-
-    pub fn delete<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, App> + Described<T>,
-        T: 'static,
-    {
-        Self::new(Method::Delete, path, id, handler)
-    }
-
     /// One-line description of the operation.
     #[must_use]
     pub fn summary(mut self, summary: &'static str) -> Self {
@@ -137,7 +97,7 @@ impl Route {
 
     /// Declares path parameters that the handler does not read.
     #[must_use]
-    pub fn takes_names(mut self) -> Self {
+    pub(crate) fn takes_names(mut self) -> Self {
         self.describe.push(Operation::takes_names);
         self
     }
@@ -151,7 +111,7 @@ impl Route {
 
     /// Declares metrics as the response.
     #[must_use]
-    pub fn gives_metrics(mut self) -> Self {
+    pub(crate) fn gives_metrics(mut self) -> Self {
         self.describe.push(Operation::gives_metrics);
         self
     }
@@ -180,3 +140,20 @@ impl Route {
         self.handler
     }
 }
+
+/// A constructor of [`Route`] for each method.
+macro_rules! constructors {
+    ($($name:ident => $method:ident),*) => {
+        impl Route {
+            $(pub fn $name<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
+            where
+                H: Handler<T, App> + Described<T>,
+                T: 'static,
+            {
+                Self::new(Method::$method, path, id, handler)
+            })*
+        }
+    };
+}
+
+constructors!(get => Get, post => Post, patch => Patch, put => Put, delete => Delete);

@@ -2,22 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use axum::{
-    Json,
-    extract::State,
-    response::{IntoResponse, Response},
-};
+use axum::extract::State;
 use engine::ports::Listing;
-use http::{HeaderName, HeaderValue};
 use protocol::{Millis, Session, project::ProjectNote};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::page::Page;
 use crate::{
     App, Error,
     blocking::blocking,
     extract::{Directory, Query},
-    openapi::{Gives, Operation, Route},
+    openapi::Route,
     project::{worktree_of, worktrees},
 };
 
@@ -25,8 +21,6 @@ use crate::{
 const USUAL_SESSIONS: usize = 100;
 /// Maximum number of sessions per page.
 const MAX_SESSIONS: usize = 1_000;
-/// Header with the cursor of the next page; absent on the last page.
-const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -71,17 +65,11 @@ struct ProjectSummary {
     worktree: String,
 }
 
-/// A page of sessions and the cursor of the next one.
-struct Listed {
-    sessions: Vec<GlobalSession>,
-    next: Option<Millis>,
-}
-
 async fn list(
     State(app): State<App>,
     directory: Directory,
     Query(query): Query<GlobalQuery>,
-) -> Result<Listed, Error> {
+) -> Result<Page<GlobalSession, Millis>, Error> {
     let limit = query.limit.unwrap_or(USUAL_SESSIONS).clamp(1, MAX_SESSIONS);
     let listing = Listing {
         workspace: directory.named.then(|| app.sessions.workspace(&directory.path)),
@@ -103,7 +91,7 @@ async fn list(
         let sessions = sessions.into_iter().map(|session| with_project(session, &notes));
         Ok::<_, Error>(sessions.collect())
     });
-    Ok(Listed { sessions: sessions.await?, next })
+    Ok(Page { entries: sessions.await?, next })
 }
 
 fn with_project(session: Session, notes: &BTreeMap<String, ProjectNote>) -> GlobalSession {
@@ -114,23 +102,4 @@ fn with_project(session: Session, notes: &BTreeMap<String, ProjectNote>) -> Glob
         worktree: if top == "/" { top } else { worktrees(&top).0 },
     };
     GlobalSession { session, project }
-}
-
-impl IntoResponse for Listed {
-    fn into_response(self) -> Response {
-        let mut response = Json(self.sessions).into_response();
-        if let Some(next) = self.next {
-            response.headers_mut().insert(NEXT_CURSOR, HeaderValue::from(next));
-        }
-        response
-    }
-}
-
-impl Gives for Listed {
-    fn describe(operation: &mut Operation) {
-        operation.gives::<Vec<GlobalSession>>(&[(
-            "X-Next-Cursor",
-            "Cursor of the next page. Absent on the last page.",
-        )]);
-    }
 }

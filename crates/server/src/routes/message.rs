@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use self::{brief::Outputs, window::Window};
+use super::page::NEXT_CURSOR;
 use crate::{
     App, Error,
     array::Array,
@@ -30,7 +31,6 @@ use crate::{
 };
 
 const NEWER_CURSOR: HeaderName = HeaderName::from_static("x-newer-cursor");
-const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
 pub(super) fn routes() -> Vec<Route> {
     let missing = &[Fault::NotFound];

@@ -3,13 +3,11 @@
 //! A browser holds a random token in a cookie. The server stores a keyed hash of it, with the password as the key: the
 //! stored file opens nothing by itself, and a new password signs every browser out.
 
-use std::{
-    fmt, io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{fmt, io, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use engine::ports::{Clock, Random, SystemClock, SystemRandom};
+use parking_lot::Mutex;
 use protocol::Millis;
 use ring::hmac;
 use schemars::JsonSchema;
@@ -83,7 +81,7 @@ impl Browsers {
         let agent = agent.chars().filter(|c| !c.is_control()).take(MAX_AGENT).collect();
         let browser = Browser { id: random::<9>(), agent, created: now, seen: now };
         {
-            let mut records = self.lock();
+            let mut records = self.0.records.lock();
             records.retain(|record| is_fresh(record, now));
             if records.len() >= MAX_BROWSERS
                 && let Some(oldest) =
@@ -101,7 +99,7 @@ impl Browsers {
     pub(super) fn knows(&self, key: &[u8], token: &str) -> bool {
         let (hash, now) = (hash(key, token), SystemClock.now());
         let is_due = {
-            let mut records = self.lock();
+            let mut records = self.0.records.lock();
             let Some(record) = records.iter_mut().find(|record| record.hash == hash) else { return false };
             if !is_fresh(record, now) {
                 return false;
@@ -149,7 +147,7 @@ impl Browsers {
 
     async fn remove(&self, is_meant: impl Fn(&Record) -> bool) -> io::Result<bool> {
         let found = {
-            let mut records = self.lock();
+            let mut records = self.0.records.lock();
             let before = records.len();
             records.retain(|record| !is_meant(record));
             records.len() < before
@@ -164,21 +162,12 @@ impl Browsers {
         let inner = self.0.clone();
         let saved = tokio::task::spawn_blocking(move || {
             let Some(storage) = &inner.storage else { return Ok(()) };
-            let _saving = inner.saving.lock().unwrap_or_else(PoisonError::into_inner);
-            let list = serde_json::to_vec(&*lock(&inner.records))?;
+            let _saving = inner.saving.lock();
+            let list = serde_json::to_vec(&*inner.records.lock())?;
             storage.save(&list)
         });
         saved.await.map_err(io::Error::other)?
     }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Record>> {
-        lock(&self.0.records)
-    }
-}
-
-fn lock(records: &Mutex<Vec<Record>>) -> MutexGuard<'_, Vec<Record>> {
-    // Poisoning is harmless, because a panic cannot leave a record half-written.
-    records.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_fresh(record: &Record, now: Millis) -> bool {

@@ -6,12 +6,9 @@
 //! delayed, however many others guess. It does not reset the source's count either, because a source may be a
 //! proxy with both an attacker and the owner behind it.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::peer::Source;
@@ -53,24 +50,19 @@ struct Record {
 impl Guesses {
     /// Time until the source's next password is checked; `None` if it need not wait.
     pub(super) fn wait(&self, source: Source) -> Option<Duration> {
-        let until = self.lock().sources.get(&source)?.until;
+        let until = self.table.lock().sources.get(&source)?.until;
         until.checked_duration_since(Instant::now()).filter(|wait| !wait.is_zero())
     }
 
     pub(super) fn wrong(&self, source: Source) {
         let now = Instant::now();
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let is_storm = table.count(now) > GUESSES_OF_ALL;
         table.make_room(source, now);
         let record = table.sources.entry(source).or_insert(Record { wrong: 0, last: now, until: now });
         record.wrong = record.wrong.saturating_add(1);
         record.last = now;
         record.until = now + if is_storm { LONGEST_WAIT } else { penalty(record.wrong) };
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        // Poisoning is harmless, because a panic cannot leave a record half-written.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -171,7 +163,7 @@ mod tests {
             guesses.wrong(source(number));
             advance(Duration::from_millis(1)).await;
         }
-        let table = guesses.lock();
+        let table = guesses.table.lock();
         assert_eq!(table.sources.len(), MAX_SOURCES);
         assert!(table.sources.contains_key(&source(last)) && !table.sources.contains_key(&source(9)));
     }

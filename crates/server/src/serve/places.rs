@@ -9,12 +9,13 @@ use std::{
     collections::HashMap,
     pin::pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep, timeout_at},
@@ -159,7 +160,9 @@ impl ConnectionSlots {
             // Registered before the check, so that no release is missed in between.
             left.as_mut().enable();
             let taken = self.try_take(source);
-            if taken.is_ok() || !self.lock().is_anyone_leaving() || timeout_at(deadline, left).await.is_err()
+            if taken.is_ok()
+                || !self.held.lock().is_anyone_leaving()
+                || timeout_at(deadline, left).await.is_err()
             {
                 break taken;
             }
@@ -169,7 +172,7 @@ impl ConnectionSlots {
     }
 
     fn try_take(self: &Arc<Self>, source: Source) -> Result<Arc<ConnectionSlot>, Refusal> {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         self.make_room(&mut held, source)?;
         let id = held.next;
         held.next += 1;
@@ -185,7 +188,7 @@ impl ConnectionSlots {
     /// Closes the connection that has been idle for longest, of any source, because the process has no file
     /// descriptor left.
     pub(super) fn make_file(&self) {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         held.evict(|_| true, Duration::ZERO);
     }
 
@@ -210,7 +213,7 @@ impl ConnectionSlots {
     }
 
     fn report(&self, refusal: Option<&Refusal>) {
-        let connections = self.lock().connections.len();
+        let connections = self.held.lock().connections.len();
         if let Some(refusal) = refusal {
             if !self.is_full.swap(true, Ordering::Relaxed) {
                 tracing::warn!(connections, reason = %refusal, "refusing connections");
@@ -218,11 +221,6 @@ impl ConnectionSlots {
         } else if connections < self.capacity.of_one() && self.is_full.swap(false, Ordering::Relaxed) {
             tracing::info!(connections, "accepting connections again");
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        // Poisoning is harmless: the counts change together, with nothing in between that could panic.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -284,7 +282,7 @@ impl ConnectionSlot {
     /// Marks the connection as busy until the result is dropped.
     pub(super) fn occupy(self: &Arc<Self>) -> Occupied {
         self.is_answering.store(true, Ordering::Relaxed);
-        self.places.lock().change(self.id, State::Busy);
+        self.places.held.lock().change(self.id, State::Busy);
         Occupied(Some(Arc::clone(self)))
     }
 
@@ -302,7 +300,7 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.places.lock().remove(self.id);
+        self.places.held.lock().remove(self.id);
         self.places.left.notify_waiters();
     }
 }
@@ -312,7 +310,7 @@ impl Occupied {
     pub(super) fn stream(&self) -> Result<(), Refusal> {
         let Some(place) = &self.0 else { return Ok(()) };
         let capacity = place.places.capacity;
-        let mut held = place.places.lock();
+        let mut held = place.places.held.lock();
         let source = held.connections.get(&place.id).map(|connection| connection.source);
         let own = source.and_then(|source| held.sources.get(&source)).map_or(0, |count| count.streams);
         if held.streams >= capacity.streams() || own >= capacity.streams_of_one() {
@@ -328,7 +326,7 @@ impl Occupied {
     /// Counts the connection as a stream until it closes, because it switched to another protocol.
     pub(super) fn keep(mut self) {
         if let Some(place) = self.0.take() {
-            place.places.lock().change(place.id, State::Stream);
+            place.places.held.lock().change(place.id, State::Stream);
         }
     }
 }
@@ -337,7 +335,7 @@ impl Drop for Occupied {
     fn drop(&mut self) {
         if let Some(place) = &self.0 {
             place.is_answering.store(false, Ordering::Relaxed);
-            place.places.lock().change(place.id, State::Idle(Instant::now()));
+            place.places.held.lock().change(place.id, State::Idle(Instant::now()));
         }
     }
 }

@@ -1,16 +1,12 @@
 //! Single-use tickets that open a terminal's WebSocket within a short time.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use axum::extract::Query;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use engine::ports::{Random, SystemRandom};
 use http::Uri;
+use parking_lot::Mutex;
 use protocol::PtyId;
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -45,7 +41,7 @@ impl Tickets {
         SystemRandom.fill(&mut bytes);
         let ticket = URL_SAFE_NO_PAD.encode(bytes);
         let now = Instant::now();
-        let mut issued = self.lock();
+        let mut issued = self.issued.lock();
         issued.retain(|_, ticket| ticket.until > now);
         if issued.len() >= MAX_TICKETS
             && let Some(oldest) =
@@ -59,7 +55,7 @@ impl Tickets {
 
     /// Consumes a ticket. Returns true if it was valid for this terminal.
     pub(crate) fn redeem(&self, ticket: &str, terminal: &PtyId) -> bool {
-        self.lock().remove(ticket).is_some_and(|ticket| ticket.fits(terminal))
+        self.issued.lock().remove(ticket).is_some_and(|ticket| ticket.fits(terminal))
     }
 
     /// Returns true if a call to a terminal's WebSocket carries a valid ticket. Does not consume it; the route
@@ -71,12 +67,7 @@ impl Tickets {
         }
         let Some(terminal) = terminal(uri.path()) else { return false };
         let Ok(Query(Named { ticket })) = Query::<Named>::try_from_uri(uri) else { return false };
-        self.lock().get(&ticket).is_some_and(|ticket| ticket.fits(&terminal))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Ticket>> {
-        // Poisoning is harmless, because the map only ever holds complete tickets.
-        self.issued.lock().unwrap_or_else(PoisonError::into_inner)
+        self.issued.lock().get(&ticket).is_some_and(|ticket| ticket.fits(&terminal))
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use net::chain;
+use parking_lot::Mutex;
 use protocol::config::Mcp;
 use protocol::mcp::McpResource;
 use protocol::{Extra, Rest};
@@ -70,7 +71,7 @@ impl Connection {
             _ => self.ask(listing::tools(&self.peer)).await?,
         };
         let now: Arc<[ToolDescription]> = listed.into_iter().filter_map(|tool| self.describe(tool)).collect();
-        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.tools.lock();
         let changed = *tools != now;
         *tools = now;
         Ok(changed)
@@ -97,7 +98,7 @@ impl Connection {
     }
 
     pub fn tools(&self) -> Arc<[ToolDescription]> {
-        Arc::clone(&self.tools.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.tools.lock())
     }
 
     /// Returns the server's instructions for models.

@@ -1,7 +1,8 @@
 //! One server, and the task that maintains the connection to it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use protocol::config::Mcp;
 use protocol::mcp::McpStatus;
 use tokio::sync::watch;
@@ -64,7 +65,7 @@ impl Server {
     }
 
     fn launch(&self) {
-        let mut task = self.task();
+        let mut task = self.task.lock();
         if task.is_some() {
             return;
         }
@@ -89,7 +90,7 @@ impl Server {
     }
 
     async fn stop(&self) {
-        let Some(Task { stop, mut done }) = self.task().take() else { return };
+        let Some(Task { stop, mut done }) = self.task.lock().take() else { return };
         stop.cancel();
         if timeout(limits::MCP_CLOSE * 5, &mut done).await.is_err() {
             tracing::warn!(server = self.name, "timed out disconnecting an MCP server; killing it");
@@ -125,16 +126,12 @@ impl Server {
             State::Disconnected(status) => status.clone(),
         }
     }
-
-    fn task(&self) -> MutexGuard<'_, Option<Task>> {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         // The task closes the connection by itself.
-        if let Some(task) = self.task().take() {
+        if let Some(task) = self.task.lock().take() {
             task.stop.cancel();
         }
     }

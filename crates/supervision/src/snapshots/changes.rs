@@ -15,11 +15,12 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use engine::ports::Origins;
 use engine::session::Turn;
 use futures::future::{BoxFuture, FutureExt, Shared, ready};
+use parking_lot::{Mutex, MutexGuard};
 use protocol::part::PatchPart;
 use protocol::{AgentEvent, Extra};
 use tokio_util::sync::CancellationToken;
@@ -118,7 +119,7 @@ impl Changes {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        self.state.lock()
     }
 
     /// Waits until the worktree's snapshots are open. Returns false if there are none.
@@ -251,7 +252,7 @@ impl Changes {
 
     async fn patch(&self, step: Step) -> Option<PatchPart> {
         let tracked = self.tracked().await?;
-        let since = step.since.or_else(|| lock(&tracked.opened).take())?;
+        let since = step.since.or_else(|| tracked.opened.lock().take())?;
         let own = tracked.claimant.own(&since);
         if own.is_empty() {
             return None;
@@ -319,9 +320,4 @@ fn in_background<T: Clone + Send + Sync + 'static>(
     work: impl Future<Output = Option<T>> + Send + 'static,
 ) -> Pending<T> {
     AbortOnDropHandle::new(tokio::spawn(work)).map(|ended| ended.ok().flatten()).boxed().shared()
-}
-
-/// A panic cannot leave a half-made change behind, so a poisoned lock is safe to use.
-fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use protocol::SessionId;
 
 /// The number of ancestor sessions that share a claim.
@@ -54,14 +55,9 @@ pub(crate) struct LogicalTime {
 }
 
 impl Claims {
-    fn records(&self) -> MutexGuard<'_, Records> {
-        // A panic cannot leave a half-made change behind, so a poisoned lock is safe to use.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Registers a turn of a session.
     pub(crate) fn register(self: &Arc<Self>, session: &SessionId, parent: Option<&SessionId>) -> Claimant {
-        let mut records = self.records();
+        let mut records = self.0.lock();
         let new = || Registration { parent: parent.cloned(), claimants: 0 };
         records.sessions.entry(session.clone()).or_insert_with(new).claimants += 1;
         drop(records);
@@ -72,7 +68,7 @@ impl Claims {
 impl Claimant {
     /// Reads the logical clock.
     pub(crate) fn now(&self) -> LogicalTime {
-        let mut records = self.claims.records();
+        let mut records = self.claims.0.lock();
         records.now += 1;
         let at = records.now;
         *records.open.entry(at).or_default() += 1;
@@ -81,7 +77,7 @@ impl Claimant {
 
     /// Records that this session has changed files.
     pub(crate) fn claim<'f>(&self, files: impl IntoIterator<Item = &'f Path>) {
-        let mut records = self.claims.records();
+        let mut records = self.claims.0.lock();
         records.now += 1;
         let at = records.now;
         let owners = records.lineage(&self.session);
@@ -101,7 +97,7 @@ impl Claimant {
     }
 
     fn since(&self, since: &LogicalTime, wanted: impl Fn(&[SessionId]) -> bool) -> BTreeSet<PathBuf> {
-        let records = self.claims.records();
+        let records = self.claims.0.lock();
         let claims = records.claims.iter().filter(|claim| claim.at > since.at && wanted(&claim.owners));
         claims.map(|claim| claim.file.clone()).collect()
     }
@@ -128,7 +124,7 @@ impl Records {
 
 impl Drop for Claimant {
     fn drop(&mut self) {
-        let mut records = self.claims.records();
+        let mut records = self.claims.0.lock();
         if let Some(registration) = records.sessions.get_mut(&self.session) {
             registration.claimants -= 1;
             if registration.claimants == 0 {
@@ -140,7 +136,7 @@ impl Drop for Claimant {
 
 impl Drop for LogicalTime {
     fn drop(&mut self) {
-        let mut records = self.claims.records();
+        let mut records = self.claims.0.lock();
         if let Some(count) = records.open.get_mut(&self.at) {
             *count -= 1;
             if *count == 0 {
@@ -218,9 +214,9 @@ mod tests {
         let (first, second) = (one.now(), one.now());
         one.claim([Path::new("a")]);
         drop(first);
-        assert_eq!(claims.records().claims.len(), 1);
+        assert_eq!(claims.0.lock().claims.len(), 1);
         drop((second, one));
-        let records = claims.records();
+        let records = claims.0.lock();
         assert!(
             records.claims.is_empty() && records.open.is_empty() && records.sessions.is_empty(),
             "{records:?}"

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::ports::Origins;
+use parking_lot::Mutex;
 use protocol::project::FileDiff;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -116,7 +117,7 @@ impl Worktree {
     }
 
     fn is_paused(&self) -> bool {
-        let until = *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *self.paused_until.lock();
         until.is_some_and(|until| Instant::now() < until)
     }
 
@@ -127,7 +128,7 @@ impl Worktree {
         }
         let minutes = PAUSE.as_secs() / 60;
         tracing::warn!(%error, "cannot take a snapshot of a worktree; retrying in {minutes} minutes, changes until then cannot be reverted");
-        *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + PAUSE);
+        *self.paused_until.lock() = Some(Instant::now() + PAUSE);
     }
 }
 

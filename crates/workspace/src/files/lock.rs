@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::{Mutex, MutexGuard};
 
 type Table = HashMap<PathBuf, Arc<Mutex<()>>>;
 
@@ -15,19 +17,14 @@ pub(crate) fn hold<'a, T>(paths: impl IntoIterator<Item = &'a Path>, work: impl 
     paths.sort_unstable();
     paths.dedup();
     let locks: Vec<Arc<Mutex<()>>> = {
-        let mut table = table();
+        let mut table = TABLE.lock();
         paths.iter().map(|path| Arc::clone(table.entry((*path).to_owned()).or_default())).collect()
     };
-    let guards: Vec<MutexGuard<'_, ()>> =
-        locks.iter().map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+    let guards: Vec<MutexGuard<'_, ()>> = locks.iter().map(|lock| lock.lock()).collect();
     let result = work();
     drop(guards);
     drop(locks);
     // Removes locks that no other task holds or waits for.
-    table().retain(|_, lock| Arc::strong_count(lock) > 1);
+    TABLE.lock().retain(|_, lock| Arc::strong_count(lock) > 1);
     result
-}
-
-fn table() -> MutexGuard<'static, Table> {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::Repository;
 
@@ -35,7 +36,7 @@ impl Known {
     /// Finds the repository of a directory. Git answers the first time, and when something that its answer depends on
     /// has changed.
     pub async fn find(&self, directory: &Path) -> Option<Repository> {
-        let known = self.lock().get(directory).cloned();
+        let known = self.0.lock().get(directory).cloned();
         if let Some(Found { repository, marks: known }) = known
             && marks(directory, repository.clone()).await == Some(known)
         {
@@ -43,7 +44,7 @@ impl Known {
         }
         let repository = Repository::find(directory).await;
         let marks = marks(directory, repository.clone()).await;
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         known.remove(directory);
         if known.len() >= MAX_DIRECTORIES {
             known.clear();
@@ -52,11 +53,6 @@ impl Known {
             known.insert(directory.to_owned(), Found { repository: repository.clone(), marks });
         }
         repository
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Found>> {
-        // A panic cannot leave a half-made change behind, so a poisoned lock is safe to use.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -106,13 +102,13 @@ mod tests {
         fs::create_dir_all(&inner).unwrap();
         let known = Known::default();
         assert_eq!(known.find(&inner).await, None);
-        assert_eq!(known.lock().len(), 1, "that there is none is remembered, too");
+        assert_eq!(known.0.lock().len(), 1, "that there is none is remembered, too");
         assert_eq!(known.find(&inner).await, None);
         Repository::init(&top).await.unwrap();
         let found = known.find(&inner).await.unwrap();
         assert_eq!(found.worktree, top);
         assert_eq!(known.find(&inner).await, Some(found));
-        assert_eq!(known.lock().len(), 1);
+        assert_eq!(known.0.lock().len(), 1);
         Repository::init(&top.join("a")).await.unwrap();
         assert_eq!(known.find(&inner).await.unwrap().worktree, top.join("a"), "a nearer one");
         fs::remove_dir_all(top.join("a/.git")).unwrap();

@@ -1,7 +1,8 @@
 //! A program that keeps running and exchanges messages with the server.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
@@ -67,7 +68,7 @@ impl Companion {
 
     /// Captured standard error.
     pub fn errors(&self) -> Output {
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.errors.lock().clone()
     }
 
     /// Waits for the program to exit. May be called repeatedly. Its descendants may still run.
@@ -116,7 +117,7 @@ async fn keep(mut errors: ChildStderr, kept: Arc<Mutex<Output>>) {
     let mut buffer = vec![0; CHUNK];
     while let Ok(count @ 1..) = errors.read(&mut buffer).await {
         let bytes = buffer.get(..count).unwrap_or_default();
-        kept.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+        kept.lock().push(bytes);
     }
 }
 

@@ -14,8 +14,8 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::io::ioctl_fionbio;
 
 use super::tree;
@@ -74,11 +74,6 @@ done
 /// The guard of this process.
 static GUARD: Mutex<Guard> = Mutex::new(Guard { shell: None, watched: BTreeSet::new() });
 
-fn guard() -> MutexGuard<'static, Guard> {
-    // Each change is complete in itself, so a poisoned lock holds no broken state.
-    GUARD.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A program on the guard's list. Dropping it takes the program off the list.
 #[derive(Debug)]
 pub(super) struct Watched(String);
@@ -87,13 +82,13 @@ pub(super) struct Watched(String);
 pub(super) fn watch(process: Option<u32>, mark: &str) -> Option<Watched> {
     let process = process?;
     let entry = format!("{process}:{}:{mark}", start(process).unwrap_or_default());
-    guard().add(&entry);
+    GUARD.lock().add(&entry);
     Some(Watched(entry))
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        guard().remove(&self.0);
+        GUARD.lock().remove(&self.0);
     }
 }
 

@@ -13,7 +13,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Weak};
+
+use parking_lot::Mutex;
 
 /// Most files and directories saved for one program.
 pub const MAX_KEPT_FILES: usize = 2000;
@@ -97,10 +99,6 @@ struct SavedState {
 /// from a state that another is about to restore.
 static TABLE: LazyLock<Mutex<HashMap<SavedPath, Weak<SavedState>>>> = LazyLock::new(Mutex::default);
 
-fn table() -> MutexGuard<'static, HashMap<SavedPath, Weak<SavedState>>> {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Saved paths of one program. Dropping it also restores them.
 #[derive(Debug)]
 pub(super) struct SavedPaths {
@@ -110,7 +108,7 @@ pub(super) struct SavedPaths {
 impl SavedPaths {
     /// Saves paths, and the targets of links in them where the program may write.
     pub(super) fn new(kept: Vec<SavedPath>, writable: &[PathBuf]) -> Result<Self, SaveError> {
-        let mut table = table();
+        let mut table = TABLE.lock();
         table.retain(|_, place| place.strong_count() > 0);
         let mut places = Vec::new();
         let (mut known, mut waiting) = (BTreeSet::new(), VecDeque::from(kept));
@@ -142,7 +140,7 @@ impl SavedPaths {
 
     /// Restores everything and returns the changed paths. The program and all its descendants must have ended.
     pub(super) fn restore(&mut self) -> Vec<Restored> {
-        let _held = table();
+        let _held = TABLE.lock();
         let mut restored = Vec::new();
         for place in self.places.drain(..) {
             place.restore(&mut restored);

@@ -1,7 +1,8 @@
 //! Finds files by name.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::newest::Newest;
 use super::walk::{Pattern, Stop, changed, files};
@@ -35,12 +36,12 @@ pub fn glob(pattern: &str, scope: &SearchScope) -> Result<Found, Error> {
                 return;
             }
             let changed = changed(path);
-            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut found = found.lock();
             found.0 += 1;
             found.1.add(changed, path.to_owned(), 1, ());
         }
     });
-    let (total, newest) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (total, newest) = found.into_inner();
     let paths = newest.into_sorted().map(|(path, ())| path).collect();
     Ok(Found { paths, total, unfinished: stop.happened() })
 }

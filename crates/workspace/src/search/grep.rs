@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+use parking_lot::Mutex;
 
 use super::newest::Newest;
 use super::walk::{Pattern, Stop, changed, files};
@@ -98,7 +98,7 @@ pub fn grep(pattern: &str, include: Option<&str>, scope: &SearchScope) -> Result
                 return;
             }
             let changed = changed(path);
-            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut found = found.lock();
             found.0.withheld += usize::from(hidden);
             found.0.total += total;
             if !lines.is_empty() {
@@ -106,7 +106,7 @@ pub fn grep(pattern: &str, include: Option<&str>, scope: &SearchScope) -> Result
             }
         }
     });
-    let (mut matches, newest) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (mut matches, newest) = found.into_inner();
     let mut room = MAX_RESULTS;
     for (path, mut lines) in newest.into_sorted() {
         lines.truncate(room);

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use ignore::WalkBuilder;
+use parking_lot::Mutex;
 
 use super::fuzzy::{letters, score};
 use super::walk::{Stop, entries, is_file};
@@ -58,14 +58,14 @@ pub fn names(query: &str, wanted: Wanted, scope: &SearchScope) -> Result<Vec<Nam
             }
             let Some(name) = name(&scope.path, entry.path(), kind) else { return };
             let Some(score) = score(&query, &name.path) else { return };
-            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut found = found.lock();
             found.push((Reverse(score), name));
             if found.len() > SLACK * wanted.limit.max(1) {
                 best(&mut found, wanted.limit);
             }
         }
     });
-    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut found = found.into_inner();
     best(&mut found, wanted.limit);
     Ok(found.into_iter().map(|(_, name)| name).collect())
 }

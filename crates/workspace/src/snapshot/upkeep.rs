@@ -4,8 +4,9 @@
 //! about to write is empty, too, and that file would then be missing from a snapshot. So cleaning starts only
 //! while no operation runs, and an operation that starts stops it first.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +45,7 @@ impl Maintenance {
     pub(super) async fn work(&self) -> Work {
         let mut work = Work { upkeep: self.clone(), place: None };
         {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.working += 1;
             if let Some(stop) = &state.cleaning {
                 stop.cancel();
@@ -56,7 +57,7 @@ impl Maintenance {
 
     /// Starts cleaning, unless an operation or another cleaning runs.
     pub(super) fn clean(&self) -> Option<Cleaning> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.working > 0 || state.cleaning.is_some() {
             return None;
         }
@@ -65,23 +66,19 @@ impl Maintenance {
         state.cleaning = Some(stop.clone());
         Some(Cleaning { upkeep: self.clone(), place: Some(place), stop })
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Work {
     fn drop(&mut self) {
         // Releases the lock first, so that a caller who sees no running operation finds it free.
         self.place = None;
-        self.upkeep.lock().working -= 1;
+        self.upkeep.state.lock().working -= 1;
     }
 }
 
 impl Drop for Cleaning {
     fn drop(&mut self) {
-        self.upkeep.lock().cleaning = None;
+        self.upkeep.state.lock().cleaning = None;
         self.place = None;
     }
 }

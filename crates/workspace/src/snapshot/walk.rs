@@ -17,13 +17,14 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::command::{Git, Onto};
 use super::index::{KEPT, blocking};
 use super::{Error, Tree};
 use entries::{Comparison, Entry};
+use parking_lot::Mutex;
 pub(super) use stat::{Identity, Time, changed};
 use stat::{Stat, is_local};
 use survey::{Name, Pass, Scene, Survey};
@@ -142,14 +143,9 @@ impl Walk {
         self.usable = false;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // A panic cannot leave a half-made change behind, so a poisoned lock is safe to use.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Compares the worktree with the last snapshot.
     pub(super) async fn look(&self, git: &Git) -> Differences {
-        let Some(last) = self.state().last.clone() else { return Differences::default() };
+        let Some(last) = self.state.lock().last.clone() else { return Differences::default() };
         let git = git.clone();
         let found = blocking(move || Ok(look(&git, last))).await;
         found.ok().flatten().unwrap_or_default()
@@ -170,7 +166,7 @@ impl Walk {
         differences.verified.extend(differences.files);
         let verified = differences.verified;
         let survey = survey.filter(|_| verified.len() <= MAX_VERIFIED);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(survey) = &survey {
             state.survey = Arc::clone(survey);
         }
@@ -185,7 +181,7 @@ impl Walk {
         large: Vec<String>,
     ) -> Option<Arc<Survey>> {
         let (id, large) = (tree.id_length(), Arc::new(large));
-        let mut old = Arc::clone(&self.state().survey);
+        let mut old = Arc::clone(&self.state.lock().survey);
         for question in 0..MAX_QUESTIONS {
             let (place, large) = (git.git.clone(), Arc::clone(&large));
             let pass = blocking(move || {

@@ -92,8 +92,8 @@ async fn a_connection_is_asked_to_close_only_once_and_few_remain() {
     assert_eq!(taken.iter().filter(|place| place.leave.is_cancelled()).count(), places.capacity.spare());
     assert_eq!(places.try_take(OTHER).unwrap_err(), Refusal::Full { connections: 16 });
     taken.clear();
-    assert!(places.lock().connections.is_empty() && places.lock().sources.is_empty());
-    assert_eq!(places.lock().streams, 0);
+    assert!(places.held.lock().connections.is_empty() && places.held.lock().sources.is_empty());
+    assert_eq!(places.held.lock().streams, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,7 +117,7 @@ async fn a_connection_that_switched_protocols_is_a_stream_until_it_closes() {
     let places = places(16);
     let place = places.try_take(OWNER).unwrap();
     place.occupy().keep();
-    assert_eq!(places.lock().streams, 1);
+    assert_eq!(places.held.lock().streams, 1);
     drop(place);
-    assert_eq!(places.lock().streams, 0);
+    assert_eq!(places.held.lock().streams, 0);
 }
