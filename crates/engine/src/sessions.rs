@@ -8,6 +8,7 @@ mod create;
 mod edit;
 mod family;
 mod find;
+mod fleet;
 mod fork;
 mod history;
 mod invocation;
