@@ -123,12 +123,12 @@ impl Bus {
         Scope { workspace: Some(self.fleet.workspace(directory)), ..Scope::default() }
     }
 
-    /// Sets the log's end position, once the store is open and before anything is published. Until [`Self::open`]
-    /// is called, no client can be connected, and sessions that become idle are kept for clients that connect
-    /// later.
+    /// Sets the log's end position, once the store is open. Until [`Self::open`] is called, no client can be connected,
+    /// and sessions that become idle are kept for clients that connect later. A node of a fleet may already have
+    /// published commits of other nodes, so the position never falls.
     pub fn seed(&self, position: u64) {
         let mut inner = self.lock();
-        inner.position = position;
+        inner.position = inner.position.max(position);
         inner.going.alone(true);
     }
 

@@ -6,7 +6,8 @@
 //! and [`order`] keeps streams dense. None of them waits or reads a clock: elapsed time is part of an input, so the
 //! tests explore crashes, pauses and lost answers exhaustively.
 //!
-//! No server uses this module yet; docs/fleet.md says what works today.
+//! [`crate::member`] carries out the decisions on the record of the store. No server is a node of a fleet yet;
+//! docs/fleet.md says what works today.
 
 mod input;
 pub mod lease;

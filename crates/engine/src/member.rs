@@ -57,6 +57,8 @@ struct Inner {
     node: Node<String, WorkspaceId>,
     /// The stopwatch at the last input.
     measured: Duration,
+    /// True while a look is under way. Rounds may overlap, and a second look would find the same rows.
+    is_looking: bool,
     /// Workspaces whose repair is under way.
     adopting: BTreeSet<WorkspaceId>,
     /// True once the other nodes have declared this process dead. It never acts again.
@@ -79,7 +81,7 @@ impl Member {
     ) -> Result<Arc<Self>, Error> {
         let node = Node::new(name.to_owned(), terms);
         let measured = stopwatch.elapsed();
-        let inner = Inner { node, measured, adopting: BTreeSet::new(), is_lost: false };
+        let inner = Inner { node, measured, is_looking: false, adopting: BTreeSet::new(), is_lost: false };
         let member = Self {
             name: name.to_owned(),
             record,
@@ -162,7 +164,11 @@ impl Member {
             for effect in self.step(input) {
                 match effect {
                     Effect::Send(transaction) => answers.push(self.send(transaction).boxed()),
-                    Effect::Look => answers.push(self.look().boxed()),
+                    Effect::Look => {
+                        if let Some(looking) = Looking::begin(self) {
+                            answers.push(looking.look().boxed());
+                        }
+                    }
                     Effect::Adopt { holding: workspace, epoch, .. } => {
                         if self.lock().adopting.insert(workspace.clone()) {
                             adoptions.push(Adoption { workspace, epoch });
@@ -189,17 +195,6 @@ impl Member {
             Err(error) => {
                 tracing::warn!(node = self.name, %error, "the outcome of a change of the fleet is unknown");
                 Input::Lost(transaction)
-            }
-        }
-    }
-
-    async fn look(&self) -> Input {
-        let custodies = self.lock().node.custodies().cloned().collect();
-        match self.record.look(custodies).await {
-            Ok(rows) => Input::Looked(self.view(rows)),
-            Err(error) => {
-                tracing::warn!(node = self.name, %error, "failed to look at the other nodes");
-                Input::LookFailed
             }
         }
     }
@@ -246,6 +241,35 @@ impl Member {
             self.not_adopted(adoption);
         }
         self.fence(workspace).ok_or(refusal)
+    }
+}
+
+/// A look that is under way, until it is dropped.
+struct Looking<'a>(&'a Member);
+
+impl<'a> Looking<'a> {
+    /// Begins a look; `None` if one is under way.
+    fn begin(member: &'a Member) -> Option<Self> {
+        let was_looking = std::mem::replace(&mut member.lock().is_looking, true);
+        (!was_looking).then_some(Self(member))
+    }
+
+    async fn look(self) -> Input {
+        let member = self.0;
+        let custodies = member.lock().node.custodies().cloned().collect();
+        match member.record.look(custodies).await {
+            Ok(rows) => Input::Looked(member.view(rows)),
+            Err(error) => {
+                tracing::warn!(node = member.name, %error, "failed to look at the other nodes");
+                Input::LookFailed
+            }
+        }
+    }
+}
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.0.lock().is_looking = false;
     }
 }
 

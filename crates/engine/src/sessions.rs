@@ -9,6 +9,7 @@ mod delete;
 mod edit;
 mod family;
 mod find;
+mod fleet;
 mod fork;
 mod history;
 mod invocation;

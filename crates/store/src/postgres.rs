@@ -148,9 +148,12 @@ impl Postgres {
         observer: Arc<dyn Observer>,
     ) -> Result<Arc<Self>, OpenError> {
         let server = target.server.clone();
-        let newest = timeout(WAIT, query::bounds(&opened.0)).await.unwrap_or(Err(Fault::Late));
-        let position = newest.map_err(|fault| connect::refused(&server, fault))?.1;
         let is_node = !opened.1.is_single();
+        let newest = async {
+            if is_node { query::end(&opened.0).await } else { Ok(query::bounds(&opened.0).await?.1) }
+        };
+        let newest = timeout(WAIT, newest).await.unwrap_or(Err(Fault::Late));
+        let position = newest.map_err(|fault| connect::refused(&server, fault))?;
         let tail = is_node.then(|| Tail::start(target.clone(), Arc::clone(&observer), position));
         let stats = Arc::new(Stats::default());
         let retention = Retention::new(options.keep);

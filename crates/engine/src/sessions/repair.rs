@@ -21,7 +21,6 @@ use crate::{
     Error,
     bus::Place,
     limits::{MAX_REPAIR_PAUSE, REPAIRS_AT_ONCE},
-    member::Member,
     ports::{self, Appended, Commit, StoreFailure},
     session::Command,
 };
@@ -282,33 +281,6 @@ impl Sessions {
         Ok(left.unfinished)
     }
 
-    /// Starts as a node of a fleet, before the first client is served: takes over the statuses of all sessions and repairs
-    /// those of this node's own directories. `first` is the position after which the log publishes to the bus.
-    pub async fn recover_node(&self, member: &Member, first: u64) -> Result<(), Error> {
-        let shared = &self.shared;
-        shared.bus.seed(first);
-        let (statuses, requests) =
-            tokio::try_join!(shared.reads.statuses(None), shared.reads.requests(None))?;
-        self.remember(statuses, &requests).await?;
-        self.tend(member).await;
-        shared.bus.open();
-        Ok(())
-    }
-
-    /// Takes part in a fleet for one round: sends a beat, looks at the other nodes, and repairs the sessions of workspaces
-    /// that this node has claimed. `member` must be the fleet of this engine's bus.
-    pub async fn tend(&self, member: &Member) {
-        for adoption in member.round().await {
-            match self.adopt(&adoption.workspace).await {
-                Ok(_) => member.adopted(adoption),
-                Err(error) => {
-                    tracing::warn!(workspace = %adoption.workspace, %error, "failed to adopt a workspace; will retry");
-                    member.not_adopted(&adoption);
-                }
-            }
-        }
-    }
-
     /// Finds the sessions of one workspace or of all that a dead owner left unfinished, and schedules their repair.
     async fn find_left(&self, workspace: Option<&WorkspaceId>) -> Result<Left, Error> {
         let shared = &self.shared;
@@ -329,7 +301,7 @@ impl Sessions {
     }
 
     /// Gives the bus the statuses and open requests, which it sends to new subscribers.
-    async fn remember(
+    pub(super) async fn remember(
         &self,
         statuses: Vec<(SessionId, SessionStatus)>,
         requests: &[Request],
@@ -339,7 +311,8 @@ impl Sessions {
             (session_id, EventBody::SessionStatus(status))
         });
         let requests = requests.iter().map(|request| (request.session_id().clone(), asked(request.clone())));
-        let placed = stream::iter(statuses.chain(requests)).map(|(session, event)| async move {
+        let going: Vec<_> = statuses.chain(requests).collect();
+        let placed = stream::iter(going).map(|(session, event)| async move {
             let (workspace, session) = (self.workspace_of(&session).await?, self.get(&session).await?);
             let (directory, project) = (session.directory.into(), session.project_id.into());
             Ok::<_, Error>((Place { workspace, directory, project }, event))

@@ -19,6 +19,7 @@ mod forks;
 mod going;
 mod harness;
 mod hooks;
+mod members;
 mod orphans;
 mod outages;
 mod prompts;

@@ -153,7 +153,8 @@ impl Nodes {
     }
 
     async fn register(&self, client: &Client, node: &str) -> Found<Ruling> {
-        let sql = "INSERT INTO node (id, incarnation, writer, address, version) VALUES ($1, 1, 0, $2, $3)
+        let sql = "INSERT INTO node (id, incarnation, writer, address, version)
+            VALUES ($1, baton.floor() + 1, baton.floor(), $2, $3)
             ON CONFLICT (id) DO UPDATE SET incarnation = node.incarnation + 1, state = 'up',
                 address = excluded.address, version = excluded.version
             RETURNING incarnation";
@@ -192,7 +193,7 @@ impl Nodes {
         let client = self.take(&mut place).await?;
         let work = async {
             // A session without a row is one of a server that had the database for itself.
-            let sql = "INSERT INTO workspace (id, home, epoch) SELECT $1, $2, 0
+            let sql = "INSERT INTO workspace (id, home, epoch) SELECT $1, $2, baton.floor()
                 WHERE NOT EXISTS (SELECT FROM session WHERE workspace = $1) ON CONFLICT DO NOTHING";
             execute(&client, sql, &[(&workspace.as_str(), Type::TEXT), (&self.name, Type::TEXT)]).await?;
             let sql = "SELECT id, home, owner, epoch, custody FROM workspace WHERE id = $1";

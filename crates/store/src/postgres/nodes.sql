@@ -19,6 +19,12 @@ ALTER TABLE baton.workspace
     -- The owner may end turns and must not run any.
     ADD COLUMN custody boolean NOT NULL DEFAULT false;
 
+-- The number above which the present generation gives out incarnations, writers and epochs. A database that has lost
+-- commits may have lost the newest numbers too, and none may be given twice.
+CREATE FUNCTION baton.floor() RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT max(number) * 4294967296 FROM baton.generation;
+$$;
+
 -- Fails unless the caller is the newest writer of the newest process of its node. The row is not locked: a caller that
 -- holds the log lock needs no lock on it, and a beat must not wait for a commit.
 CREATE FUNCTION baton.prove(its_node text, its_incarnation bigint, its_writer bigint, its_backend integer)

@@ -249,6 +249,12 @@ pub(super) async fn sessions_count(client: &Client) -> Found<u64> {
     count(&client.query_typed_one("SELECT count(*) FROM session", &[]).await?, 0)
 }
 
+/// The position before the next event: the newest one, or the beginning of a generation that has no events yet.
+pub(super) async fn end(client: &Client) -> Found<u64> {
+    let sql = "SELECT greatest((SELECT max(position) FROM log), (SELECT max(first) - 1 FROM generation))";
+    count(&client.query_typed_one(sql, &[]).await?, 0)
+}
+
 pub(super) async fn bounds(client: &Client) -> Found<(u64, u64)> {
     let sql = "SELECT trimmed + 1, (SELECT coalesce(max(position), 0) FROM log) FROM fleet";
     let row = client.query_typed_one(sql, &[]).await?;

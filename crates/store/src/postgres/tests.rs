@@ -1,5 +1,6 @@
 //! Tests of the Postgres store on a real server.
 
+mod deaths;
 mod fleet;
 mod nodes;
 mod opening;

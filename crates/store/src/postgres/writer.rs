@@ -264,13 +264,13 @@ impl Writer {
     /// continue, if there is one.
     async fn settle(&mut self, client: &Client) -> Found<Option<String>> {
         let server = &self.target.server;
-        let newest = query::bounds(client).await?.1;
-        let known = match &self.ports.tail {
-            Some(tail) => tail.last().await,
-            None => self.position,
+        // The published position comes first: other nodes make the log longer meanwhile.
+        let (known, newest) = match &self.ports.tail {
+            Some(tail) => (tail.last().await, query::end(client).await?),
+            None => (self.position, query::bounds(client).await?.1),
         };
         if newest < known {
-            begin_generation(client, newest).await?;
+            begin_generation(client, newest, self.ports.tail.is_some()).await?;
             return Ok(Some(format!(
                 "{server} has lost acknowledged commits (its log ends at {newest}, this server has published {known}), \
                  probably in a failover without synchronous replication; restart this server"
@@ -431,8 +431,9 @@ fn answer<T>(reply: Reply<T>, done: Found<T>, target: &Target) -> Option<Fault> 
     }
 }
 
-/// Begins a new generation, so that no position is used twice after the database has lost commits.
-async fn begin_generation(client: &Client, newest: u64) -> Found<()> {
+/// Begins a new generation, so that no position is used twice after the database has lost commits. In a fleet it also
+/// raises every number that fences a commit, because changes of ownership may be lost too: all nodes start over.
+async fn begin_generation(client: &Client, newest: u64, is_fleet: bool) -> Found<()> {
     client.batch_execute(&format!("BEGIN; {LOCK_LOG}")).await?;
     let sql = "WITH ended AS (UPDATE generation SET ended_at = $1 WHERE ended_at IS NULL)
         INSERT INTO generation (number, first)
@@ -440,6 +441,11 @@ async fn begin_generation(client: &Client, newest: u64) -> Found<()> {
     let values: [(&(dyn ToSql + Sync), Type); 2] =
         [(&query::number(newest), Type::INT8), (&query::number(GENERATION), Type::INT8)];
     client.execute_typed(sql, &values).await?;
+    if is_fleet {
+        let raise = "UPDATE node SET incarnation = baton.floor(), writer = baton.floor();
+            UPDATE workspace SET epoch = baton.floor()";
+        client.batch_execute(raise).await?;
+    }
     client.batch_execute("COMMIT").await?;
     Ok(())
 }

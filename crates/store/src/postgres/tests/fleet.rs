@@ -21,15 +21,15 @@ use futures::future::BoxFuture;
 use super::{super::Nodes, *};
 use crate::contract::{DIRECTORY, busy, commit, created, id, queued, started, user};
 
-const LEASE: Duration = Duration::from_secs(6);
+pub(super) const LEASE: Duration = Duration::from_secs(6);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Seconds that a test lets pass.
 #[derive(Debug, Default)]
-struct Seconds(AtomicU64);
+pub(super) struct Seconds(AtomicU64);
 
 impl Seconds {
-    fn pass(&self) {
+    pub(super) fn pass(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -51,14 +51,14 @@ impl Runners for NoRunners {
 }
 
 /// One server of the fleet.
-struct Server {
-    member: Arc<Member>,
-    store: Arc<Postgres>,
-    sessions: Sessions,
+pub(super) struct Server {
+    pub(super) member: Arc<Member>,
+    pub(super) store: Arc<Postgres>,
+    pub(super) sessions: Sessions,
 }
 
 impl Server {
-    async fn start(url: &str, name: &str, time: &Arc<Seconds>) -> Self {
+    pub(super) async fn start(url: &str, name: &str, time: &Arc<Seconds>) -> Self {
         let nodes = Nodes::open(url, name, "http://127.0.0.1", "1").await.unwrap();
         let member = Member::join(name, Terms { length: LEASE }, nodes, time.clone()).await.unwrap();
         let bus = Arc::new(Bus::new(member.clone()));

@@ -26,10 +26,10 @@ const NODES: [&str; 3] = ["a", "b", "c"];
 const WORKSPACES: [&str; 3] = ["wrk_a", "wrk_b", "wrk_shared"];
 
 /// A small generator of numbers that are the same in each run.
-struct Numbers(u64);
+pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }

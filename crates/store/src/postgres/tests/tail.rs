@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use engine::{
     fleet::Identity,
-    ports::{Commit, Fence, Log as _, NodeRecord as _, Reads as _, Span, Transaction, own_workspace},
+    ports::{
+        Commit, Fence, Log as _, NodeRecord as _, Reads as _, Span, StoreFailure, Transaction, own_workspace,
+    },
 };
 use protocol::WorkspaceId;
 use tokio::time::timeout;
@@ -119,6 +121,31 @@ async fn a_stream_goes_on_after_events_that_were_deleted_with_their_session() {
     // The tail of the writer itself may read its commit from the log before the answer arrives.
     let kept: Vec<_> = a.seen.positions().into_iter().filter(|position| ![1, 3].contains(position)).collect();
     assert_eq!(kept, [2, 4, 5]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_node_continues_after_the_database_has_lost_commits() {
+    let Some(databases) = Databases::start() else { return };
+    let url = databases.url();
+    let (a, b) = (Writer::start(&url, &url, "a").await, Writer::start(&url, &url, "b").await);
+    a.store.append(a.commit("ses_a", 0, vec![created("ses_a"), idle("ses_a")])).await.unwrap();
+    b.until_seen(2).await;
+    let client = connect(&url).await;
+    let lose = "DELETE FROM baton.log WHERE position = 2; DELETE FROM baton.event WHERE seq = 2;
+        UPDATE baton.session SET head = 1";
+    client.batch_execute(lose).await.unwrap();
+    // The writer of the first node connects again; the second one has not noticed anything.
+    let writer = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'COMMIT'";
+    client.query(writer, &[]).await.unwrap();
+    let error = a.store.append(a.commit("ses_a", 2, vec![idle("ses_a")])).await.unwrap_err();
+    assert!(error.message.contains("lost acknowledged commits"), "{error}");
+    let error = b.store.append(b.commit("ses_b", 0, vec![created("ses_b")])).await.unwrap_err();
+    assert_eq!(error.failure, StoreFailure::Fenced, "{error}");
+    drop((a, b));
+    let again = Writer::start(&url, &url, "a").await;
+    assert!(again.fence.epoch > 1 << 32, "no epoch of the old generation is used again");
+    let commit = again.commit("ses_a", 1, vec![idle("ses_a")]);
+    assert_eq!(again.store.append(commit).await.unwrap().position, (1 << 40) + 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

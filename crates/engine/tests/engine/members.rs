@@ -1,0 +1,136 @@
+//! Nodes on one record in memory: beats in time, and the end of a node that has stopped.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use engine::{
+    fleet::{
+        Kind, Record, Ruling, Terms,
+        record::{Ownership, State},
+    },
+    member::Member,
+    ports::{Fleet as _, NodeRecord, Rows, Stopwatch, StoreFuture, Transaction},
+};
+use futures::{FutureExt as _, future};
+use protocol::WorkspaceId;
+use tokio::time::Instant;
+
+use crate::harness::Harness;
+
+const LEASE: Terms = Terms { length: Duration::from_secs(6) };
+
+/// The clock of the runtime, which the tests pause.
+#[derive(Debug)]
+struct Runtime(Instant);
+
+impl Stopwatch for Runtime {
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// The reference of the rules as a record that nodes share.
+#[derive(Debug)]
+struct Shared {
+    record: Mutex<Record<String, WorkspaceId>>,
+    /// Looks get no answer.
+    is_stuck: AtomicBool,
+}
+
+impl Shared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { record: Mutex::new(Record::new([].into())), is_stuck: AtomicBool::new(false) })
+    }
+
+    fn state(&self, node: &str) -> State {
+        self.record.lock().unwrap().members[node].state
+    }
+
+    async fn join(self: &Arc<Self>, name: &str) -> Arc<Member> {
+        let record: Arc<dyn NodeRecord> = Arc::new(Line { shared: self.clone(), name: name.to_owned() });
+        Member::join(name, LEASE, record, Arc::new(Runtime(Instant::now()))).await.unwrap()
+    }
+}
+
+/// The record as one node reaches it.
+#[derive(Debug)]
+struct Line {
+    shared: Arc<Shared>,
+    name: String,
+}
+
+impl NodeRecord for Line {
+    fn apply(&self, transaction: Transaction) -> StoreFuture<'_, Ruling> {
+        future::ready(Ok(self.shared.record.lock().unwrap().apply(&transaction))).boxed()
+    }
+
+    fn look(&self, _: Vec<WorkspaceId>) -> StoreFuture<'_, Rows> {
+        if self.shared.is_stuck.load(Ordering::SeqCst) {
+            return future::pending().boxed();
+        }
+        let record = self.shared.record.lock().unwrap();
+        let workspaces = record.holdings.iter().map(|(id, row)| (id.clone(), (row.clone(), false))).collect();
+        future::ready(Ok(Rows { members: record.members.clone(), workspaces })).boxed()
+    }
+
+    fn row<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Ownership<String>> {
+        let fresh = Ownership { kind: Kind::Own(self.name.clone()), owner: None, epoch: 0, custody: false };
+        let mut record = self.shared.record.lock().unwrap();
+        let row = record.holdings.entry(workspace.clone()).or_insert(fresh);
+        future::ready(Ok(row.clone())).boxed()
+    }
+}
+
+/// Keeps a node in its fleet.
+async fn keep(member: &Arc<Member>) -> tokio::task::JoinHandle<()> {
+    let (sessions, member) = (Harness::new().await.sessions, member.clone());
+    tokio::spawn(async move { sessions.keep(&member, LEASE.beat_every()).await })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_is_declared_dead_and_finds_out() {
+    let shared = Shared::new();
+    let (a, b) = (shared.join("a").await, shared.join("b").await);
+    let (first, second) = (keep(&a).await, keep(&b).await);
+    tokio::time::sleep(LEASE.length * 10).await;
+    assert_eq!((shared.state("a"), shared.state("b")), (State::Up, State::Up));
+    first.abort();
+    tokio::time::sleep(LEASE.length * 2).await;
+    assert_eq!((shared.state("a"), shared.state("b")), (State::Dead, State::Up));
+    assert!(!a.is_lost(), "a process that does not run learns nothing");
+    a.round().await;
+    assert!(a.is_lost() && a.identity().is_none());
+    second.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_without_an_answer_delays_no_beat() {
+    let shared = Shared::new();
+    let a = shared.join("a").await;
+    let running = keep(&a).await;
+    tokio::time::sleep(LEASE.length).await;
+    shared.is_stuck.store(true, Ordering::SeqCst);
+    let beats = || shared.record.lock().unwrap().members["a"].beat;
+    let before = beats();
+    tokio::time::sleep(LEASE.length * 4).await;
+    assert!(beats() > before + 20, "{} beats", beats() - before);
+    assert!(!a.is_lost());
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_of_one_workspace_claim_it_once() {
+    let shared = Shared::new();
+    let (a, b) = (shared.join("a").await, shared.join("b").await);
+    let workspace = a.workspace("/project");
+    let (first, second) = tokio::join!(a.claim(&workspace), a.claim(&workspace));
+    assert_eq!((first.unwrap().epoch, second.unwrap().epoch), (1, 1));
+    let refused = b.claim(&workspace).await.unwrap_err();
+    assert!(refused.message.contains("a owns the workspace"), "{refused}");
+    assert_ne!(b.workspace("/project"), workspace, "the same path on another machine");
+}
