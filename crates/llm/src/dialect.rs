@@ -152,7 +152,7 @@ fn headers(request: &Request, target: &Target) -> CallHeaders {
     headers
 }
 
-/// Adds the tools of a request and the choice between them, in the form that the two APIs of OpenAI share.
+/// Adds the tools of a request and the choice between them, in the form that the two APIs of `OpenAI` share.
 fn insert_tools(body: &mut Map<String, Value>, request: &Request, encode: impl Fn(&Tool) -> Value) {
     if request.tools.is_empty() {
         return;

@@ -104,6 +104,8 @@ pub(crate) fn gather<J>(
         total += bytes(&job);
         group.push(job);
     }
-    group.iter().for_each(|_| stats.taken());
+    for _ in &group {
+        stats.taken();
+    }
     group
 }

@@ -376,7 +376,9 @@ fn fold(jobs: &[Work]) -> (Batch<'_>, usize) {
     for (count, job) in jobs.iter().enumerate() {
         match job {
             Work::Append { commits, .. } if commits.iter().all(|commit| batch.admits(commit)) => {
-                commits.iter().for_each(|commit| batch.add(commit));
+                for commit in commits {
+                    batch.add(commit);
+                }
             }
             Work::Checkpoint { fence, parts, .. } if batch.fits(fence.workspace.as_str(), fence.epoch) => {
                 batch.checkpoint(fence, parts);
