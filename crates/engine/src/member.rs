@@ -190,7 +190,10 @@ impl Member {
     }
 
     async fn send(&self, transaction: Transaction) -> Input {
-        match self.record.apply(transaction.clone()).await {
+        let mut sent = Sent { member: self, transaction: Some(transaction.clone()) };
+        let answer = self.record.apply(transaction.clone()).await;
+        sent.transaction = None;
+        match answer {
             Ok(ruling) => Input::Answered(transaction, ruling),
             Err(error) => {
                 tracing::warn!(node = self.name, %error, "the outcome of a change of the fleet is unknown");
@@ -241,6 +244,22 @@ impl Member {
             self.not_adopted(adoption);
         }
         self.fence(workspace).ok_or(refusal)
+    }
+}
+
+/// A transaction whose answer the member waits for. If the caller stops to wait, its outcome is unknown: a protocol that
+/// went on waiting for the answer would never claim the workspace again.
+struct Sent<'a> {
+    member: &'a Member,
+    /// `None` once the answer is there.
+    transaction: Option<Transaction>,
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        if let Some(transaction) = self.transaction.take() {
+            self.member.step(Input::Lost(transaction));
+        }
     }
 }
 

@@ -38,7 +38,7 @@ impl Stopwatch for Runtime {
 #[derive(Debug)]
 struct Shared {
     record: Mutex<Record<String, WorkspaceId>>,
-    /// Looks get no answer.
+    /// Looks and claims get no answer.
     is_stuck: AtomicBool,
 }
 
@@ -66,6 +66,10 @@ struct Line {
 
 impl NodeRecord for Line {
     fn apply(&self, transaction: Transaction) -> StoreFuture<'_, Ruling> {
+        let is_stuck = self.shared.is_stuck.load(Ordering::SeqCst);
+        if is_stuck && matches!(transaction, Transaction::Claim { .. }) {
+            return future::pending().boxed();
+        }
         future::ready(Ok(self.shared.record.lock().unwrap().apply(&transaction))).boxed()
     }
 
@@ -133,4 +137,15 @@ async fn callers_of_one_workspace_claim_it_once() {
     let refused = b.claim(&workspace).await.unwrap_err();
     assert!(refused.message.contains("a owns the workspace"), "{refused}");
     assert_ne!(b.workspace("/project"), workspace, "the same path on another machine");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_stops_waiting_for_a_claim_does_not_keep_others_from_it() {
+    let shared = Shared::new();
+    let a = shared.join("a").await;
+    let workspace = a.workspace("/project");
+    shared.is_stuck.store(true, Ordering::SeqCst);
+    assert!(tokio::time::timeout(LEASE.beat_every(), a.claim(&workspace)).await.is_err());
+    shared.is_stuck.store(false, Ordering::SeqCst);
+    assert_eq!(a.claim(&workspace).await.unwrap().epoch, 1);
 }
