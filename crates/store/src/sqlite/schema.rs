@@ -232,15 +232,21 @@ pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
         return Ok(());
     }
     connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
-    for (from, sql) in (0..).zip(MIGRATIONS).filter(|(from, _)| *from >= found) {
-        let step = connection.transaction()?;
-        if from + 1 == WORKSPACES {
-            places(&step)?;
+    let steps: Vec<_> = (0..).zip(MIGRATIONS).filter(|(from, _)| *from >= found).collect();
+    // Each step of an existing file is kept if the next one fails. A new file is created at once, because each
+    // transaction waits four times for the disk.
+    let together = if found == 0 { steps.len() } else { 1 };
+    for steps in steps.chunks(together) {
+        let transaction = connection.transaction()?;
+        for (from, sql) in steps {
+            if from + 1 == WORKSPACES {
+                places(&transaction)?;
+            }
+            transaction.execute_batch(sql)?;
+            transaction.pragma_update(None, "application_id", APPLICATION)?;
+            transaction.pragma_update(None, "user_version", from + 1)?;
         }
-        step.execute_batch(sql)?;
-        step.pragma_update(None, "application_id", APPLICATION)?;
-        step.pragma_update(None, "user_version", from + 1)?;
-        step.commit()?;
+        transaction.commit()?;
     }
     connection.execute_batch("DROP TABLE IF EXISTS temp.place")
 }

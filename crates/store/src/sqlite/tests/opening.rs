@@ -140,6 +140,16 @@ fn refused(place: &TestDatabase) -> OpenError {
     refused
 }
 
+#[test]
+fn the_tables_of_a_new_database_are_created_in_one_transaction() {
+    let place = TestDatabase::new();
+    let mut new = Connection::open(place.path()).unwrap();
+    super::super::schema::migrate(&mut new).unwrap();
+    drop(new);
+    let file = fs::read(place.path()).unwrap();
+    assert_eq!(file[24..28], 1_u32.to_be_bytes(), "the number of transactions in the header of the file");
+}
+
 #[tokio::test]
 async fn a_database_of_the_first_version_is_migrated() {
     let place = filled().await;
