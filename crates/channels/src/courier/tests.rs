@@ -31,7 +31,7 @@ impl Service {
     }
 
     fn note<T>(&self, what: String, result: T) -> Result<T, AdapterError> {
-        let fault = lock(&self.faults).pop_front();
+        let fault = self.faults.lock().pop_front();
         let what = if fault.is_some() { format!("in vain: {what}") } else { what };
         self.done.send_modify(|done| done.push(what));
         fault.map_or(Ok(result), Err)
@@ -275,7 +275,7 @@ async fn the_next_gateway_deletes_a_leftover_progress_message() {
         while harness.ledger.shown(&place()).await.unwrap().is_none() {}
         harness.couriers.stop().await;
         assert_eq!(harness.ledger.open_places().await.unwrap(), [place()]);
-        lock(&harness.service.faults).extend(faults);
+        harness.service.faults.lock().extend(faults);
         let adapter: Arc<dyn Adapter> = Arc::clone(&harness.service) as Arc<dyn Adapter>;
         let next = Couriers::new(Inbox::new(Arc::clone(&harness.ledger)).0, &[adapter]);
         next.wake(&place());

@@ -115,7 +115,7 @@ impl Courier {
     }
 
     async fn take_orders(&mut self) {
-        let orders = mem::take(&mut *super::lock(&self.mailbox.orders));
+        let orders = mem::take(&mut *self.mailbox.orders.lock());
         if orders.has_posts {
             self.posts_at.get_or_insert_with(Instant::now);
         }

@@ -123,7 +123,7 @@ impl Router {
     /// Leaves a note for the worker of a place and wakes it.
     fn hand(&self, place: Place, note: Note) {
         if self.0.context.adapters.contains_key(&place.channel) {
-            self.0.notes().entry(place.clone()).or_default().push(note);
+            self.0.notes.lock().entry(place.clone()).or_default().push(note);
             self.attend(place);
         }
     }

@@ -156,7 +156,7 @@ impl Worker {
             self.context().couriers.show(&self.place, Showing::default());
             return Ok(());
         }
-        let notes = self.router.notes().remove(&self.place).unwrap_or_default();
+        let notes = self.router.notes.lock().remove(&self.place).unwrap_or_default();
         for note in notes {
             match note {
                 Note::Asked(request) => self.ask(*request).await?,

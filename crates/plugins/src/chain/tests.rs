@@ -44,7 +44,7 @@ fn chain(names: &[&'static str]) -> (Chain, Arc<Mutex<Vec<String>>>) {
     let links =
         names.iter().map(|name| NamedHooks { name: (*name).to_owned(), hooks: Arc::new(Writer(name)) });
     let sink = Arc::clone(&told);
-    let report: Reporter = Arc::new(move |text: &str| sink.lock().unwrap().push(text.to_owned()));
+    let report: Reporter = Arc::new(move |text: &str| sink.lock().push(text.to_owned()));
     (Chain::new(links.collect(), report), told)
 }
 
@@ -68,7 +68,7 @@ async fn before(chain: &Chain) -> Result<String, String> {
 async fn a_plugin_that_forbids_a_call_ends_the_chain_without_a_failure() {
     let (chain, told) = chain(&["one", "forbids", "hangs"]);
     assert_eq!(before(&chain).await, Err("no \"given one\"".to_owned()));
-    assert_eq!(*told.lock().unwrap(), Vec::<String>::new());
+    assert_eq!(*told.lock(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +77,7 @@ async fn the_next_chain_is_skipped_after_a_call_is_forbidden() {
     let (second, told) = chain(&["panics early"]);
     let both = second.after(Arc::new(first));
     assert_eq!(before(&both).await, Err("no \"given\"".to_owned()));
-    assert!(told.lock().unwrap().is_empty());
+    assert!(told.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,7 +86,7 @@ async fn a_plugin_that_fails_before_a_call_does_not_forbid_it() {
     for _ in 0..2 {
         assert_eq!(before(&chain).await, Ok("given one two".to_owned()));
     }
-    assert_eq!(told.lock().unwrap().len(), 2);
+    assert_eq!(told.lock().len(), 2);
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn plugins_are_called_in_order() {
     assert_eq!(complete(&chain).await, "said one two");
     assert!(chain.wants(HookPoint::TextComplete));
     assert!(!chain.wants(HookPoint::TurnEnd));
-    assert!(told.lock().unwrap().is_empty());
+    assert!(told.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,7 +105,7 @@ async fn a_chain_may_follow_another_whose_deadlines_are_its_own() {
     let both = second.after(Arc::new(first));
     assert!(both.wants(HookPoint::TextComplete));
     assert_eq!(complete(&both).await, "said one two three");
-    assert_eq!(told.lock().unwrap().len(), 1);
+    assert_eq!(told.lock().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,7 +119,7 @@ async fn a_failing_plugin_is_reported_once_and_its_output_is_dropped() {
         for _ in 0..2 {
             assert_eq!(complete(&chain).await, "said one two", "{bad}");
         }
-        let told = told.lock().unwrap().clone();
+        let told = told.lock().clone();
         let expected = format!("the plugin {bad} failed in its hook experimental.text.complete: {why}");
         assert_eq!(told, [expected]);
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::lock;
 use super::open::Running;
 use super::wire::Failure;
 
@@ -49,14 +48,14 @@ pub(super) async fn ask(
 ) -> Result<Option<Box<RawValue>>, Fault> {
     let Question { plugin, hook, method, limit } = question;
     let key = (plugin, hook);
-    if lock(&running.overdue).contains(&key) {
+    if running.overdue.lock().contains(&key) {
         return Ok(None);
     }
     let asked = Arc::clone(&running);
     // The call continues after the timeout, so that the plugin is called again once it has answered.
     let mut answer = tokio::spawn(async move {
         let answer = asked.wire.call(method, &call).await;
-        lock(&asked.overdue).remove(&key);
+        asked.overdue.lock().remove(&key);
         answer
     });
     match timeout(limit, &mut answer).await {
@@ -66,9 +65,9 @@ pub(super) async fn ask(
         Ok(Ok(Err(failure))) => Err(Fault::Broken(failure.to_string())),
         Ok(Err(error)) => Err(Fault::Broken(error.to_string())),
         Err(_) => {
-            lock(&running.overdue).insert(key);
+            running.overdue.lock().insert(key);
             if answer.is_finished() {
-                lock(&running.overdue).remove(&key);
+                running.overdue.lock().remove(&key);
             }
             running.suspect.notify_one();
             Err(Fault::Broken(format!("it takes longer than {} s", limit.as_secs_f32())))

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::ports::{HookPoint, ToolInfo};
+use parking_lot::Mutex;
 use protocol::Extra;
 use protocol::config::Plugin;
 use protocol::login::LoginMethod;

@@ -15,7 +15,7 @@ use super::ask::{Fault, Question, ask};
 use super::fetch::{Fetch, LoadedFetch};
 use super::open::Running;
 use super::wire::{self, Asked};
-use super::{Host, Shared, lock};
+use super::{Host, Shared};
 
 /// Number of process exits during the same hook of a plugin after which the hook is not called any more.
 const MAX_ENDINGS: u32 = 2;
@@ -141,14 +141,14 @@ impl Host {
         about: &impl Serialize,
     ) -> Option<T> {
         let shared = &self.0.shared;
-        if lock(&shared.endings).get(&(plugin, hook)).is_some_and(|endings| *endings >= MAX_ENDINGS) {
+        if shared.endings.lock().get(&(plugin, hook)).is_some_and(|endings| *endings >= MAX_ENDINGS) {
             return None;
         }
         let limit = limit.min(shared.settings.limits.hook);
         let answered = answer(running, Question { plugin, hook, method: hook, limit }, about).await;
         answered.unwrap_or_else(|fault| {
             if matches!(fault, Fault::Ended) {
-                *lock(&shared.endings).entry((plugin, hook)).or_default() += 1;
+                *shared.endings.lock().entry((plugin, hook)).or_default() += 1;
             }
             shared.report(Some(plugin), &format!("failed in its hook {hook}"), &fault.to_string());
             None

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use engine::ports::{ToolCall, ToolCaller, ToolInfo, ToolOutput, ToolPermission, Tools};
 use futures::future::{BoxFuture, FutureExt};
+use parking_lot::Mutex;
 use protocol::part::FilePart;
 use protocol::{Extra, MessageId, SessionId};
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use tokio::time::timeout;
 
 use super::open::Running;
 use super::wire::{self, Asked, Failure, Inbox, Incoming, Raw};
-use super::{Host, Shared, lock, providers};
+use super::{Host, Shared, providers};
 
 /// Limit of progress messages and requests of a tool that are not processed yet.
 const MAX_SAID: usize = 64;
@@ -197,14 +198,14 @@ struct RunningCall<'a> {
 
 impl<'a> RunningCall<'a> {
     fn new(calls: &'a Calls, id: &'a str, said: mpsc::Sender<ToolMessage>) -> Self {
-        lock(calls).insert(id.to_owned(), said);
+        calls.lock().insert(id.to_owned(), said);
         Self { calls, id }
     }
 }
 
 impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
-        lock(self.calls).remove(self.id);
+        self.calls.lock().remove(self.id);
     }
 }
 
@@ -274,7 +275,7 @@ fn take(method: &str, params: &Raw, calls: &Calls, shared: &Shared) -> Result<()
 
 /// Queues a message of a tool for its call. Returns a message that cannot be queued, with the reason.
 fn hand(calls: &Calls, call: &str, said: ToolMessage) -> Option<(ToolMessage, &'static str)> {
-    match lock(calls).get(call) {
+    match calls.lock().get(call) {
         Some(call) => {
             let unsent = call.try_send(said).err()?.into_inner();
             Some((unsent, "the tool sends more messages than can be handled"))

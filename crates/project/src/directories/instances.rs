@@ -7,7 +7,6 @@ use engine::{
     ports::{Hooks, NoHooks},
 };
 use futures::future::{BoxFuture, FutureExt};
-use parking_lot::Mutex;
 use protocol::{
     diagnostic::Diagnostic,
     login::{Authorization, Login, LoginBegin, LoginComplete, LoginMethod},

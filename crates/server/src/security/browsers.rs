@@ -135,12 +135,9 @@ impl Browsers {
     /// Browsers that are signed in, newest first.
     pub(crate) fn list(&self) -> Vec<Browser> {
         let now = SystemClock.now();
-        let mut list: Vec<_> = self
-            .lock()
-            .iter()
-            .filter(|record| is_fresh(record, now))
-            .map(|record| record.browser.clone())
-            .collect();
+        let records = self.0.records.lock();
+        let fresh = records.iter().filter(|record| is_fresh(record, now));
+        let mut list: Vec<_> = fresh.map(|record| record.browser.clone()).collect();
         list.sort_by_key(|browser| std::cmp::Reverse(browser.created));
         list
     }
@@ -194,11 +191,11 @@ mod tests {
 
     impl BrowserStorage for InMemory {
         fn load(&self) -> io::Result<Option<Vec<u8>>> {
-            Ok(self.0.lock().unwrap().clone())
+            Ok(self.0.lock().clone())
         }
 
         fn save(&self, list: &[u8]) -> io::Result<()> {
-            *self.0.lock().unwrap() = Some(list.to_vec());
+            *self.0.lock() = Some(list.to_vec());
             Ok(())
         }
     }
@@ -214,7 +211,7 @@ mod tests {
         assert!(again.knows(b"me:secret", &token));
         assert_eq!(again.list()[0].agent, "Firefox");
         assert!(!again.knows(b"me:other", &token), "a new password signs every browser out");
-        let hash = again.lock()[0].hash.clone();
+        let hash = again.0.records.lock()[0].hash.clone();
         assert!(!again.knows(b"me:secret", &hash));
     }
 
@@ -235,7 +232,7 @@ mod tests {
     async fn old_browsers_and_browsers_beyond_the_limit_are_dropped() {
         let browsers = Browsers::default();
         let first = browsers.sign_in(b"k", "first").await.unwrap();
-        browsers.lock()[0].browser.seen -= LIFETIME;
+        browsers.0.records.lock()[0].browser.seen -= LIFETIME;
         assert!(!browsers.knows(b"k", &first));
         for _ in 0..=MAX_BROWSERS {
             browsers.sign_in(b"k", "more").await.unwrap();

@@ -74,7 +74,7 @@ async fn a_directory_in_which_a_turn_runs_is_not_evicted() {
     let harness = Harness::new();
     let directories: Vec<String> =
         (0..=MAX_CACHED + 1).map(|number| harness.project(&format!("p{number}"), &json!({}))).collect();
-    let is_cached = |directory: &str| harness.directories.lock().contains_key(directory);
+    let is_cached = |directory: &str| harness.directories.entries.lock().contains_key(directory);
 
     let running = harness.resolve(&directories[0], None).await.unwrap();
     drop(harness.resolve(&directories[1], None).await.unwrap());
@@ -94,7 +94,7 @@ async fn a_directory_in_which_a_turn_runs_is_not_evicted() {
 
     harness.instance(&directories[MAX_CACHED + 1]).await;
     assert!(!is_cached(&directories[2]));
-    assert_eq!(harness.directories.lock().len(), MAX_CACHED);
+    assert_eq!(harness.directories.entries.lock().len(), MAX_CACHED);
 }
 
 #[tokio::test]

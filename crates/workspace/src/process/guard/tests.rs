@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::tests::lives;
 use super::super::{Companion, Output, Pipes, Spec, run, start};
-use super::guard;
+use super::GUARD;
 
 /// Says that this process is the server.
 const SERVER: &str = "BATON_TEST_SERVER";
@@ -102,7 +102,7 @@ async fn a_guard_that_was_killed_is_replaced() {
         return kill_server("a_guard_that_was_killed_is_replaced", 2 * 3).await;
     }
     let _first = program().await;
-    if let Some(shell) = &mut guard().shell {
+    if let Some(shell) = &mut GUARD.lock().shell {
         shell.process.kill().unwrap();
         shell.process.wait().unwrap();
     }
@@ -114,8 +114,8 @@ async fn a_guard_that_was_killed_is_replaced() {
 async fn a_program_that_ended_is_off_the_list() {
     let (companion, pipes) = start(&Spec::shell("read line", "/", Duration::MAX)).unwrap();
     let entry = companion.watched.as_ref().unwrap().0.clone();
-    assert!(guard().watched.contains(&entry));
+    assert!(GUARD.lock().watched.contains(&entry));
     drop(pipes);
     companion.stop().await;
-    assert!(!guard().watched.contains(&entry));
+    assert!(!GUARD.lock().watched.contains(&entry));
 }
