@@ -93,6 +93,7 @@ describe("the page with keys only", needsBrowser(), () => {
 
     // 5. Find a text, 6. close the search.
     await page.keyboard.press("Control+f")
+    await page.waitForFunction(() => document.activeElement?.closest(".find"))
     await page.keyboard.type("permission")
     await page.locator(".find-count", { hasText: /match/ }).waitFor()
     await page.keyboard.press("Enter")
