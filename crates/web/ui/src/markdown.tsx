@@ -1,7 +1,7 @@
 // Markdown as nodes: the lexer's tokens become elements, and HTML in the text stays text.
 
 import { Lexer, type Token, type Tokens, lexer } from "marked"
-import { For, type JSX, Match, Show, Switch, createMemo, createResource, createSignal } from "solid-js"
+import { For, Index, type JSX, Match, Show, Switch, createMemo, createResource, createSignal } from "solid-js"
 import { Blocks as Splitter } from "./core/blocks.ts"
 import { grammarNamed } from "./core/runs.ts"
 import { linkTarget, otherHost, visible } from "./plain.ts"
@@ -29,13 +29,30 @@ function lexBlocks(text: string): Token[] {
   }
 }
 
+// Blocks in one element. A text that grows changes only the last group, so neither the script nor the layout of a very
+// long answer looks at the others.
+const GROUP = 40
+
 // A text. Blocks that have not changed keep their nodes, so an answer that grows costs only its last blocks.
 export function Markdown(props: { text: string }) {
   const splitter = new Splitter(lexBlocks)
-  const blocks = createMemo(() => splitter.split(props.text))
+  const groups = createMemo<string[][]>((before) => {
+    const blocks = splitter.split(props.text)
+    return Array.from({ length: Math.ceil(blocks.length / GROUP) }, (_, at) => {
+      const now = blocks.slice(at * GROUP, (at + 1) * GROUP)
+      const known = before[at]
+      return known?.length === now.length && known.every((raw, index) => raw === now[index]) ? known : now
+    })
+  }, [])
   return (
     <div class="markdown">
-      <For each={blocks()}>{(raw) => <Blocks tokens={lex(raw)} depth={0} />}</For>
+      <Index each={groups()}>
+        {(group) => (
+          <div class="blocks">
+            <For each={group()}>{(raw) => <Blocks tokens={lex(raw)} depth={0} />}</For>
+          </div>
+        )}
+      </Index>
     </div>
   )
 }
