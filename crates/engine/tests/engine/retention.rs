@@ -121,12 +121,12 @@ async fn prompt_during_the_search(member: usize) {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_gets_a_prompt_during_the_search_keeps_its_children() {
-    prompt_during_the_search(0).await;
+    Box::pin(prompt_during_the_search(0)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_child_that_gets_a_prompt_during_the_search_keeps_its_parent() {
-    prompt_during_the_search(1).await;
+    Box::pin(prompt_during_the_search(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
