@@ -19,7 +19,7 @@ pub mod record;
 mod tests;
 pub mod writer;
 
-pub use input::{Effect, Input, Seat, View};
+pub use input::{Effect, HoldingView, Input, View};
 pub use lease::Terms;
 pub use node::Node;
 pub use record::{Fence, Identity, Kind, Record, Refusal, Ruling, Transaction};

@@ -20,7 +20,7 @@ use protocol::WorkspaceId;
 
 use crate::{
     fleet::{
-        self, Effect, Identity, Node, Seat, Terms, View,
+        self, Effect, HoldingView, Identity, Node, Terms, View,
         placement::{Candidate, rank},
         record::{Ownership, State},
     },
@@ -217,7 +217,7 @@ impl Member {
             .into_iter()
             .map(|(workspace, (row, is_unfinished))| {
                 let rank = rank_of(&workspace);
-                (workspace, Seat { row, is_unfinished, rank })
+                (workspace, HoldingView { row, is_unfinished, rank })
             })
             .collect();
         View { members, holdings }
@@ -237,8 +237,8 @@ impl Member {
         }
         let row = self.record.row(workspace).await?;
         let refusal = refusal(workspace, &row);
-        let seat = Seat { row, is_unfinished: false, rank: Some(0) };
-        let adoptions = self.advance(Input::Use(workspace.clone(), seat)).await;
+        let holding_view = HoldingView { row, is_unfinished: false, rank: Some(0) };
+        let adoptions = self.advance(Input::Use(workspace.clone(), holding_view)).await;
         // The next round returns them again.
         for adoption in &adoptions {
             self.not_adopted(adoption);

@@ -6,7 +6,7 @@ use super::record::{Identity, Member, Ownership, Refusal, Ruling, Transaction};
 
 /// A workspace or a duty as one look shows it to one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seat<N> {
+pub struct HoldingView<N> {
     pub row: Ownership<N>,
     /// Work is left in it: a session that is not idle, or a prompt that waits.
     pub is_unfinished: bool,
@@ -18,7 +18,7 @@ pub struct Seat<N> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View<N: Ord, H: Ord> {
     pub members: BTreeMap<N, Member>,
-    pub holdings: BTreeMap<H, Seat<N>>,
+    pub holdings: BTreeMap<H, HoldingView<N>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Input<N: Ord, H: Ord> {
     Looked(View<N, H>),
     LookFailed,
     /// A client uses a holding that no living node owns.
-    Use(H, Seat<N>),
+    Use(H, HoldingView<N>),
     /// The repair of a holding's sessions was committed.
     Adopted {
         holding: H,

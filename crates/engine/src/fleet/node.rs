@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    input::{Effect, Input, Seat, View},
+    input::{Effect, HoldingView, Input, View},
     lease::{Lease, Seen, Terms, Watch},
     placement::DELAY,
     record::{Identity, Kind, Member, Refusal, Ruling, State, Transaction},
@@ -113,7 +113,7 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
                 self.since_look = None;
                 Vec::new()
             }
-            Input::Use(holding, seat) => self.first_use(holding, &seat),
+            Input::Use(holding, holding_view) => self.first_use(holding, &holding_view),
             Input::Adopted { holding, epoch } => self.adopted(&holding, epoch),
             Input::GiveBack(holding) => self.give_back(holding),
             Input::Begin { holding, epoch } => self.begin(holding, epoch),
@@ -320,8 +320,8 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
         let gap = self.since_look.replace(Duration::ZERO);
         let mut effects = if must_drain { self.drain() } else { Vec::new() };
         effects.extend(self.watch(&by, &view.members, gap));
-        for (holding, seat) in view.holdings {
-            effects.extend(self.consider(holding, &seat, &view.members));
+        for (holding, holding_view) in view.holdings {
+            effects.extend(self.consider(holding, &holding_view, &view.members));
         }
         effects
     }
@@ -348,10 +348,15 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
     }
 
     /// Compares one holding with the record: finds out that it was lost, repairs it, or claims it.
-    fn consider(&mut self, holding: H, seat: &Seat<N>, members: &BTreeMap<N, Member>) -> Effects<N, H> {
+    fn consider(
+        &mut self,
+        holding: H,
+        holding_view: &HoldingView<N>,
+        members: &BTreeMap<N, Member>,
+    ) -> Effects<N, H> {
         let waited = match self.tenures.get(&holding) {
             // An older snapshot may arrive after the answer to the claim, so only a higher epoch is news.
-            Some(Tenure::Held { epoch, .. }) if seat.row.epoch > *epoch => return self.quit(holding),
+            Some(Tenure::Held { epoch, .. }) if holding_view.row.epoch > *epoch => return self.quit(holding),
             Some(tenure @ Tenure::Held { .. }) if !self.has_stepped_back => {
                 return tenure.repair(&holding).into_iter().collect();
             }
@@ -359,16 +364,16 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
             Some(_) => return Vec::new(),
             None => None,
         };
-        match self.wish(seat, members) {
-            Wish::Nothing => {
+        match self.decide(holding_view, members) {
+            ClaimDecision::Nothing => {
                 self.tenures.remove(&holding);
                 Vec::new()
             }
-            Wish::Release => self.send_release(holding, seat.row.epoch),
-            Wish::Claim { custody, after } if waited.unwrap_or_default() >= after => {
-                self.send_claim(holding, seat, custody)
+            ClaimDecision::Release => self.send_release(holding, holding_view.row.epoch),
+            ClaimDecision::Claim { custody, after } if waited.unwrap_or_default() >= after => {
+                self.send_claim(holding, holding_view, custody)
             }
-            Wish::Claim { .. } => {
+            ClaimDecision::Claim { .. } => {
                 self.tenures.entry(holding).or_insert(Tenure::Waiting(Duration::ZERO));
                 Vec::new()
             }
@@ -376,39 +381,41 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
     }
 
     /// Decides what to do about a holding that this process does not hold.
-    fn wish(&self, seat: &Seat<N>, members: &BTreeMap<N, Member>) -> Wish {
-        let row = &seat.row;
+    fn decide(&self, holding_view: &HoldingView<N>, members: &BTreeMap<N, Member>) -> ClaimDecision {
+        let row = &holding_view.row;
         let is_dead = |node: &N| members.get(node).is_none_or(|member| member.state == State::Dead);
         let is_mine = row.owner.as_ref() == Some(&self.id);
-        let is_left = row.owner.as_ref().is_none_or(|owner| is_mine || is_dead(owner)) && seat.is_unfinished;
-        let may_take = seat.rank.is_some() && !self.is_draining;
-        let after = DELAY * seat.rank.unwrap_or_default();
+        let is_left =
+            row.owner.as_ref().is_none_or(|owner| is_mine || is_dead(owner)) && holding_view.is_unfinished;
+        let may_take = holding_view.rank.is_some() && !self.is_draining;
+        let after = DELAY * holding_view.rank.unwrap_or_default();
         match &row.kind {
-            _ if self.has_stepped_back => Wish::Nothing,
+            _ if self.has_stepped_back => ClaimDecision::Nothing,
             Kind::Own(home) if *home == self.id => {
                 let is_in_custody = row.custody && !is_mine;
                 claim_if(is_left || is_in_custody, false, Duration::ZERO)
             }
             // An earlier process of this node owns it, and this one must not work on it: others may.
-            _ if is_mine && !may_take => Wish::Release,
-            _ if !may_take => Wish::Nothing,
+            _ if is_mine && !may_take => ClaimDecision::Release,
+            _ if !may_take => ClaimDecision::Nothing,
             Kind::Own(home) => claim_if(is_left && is_dead(home), true, after),
             Kind::Shared => claim_if(is_left, false, after),
         }
     }
 
     /// Claims a holding at once: a client waits for it. If its owner lives after all, the record refuses.
-    fn first_use(&mut self, holding: H, seat: &Seat<N>) -> Effects<N, H> {
-        let is_open = !self.tenures.contains_key(&holding) && !self.has_stepped_back && seat.rank.is_some();
-        let is_elsewhere = matches!(&seat.row.kind, Kind::Own(home) if *home != self.id);
-        if is_open && !is_elsewhere { self.send_claim(holding, seat, false) } else { Vec::new() }
+    fn first_use(&mut self, holding: H, holding_view: &HoldingView<N>) -> Effects<N, H> {
+        let is_open =
+            !self.tenures.contains_key(&holding) && !self.has_stepped_back && holding_view.rank.is_some();
+        let is_elsewhere = matches!(&holding_view.row.kind, Kind::Own(home) if *home != self.id);
+        if is_open && !is_elsewhere { self.send_claim(holding, holding_view, false) } else { Vec::new() }
     }
 
-    fn send_claim(&mut self, holding: H, seat: &Seat<N>, custody: bool) -> Effects<N, H> {
+    fn send_claim(&mut self, holding: H, holding_view: &HoldingView<N>, custody: bool) -> Effects<N, H> {
         let Some(by) = self.identity() else { return Vec::new() };
-        let is_own = matches!(seat.row.kind, Kind::Own(_));
+        let is_own = matches!(holding_view.row.kind, Kind::Own(_));
         self.tenures.insert(holding.clone(), Tenure::Claiming { is_own });
-        vec![Effect::Send(Transaction::Claim { by, holding, epoch: seat.row.epoch, custody })]
+        vec![Effect::Send(Transaction::Claim { by, holding, epoch: holding_view.row.epoch, custody })]
     }
 
     fn send_release(&mut self, holding: H, epoch: u64) -> Effects<N, H> {
@@ -425,14 +432,14 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
 }
 
 /// A decision about a holding that this process does not hold.
-enum Wish {
+enum ClaimDecision {
     Nothing,
     Claim { custody: bool, after: Duration },
     Release,
 }
 
-fn claim_if(condition: bool, custody: bool, after: Duration) -> Wish {
-    if condition { Wish::Claim { custody, after } } else { Wish::Nothing }
+fn claim_if(condition: bool, custody: bool, after: Duration) -> ClaimDecision {
+    if condition { ClaimDecision::Claim { custody, after } } else { ClaimDecision::Nothing }
 }
 
 impl Tenure {

@@ -87,6 +87,7 @@ impl Actor {
             broken: None,
         };
         if let Some(damage) = shared.unfinished.damage(id) {
+            actor.sessions.repair_children(id).await?;
             actor.repair(&damage).await?;
             shared.unfinished.repaired(id);
         }

@@ -253,6 +253,17 @@ impl Sessions {
         }
     }
 
+    /// Repairs the children of a session that need it, because a turn ends after the turns that it has started.
+    pub(crate) async fn repair_children(&self, id: &SessionId) -> Result<(), Error> {
+        for child in self.children(id).await? {
+            if self.shared.unfinished.damage(&child.id).is_some() {
+                // A child that cannot be repaired now does not keep its parent open.
+                let _ = timeout(self.shared.limits.recovery, self.repair(&child.id)).await;
+            }
+        }
+        Ok(())
+    }
+
     /// Repairs sessions that a dead server left unfinished: ends open turns as interrupted and takes up waiting
     /// prompts. Must be called once, before the first client is served. Repairs that take longer than
     /// [`crate::limits::Limits::recovery`], because there are many or the disk is full, continue while the server

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use engine::{
     bus::Scope,
-    ports::{Page, Reads},
+    memory::faults::Fault,
+    ports::{Page, Reads, StoreFailure},
 };
 use protocol::{AgentEvent, EventBody, Extra, Message, TurnEnd, agent_event::Ask, prompt::PromptInput};
 
@@ -163,6 +164,30 @@ async fn a_childs_waiting_prompt_is_not_run_after_its_parent_has_ended() {
     let story = harness.story(&child.id);
     assert_eq!(story.iter().filter(|word| *word == "prompt.ended(interrupted)").count(), 2, "{story:?}");
     assert!(!story.contains(&"BUSY".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_is_closed_before_its_parent() {
+    let mut harness = Harness::new().await;
+    let parent = harness.session().await;
+    let input = protocol::prompt::SessionInput { parent_id: Some(parent.id.clone()), ..Default::default() };
+    let home = engine::Home { directory: "/project".into(), project: "global".into(), path: String::new() };
+    let child = harness.sessions.create(home, input).await.unwrap();
+    for session in [&parent, &child] {
+        harness.script(half_way);
+        harness.submit(session, "one").await;
+        harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
+    }
+    let mut harness = harness.crash().await;
+    // The repairs at the start find no space, so that the client's prompt repairs the parent.
+    harness.memory.faults().next(1, Fault::Refuse(StoreFailure::Full));
+    harness.sessions.recover().await.unwrap();
+    harness.submit(&parent, "two").await;
+    harness.drain();
+    let idle = |body: &EventBody| matches!(body, EventBody::SessionIdle(_));
+    let idles: Vec<_> = harness.seen.iter().filter(|event| idle(&event.body)).collect();
+    let place = |id| idles.iter().position(|event| event.body.session_id() == Some(id)).unwrap();
+    assert!(place(&child.id) < place(&parent.id));
 }
 
 #[tokio::test(start_paused = true)]

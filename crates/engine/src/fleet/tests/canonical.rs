@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use super::{
     database::NODES,
+    model::FleetModel,
     process::{Ask, Flight},
-    world::World,
 };
 use crate::fleet::Transaction;
 
-impl World {
+impl FleetModel {
     /// Numbers the beats anew: only their being equal matters, so states that differ in the count are one state.
     pub(super) fn canonical(mut self) -> Self {
         for node in 0..NODES {

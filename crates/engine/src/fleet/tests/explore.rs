@@ -13,9 +13,9 @@ use std::{
 use super::{
     database::{NODES, OWN, SHARED},
     mistakes::Mistake,
+    model::{Action, FleetModel},
     monitor::Verdict,
     process::{Ask, Life, Link, SLOW, TICK},
-    world::{Action, World},
 };
 use crate::fleet::Transaction;
 
@@ -42,10 +42,10 @@ pub(super) struct Sizes {
     pub(super) faulty: u8,
 }
 
-/// A world and what may still go wrong in it.
+/// A model and what may still go wrong in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Scene {
-    pub(super) world: World,
+    pub(super) model: FleetModel,
     pub(super) left: Sizes,
 }
 
@@ -54,22 +54,22 @@ pub(super) const BOTH: [u8; 2] = [OWN, SHARED];
 impl Scene {
     /// A fleet in which node 0 owns both workspaces.
     pub(super) fn idle(left: Sizes) -> Self {
-        let mut world = World::new();
-        let drained = world.drain().and_then(|()| world.act(Action::Tick)).and_then(|()| world.drain());
+        let mut model = FleetModel::new();
+        let drained = model.drain().and_then(|()| model.act(Action::Tick)).and_then(|()| model.drain());
         drained.expect("the start keeps the rules");
         for workspace in BOTH {
-            world.act(Action::Use(0, workspace)).expect("the first use keeps the rules");
-            world.drain().expect("the first use keeps the rules");
+            model.act(Action::Use(0, workspace)).expect("the first use keeps the rules");
+            model.drain().expect("the first use keeps the rules");
         }
-        Self { world, left }
+        Self { model, left }
     }
 
     /// As [`Scene::idle`], with a turn of node 0 in the workspace.
     pub(super) fn busy(workspace: u8, left: Sizes) -> Self {
         let mut scene = Self::idle(left);
         for action in [Action::Submit(0, workspace), Action::Run(0, workspace)] {
-            scene.world.act(action).expect("the first turn keeps the rules");
-            scene.world.drain().expect("the first turn keeps the rules");
+            scene.model.act(action).expect("the first turn keeps the rules");
+            scene.model.drain().expect("the first turn keeps the rules");
         }
         scene
     }
@@ -78,15 +78,15 @@ impl Scene {
     pub(super) fn tool(left: Sizes) -> Self {
         let mut scene = Self::busy(SHARED, left);
         for action in [Action::Admit(0, SHARED), Action::Tool(0, SHARED)] {
-            scene.world.act(action).expect("the first tool keeps the rules");
-            scene.world.drain().expect("the first tool keeps the rules");
+            scene.model.act(action).expect("the first tool keeps the rules");
+            scene.model.drain().expect("the first tool keeps the rules");
         }
         scene
     }
 
     /// Node 0 gets a clock that measures this time in a tick.
     pub(super) fn with_clock(mut self, clock: Duration) -> Self {
-        self.world.processes[0].clock = clock;
+        self.model.processes[0].clock = clock;
         self
     }
 
@@ -99,22 +99,22 @@ impl Scene {
         for node in 0..NODES {
             self.faults(node, &mut actions);
             self.traffic(node, &mut actions);
-            if self.world.process(node).is_running() {
+            if self.model.process(node).is_running() {
                 for workspace in BOTH {
                     self.work(node, workspace, &mut actions);
                 }
             }
         }
-        actions.extend((0..self.world.late.len()).map(Action::Late));
-        let all_run = self.world.processes.iter().all(|process| process.life != Life::Paused);
+        actions.extend((0..self.model.late.len()).map(Action::Late));
+        let all_run = self.model.processes.iter().all(|process| process.life != Life::Paused);
         if self.left.failovers > 0 && all_run {
-            actions.push(if self.world.replica.is_some() { Action::Failover } else { Action::Lag });
+            actions.push(if self.model.replica.is_some() { Action::Failover } else { Action::Lag });
         }
         actions
     }
 
     fn faults(&self, node: u8, actions: &mut Vec<Action>) {
-        let (process, left) = (self.world.process(node), self.left);
+        let (process, left) = (self.model.process(node), self.left);
         match process.life {
             Life::Down if left.starts > 0 => actions.push(Action::Start(node)),
             Life::Paused => actions.push(Action::Resume(node)),
@@ -139,11 +139,11 @@ impl Scene {
     }
 
     fn traffic(&self, node: u8, actions: &mut Vec<Action>) {
-        let process = self.world.process(node);
+        let process = self.model.process(node);
         if !process.is_running() {
             return;
         }
-        let splits = self.world.mistake.is_some_and(Mistake::splits_commits);
+        let splits = self.model.mistake.is_some_and(Mistake::splits_commits);
         for (index, flight) in process.flights.iter().enumerate() {
             let must_begin = splits && flight.begun.is_none() && matches!(flight.ask, Ask::Write(_));
             if must_begin {
@@ -157,23 +157,23 @@ impl Scene {
                 actions.push(Action::Lose(node, index));
             }
         }
-        let behind = self.world.db.last() != process.tail.last();
+        let behind = self.model.db.last() != process.tail.last();
         if behind && matches!(process.link, Link::Up | Link::Slow) {
             actions.push(Action::Tail(node));
         }
-        if self.world.frame.is_some() && self.left.frames == 0 {
+        if self.model.frame.is_some() && self.left.frames == 0 {
             actions.push(Action::Show(node));
         }
     }
 
     fn work(&self, node: u8, workspace: u8, actions: &mut Vec<Action>) {
-        let (process, left) = (self.world.process(node), self.left);
+        let (process, left) = (self.model.process(node), self.left);
         if process.actor(workspace).is_some_and(|actor| !actor.is_repaired && !actor.has_given_up)
             && process.writer.is_free()
         {
             actions.push(Action::Repair(node, workspace));
         }
-        let record = &self.world.db.record;
+        let record = &self.model.db.record;
         let is_free =
             record.holdings[&workspace].owner.is_none_or(|owner| owner == node || record.is_dead(&owner));
         if left.uses > 0 && process.link == Link::Up && is_free && process.node.epoch(&workspace).is_none() {
@@ -194,7 +194,7 @@ impl Scene {
             return;
         }
         actions.push(Action::Finish(node, workspace));
-        let needs_none = self.world.mistake == Some(Mistake::ToolBeforeAdmission);
+        let needs_none = self.model.mistake == Some(Mistake::ToolBeforeAdmission);
         if actor.is_admitted || (needs_none && left.tools > 0) {
             actions.push(Action::Tool(node, workspace));
         } else if left.tools > 0 {
@@ -231,7 +231,7 @@ impl Scene {
         if let Some(budget) = pays {
             *budget = budget.saturating_sub(1);
         }
-        self.world.act(action)
+        self.model.act(action)
     }
 }
 
@@ -256,13 +256,13 @@ pub(super) fn explore(scene: Scene, reach: Reach) -> Result<(usize, usize), Stri
             for action in scene.actions() {
                 let mut after = scene.clone();
                 after.act(action).map_err(|rule| format!("{rule}, after {:?}", trail.to(from, action)))?;
-                after.world = after.world.canonical();
+                after.model = after.model.canonical();
                 let digest = digest(&after);
                 if !seen.insert(digest) {
                     continue;
                 }
                 if digest.is_multiple_of(reach.rests) {
-                    let rested = after.world.clone().settle();
+                    let rested = after.model.clone().settle();
                     rested.map_err(|rule| format!("{rule}, at rest after {:?}", trail.to(from, action)))?;
                 }
                 if seen.len() >= reach.states {

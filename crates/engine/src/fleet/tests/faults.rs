@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use super::{
     database::{NODES, OWN, Prompt, SHARED},
     mistakes::Mistake,
+    model::FleetModel,
     monitor::Verdict,
     process::{Flight, Life, Process},
-    world::World,
 };
 use crate::fleet::{Input, Writer, writer::Happened};
 
 /// Transactions of lost connections that may still be running.
 const MAX_LATE: usize = 2;
 
-impl World {
+impl FleetModel {
     pub(super) fn start_over(&mut self, node: u8) {
         self.stop(node, OWN);
         self.stop(node, SHARED);

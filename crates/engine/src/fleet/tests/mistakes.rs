@@ -215,7 +215,7 @@ const CONTROL: Reach = Reach { depth: 40, states: 200, rests: 4 };
 fn every_planted_mistake_is_found() {
     for mistake in Mistake::ALL {
         let mut scene = mistake.scene();
-        scene.world.mistake = Some(mistake);
+        scene.model.mistake = Some(mistake);
         match explore(scene, REACH) {
             Err(rule) => println!("{mistake:?}: {rule}"),
             Ok((states, depth)) => panic!("{mistake:?} was not found in {states} states to depth {depth}"),

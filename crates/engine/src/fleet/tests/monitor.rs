@@ -1,7 +1,7 @@
 //! The invariants I1 to I8, checked from what the database has done and what clients of each node have seen.
 //!
 //! The monitor keeps its own books: it counts processes, connections and grants itself and does not trust the numbers
-//! that it judges. I9 is checked by [`settle`](super::world), which lets a state come to rest.
+//! that it judges. I9 is checked by [`settle`](super::model), which lets a state come to rest.
 
 use super::database::{Commit, Database, Event, OWN, TestTransaction, What, Written};
 use crate::fleet::{Ruling, Transaction, order::Position};

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::{
     database::{NODES, OWN, SHARED},
     explore::BOTH,
+    model::{Action, FleetModel},
     monitor::Verdict,
     process::{Life, Link, TICK},
-    world::{Action, World},
 };
 
 /// Time in which every unfinished session has to be adopted: L + 3 s.
@@ -15,7 +15,7 @@ const REST: Duration = Duration::from_secs(9);
 /// Bound for the steps that bring the model to rest between two ticks.
 const ROUNDS: usize = 200;
 
-impl World {
+impl FleetModel {
     /// Lets every transaction be answered and every tail be read, and every repair be made.
     pub(super) fn drain(&mut self) -> Verdict {
         for _ in 0..ROUNDS {

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::process::TERMS;
 use crate::fleet::{
-    Effect, Fence, Identity, Input, Kind, Node, Record, Refusal, Ruling, Seat, Terms, Transaction, View,
-    Writer,
+    Effect, Fence, HoldingView, Identity, Input, Kind, Node, Record, Refusal, Ruling, Terms, Transaction,
+    View, Writer,
     lease::{Lease, Seen, Watch},
     order::{Gate, Live, Position, Resume, Tail, Verdict},
     placement::{Candidate, rank},
@@ -263,9 +263,9 @@ fn owner(record: &mut Record<&'static str, &'static str>) -> TestNode {
     let registers = Transaction::Register { node: "a" };
     assert_eq!(node.step(Duration::ZERO, Input::Tick), [Effect::Send(registers)]);
     node.step(Duration::ZERO, Input::Answered(registers, Ruling::Registered { incarnation: 1 }));
-    let seat = Seat { row: record.holdings[VOLUME], is_unfinished: false, rank: Some(0) };
+    let holding_view = HoldingView { row: record.holdings[VOLUME], is_unfinished: false, rank: Some(0) };
     let claims = claim("a", 0, false);
-    assert_eq!(node.step(Duration::ZERO, Input::Use(VOLUME, seat)), [Effect::Send(claims)]);
+    assert_eq!(node.step(Duration::ZERO, Input::Use(VOLUME, holding_view)), [Effect::Send(claims)]);
     let answer = record.apply(&claims);
     let adopts = Effect::Adopt { holding: VOLUME, epoch: 1, custody: false };
     assert_eq!(node.step(Duration::ZERO, Input::Answered(claims, answer)), [adopts]);
@@ -302,8 +302,8 @@ fn a_claim_that_is_answered_after_stepping_back_is_repaired_later() {
     let releases = Transaction::Release { by: by("a"), holding: VOLUME, epoch: 1 };
     node.step(Duration::ZERO, Input::Answered(releases, record.apply(&releases)));
     let claims = claim("a", 1, false);
-    let seat = Seat { row: record.holdings[VOLUME], is_unfinished: false, rank: Some(0) };
-    assert_eq!(node.step(Duration::ZERO, Input::Use(VOLUME, seat)), [Effect::Send(claims)]);
+    let holding_view = HoldingView { row: record.holdings[VOLUME], is_unfinished: false, rank: Some(0) };
+    assert_eq!(node.step(Duration::ZERO, Input::Use(VOLUME, holding_view)), [Effect::Send(claims)]);
     let answered = Input::Answered(claims, record.apply(&claims));
     assert_eq!(node.step(5 * SECOND, answered), [Effect::StepBack], "it adopts nothing now");
 }
@@ -321,14 +321,17 @@ fn a_node_that_was_declared_dead_starts_over_and_publishes_nothing() {
 #[test]
 fn an_older_snapshot_takes_nothing_away() {
     let mut record = record(Kind::Shared);
-    let seat =
-        |record: &Record<_, _>| Seat { row: record.holdings[VOLUME], is_unfinished: true, rank: Some(0) };
-    let before = View { members: record.members.clone(), holdings: [(VOLUME, seat(&record))].into() };
+    let holding_view = |record: &Record<_, _>| HoldingView {
+        row: record.holdings[VOLUME],
+        is_unfinished: true,
+        rank: Some(0),
+    };
+    let before = View { members: record.members.clone(), holdings: [(VOLUME, holding_view(&record))].into() };
     let mut node = owner(&mut record);
     assert_eq!(node.step(Duration::ZERO, Input::Looked(before)), []);
     assert_eq!(node.epoch(&VOLUME), Some(1));
     record.holdings.entry(VOLUME).and_modify(|row| (row.owner, row.epoch) = (Some("b"), 2));
-    let after = View { members: record.members.clone(), holdings: [(VOLUME, seat(&record))].into() };
+    let after = View { members: record.members.clone(), holdings: [(VOLUME, holding_view(&record))].into() };
     assert_eq!(node.step(Duration::ZERO, Input::Looked(after)), [Effect::Quit(VOLUME)]);
 }
 
@@ -342,8 +345,8 @@ fn a_draining_node_gives_back_and_claims_nothing() {
     let releases = Transaction::Release { by: by("a"), holding: VOLUME, epoch: 1 };
     assert_eq!(node.step(Duration::ZERO, Input::GiveBack(VOLUME)), [Effect::Send(releases)]);
     node.step(Duration::ZERO, Input::Answered(releases, record.apply(&releases)));
-    let seat = Seat { row: record.holdings[VOLUME], is_unfinished: true, rank: None };
-    let view = View { members: record.members.clone(), holdings: [(VOLUME, seat)].into() };
+    let holding_view = HoldingView { row: record.holdings[VOLUME], is_unfinished: true, rank: None };
+    let view = View { members: record.members.clone(), holdings: [(VOLUME, holding_view)].into() };
     assert_eq!(node.step(Duration::ZERO, Input::Looked(view)), []);
 }
 
@@ -358,8 +361,8 @@ fn a_lost_drain_is_repeated_and_the_work_of_an_earlier_process_is_given_back() {
     node.step(Duration::ZERO, Input::Answered(registers, record.apply(&registers)));
     let by = Identity { node: "a", incarnation: 2 };
     assert_eq!(node.step(Duration::ZERO, Input::Lost(Transaction::Drain { by })), []);
-    let seat = Seat { row: record.holdings[VOLUME], is_unfinished: true, rank: Some(0) };
-    let view = View { members: record.members.clone(), holdings: [(VOLUME, seat)].into() };
+    let holding_view = HoldingView { row: record.holdings[VOLUME], is_unfinished: true, rank: Some(0) };
+    let view = View { members: record.members.clone(), holdings: [(VOLUME, holding_view)].into() };
     let releases = Transaction::Release { by, holding: VOLUME, epoch: 1 };
     let expected = [Transaction::Drain { by }, releases].map(Effect::Send);
     assert_eq!(node.step(Duration::ZERO, Input::Looked(view)), expected);

@@ -3,8 +3,8 @@
 use super::{
     database::NODES,
     explore::{Scene, Sizes, setting},
+    model::Action,
     process::{Life, SLOW, TICK},
-    world::Action,
 };
 
 /// Faults and work of one walk.
@@ -78,11 +78,11 @@ fn walk(seed: u64) -> Result<usize, String> {
         scene.act(action).map_err(|rule| format!("seed {seed}: {rule}, after {steps:?}"))?;
     }
     // A fleet that has lost all its nodes has nothing to show; one comes back.
-    if scene.world.processes.iter().all(|process| process.life == Life::Down) {
+    if scene.model.processes.iter().all(|process| process.life == Life::Down) {
         steps.push(Action::Start(0));
         scene.act(Action::Start(0)).map_err(|rule| format!("seed {seed}: {rule}, after {steps:?}"))?;
     }
-    scene.world.settle().map_err(|rule| format!("seed {seed}: {rule}, at rest after {steps:?}"))?;
+    scene.model.settle().map_err(|rule| format!("seed {seed}: {rule}, at rest after {steps:?}"))?;
     Ok(steps.len())
 }
 

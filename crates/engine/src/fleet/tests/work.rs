@@ -3,9 +3,9 @@
 use super::{
     database::{Event, OWN, What},
     mistakes::Mistake,
+    model::{FleetModel, at},
     monitor::Verdict,
     process::{Ask, Flight, TERMS},
-    world::{World, at},
 };
 use crate::fleet::{
     Input,
@@ -13,7 +13,7 @@ use crate::fleet::{
     writer::{Happened, Next},
 };
 
-impl World {
+impl FleetModel {
     /// Hands a commit to the writer.
     pub(super) fn commit(&mut self, node: u8, workspace: u8, what: What) {
         self.ids += 1;

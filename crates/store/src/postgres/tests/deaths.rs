@@ -23,7 +23,7 @@ struct Slot {
     is_paused: bool,
 }
 
-struct World {
+struct TestFleet {
     url: String,
     time: Arc<Seconds>,
     slots: BTreeMap<&'static str, Slot>,
@@ -31,7 +31,7 @@ struct World {
     refused: usize,
 }
 
-impl World {
+impl TestFleet {
     async fn start(&mut self, name: &'static str) {
         let server = Server::start(&self.url, name, &self.time).await;
         self.slots.insert(name, Slot { server: Some(server), is_paused: false });
@@ -137,7 +137,7 @@ async fn every_turn_ends_once_while_nodes_die_pause_and_return() {
     let (mut turns, mut refused) = (0, 0);
     for seed in 1..=SEEDS {
         println!("seed {seed}");
-        let mut world = World {
+        let mut fleet = TestFleet {
             url: databases.url(),
             time: Arc::default(),
             slots: NODES.into_iter().map(|name| (name, Slot::default())).collect(),
@@ -145,19 +145,19 @@ async fn every_turn_ends_once_while_nodes_die_pause_and_return() {
             refused: 0,
         };
         for name in NODES {
-            world.start(name).await;
+            fleet.start(name).await;
         }
         let mut numbers = Numbers(seed);
         for _ in 0..STEPS {
-            world.step(&mut numbers).await;
+            fleet.step(&mut numbers).await;
         }
         // Each node is started once more, which ends the turns that are still open on it.
         for name in NODES {
-            world.slots.insert(name, Slot::default());
-            world.start(name).await;
+            fleet.slots.insert(name, Slot::default());
+            fleet.start(name).await;
         }
-        world.check().await;
-        (turns, refused) = (turns + world.turns, refused + world.refused);
+        fleet.check().await;
+        (turns, refused) = (turns + fleet.turns, refused + fleet.refused);
     }
     assert!(turns > 15, "{turns} turns");
     assert!(refused > 0, "no commit of a dead node was tried");

@@ -7,7 +7,7 @@ use super::{
     process::{Actor, Ask, Flight, Life, Link, Process, TERMS},
 };
 use crate::fleet::{
-    Effect, Input, Refusal, Ruling, Seat, Transaction, View,
+    Effect, HoldingView, Input, Refusal, Ruling, Transaction, View,
     order::Live,
     writer::{Happened, Next, Outcome},
 };
@@ -49,7 +49,7 @@ pub(super) enum Action {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct World {
+pub(super) struct FleetModel {
     pub(super) db: Database,
     pub(super) replica: Option<Box<Database>>,
     pub(super) late: Vec<Flight>,
@@ -66,11 +66,11 @@ pub(super) fn at(number: u8) -> usize {
     usize::from(number)
 }
 
-impl World {
+impl FleetModel {
     /// Three processes that have just started.
     pub(super) fn new() -> Self {
         let process = |node| Process::new(Origin { node, process: 0, connection: 0 });
-        let mut world = Self {
+        let mut model = Self {
             db: Database::new(),
             replica: None,
             late: Vec::new(),
@@ -82,9 +82,9 @@ impl World {
             mistake: None,
         };
         for node in 0..NODES {
-            world.feed(node, Input::Tick).unwrap();
+            model.feed(node, Input::Tick).unwrap();
         }
-        world
+        model
     }
 
     pub(super) fn process(&self, node: u8) -> &Process {
@@ -122,8 +122,8 @@ impl World {
             }
             Action::Tail(node) => self.tail(node)?,
             Action::Use(node, workspace) => {
-                let seat = self.seat(node, workspace);
-                self.feed(node, Input::Use(workspace, seat))?;
+                let holding_view = self.holding_view(node, workspace);
+                self.feed(node, Input::Use(workspace, holding_view))?;
             }
             Action::Submit(node, workspace) => self.submit(node, workspace),
             Action::Run(node, workspace) => {
@@ -246,10 +246,10 @@ impl World {
         }
     }
 
-    fn seat(&self, node: u8, workspace: u8) -> Seat<u8> {
+    fn holding_view(&self, node: u8, workspace: u8) -> HoldingView<u8> {
         let row = self.db.record.holdings[&workspace];
         let is_unfinished = self.db.session(workspace).is_unfinished();
-        Seat { row, is_unfinished, rank: self.db.rank(node) }
+        HoldingView { row, is_unfinished, rank: self.db.rank(node) }
     }
 
     fn look(&mut self, node: u8) -> Verdict {
@@ -257,7 +257,7 @@ impl World {
             return self.feed(node, Input::LookFailed);
         }
         self.db.greet(self.mistake);
-        let holdings = [OWN, SHARED].map(|workspace| (workspace, self.seat(node, workspace))).into();
+        let holdings = [OWN, SHARED].map(|workspace| (workspace, self.holding_view(node, workspace))).into();
         let view = View { members: self.db.record.members.clone(), holdings };
         self.feed(node, Input::Looked(view))
     }
