@@ -5,9 +5,9 @@
 //! restart of the server, a new process resumes the conversation under the id that is noted in the session.
 //!
 //! A turn ends when the program reports that it is idle and has taken up every prompt of the turn ([`waiting`]). Its
-//! `result` line only ends a segment: another one follows if a prompt was queued meanwhile. A version that does not report its state ends a turn with a result that nothing follows
-//! for a second. Work that it begins by itself, because a background task has ended, is a wake-up: the session's actor
-//! opens a turn for it.
+//! `result` line only ends a segment: another one follows if a prompt was queued meanwhile. A version that does not
+//! report its state ends a turn with a result that nothing follows for a second. Work that it begins by itself, because
+//! a background task has ended, is a wake-up: the session's actor opens a turn for it.
 //!
 //! A subagent is a child session. A subagent in the background keeps the turn open: the session is not idle before
 //! everything that was started in it has ended.

@@ -21,12 +21,12 @@ pub(super) struct WaitingPrompts {
 impl WaitingPrompts {
     /// Returns the id of the prompt that begins the turn.
     pub(super) fn begin(&mut self) -> String {
-        self.first.insert(random_uuid(rand::random())).clone()
+        self.first.insert(uuid_of(rand::random())).clone()
     }
 
     /// Adds a prompt that joins the turn, and returns its id.
     pub(super) fn join(&mut self) -> String {
-        let id = random_uuid(rand::random());
+        let id = uuid_of(rand::random());
         self.joined.push_back(id.clone());
         id
     }
@@ -58,8 +58,8 @@ impl WaitingPrompts {
     }
 }
 
-/// The text of a UUID of version 4, the only ids that Claude Code accepts for prompts.
-fn random_uuid(random: u128) -> String {
+/// The text of a UUID of version 4, which Claude Code uses for its own messages, too.
+fn uuid_of(random: u128) -> String {
     let hex = format!("{:032x}", random & !(0xf << 76) & !(0b11 << 62) | 0x4 << 76 | 0b10 << 62);
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn ids_are_uuids_of_version_4() {
-        assert_eq!(random_uuid(0), "00000000-0000-4000-8000-000000000000");
-        assert_eq!(random_uuid(u128::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(uuid_of(0), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(uuid_of(u128::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
     }
 }

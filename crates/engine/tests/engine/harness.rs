@@ -258,6 +258,11 @@ impl Harness {
         self.sessions.create(Self::home(), SessionInput::default()).await.unwrap()
     }
 
+    pub(crate) async fn child(&self, parent: &SessionId) -> Session {
+        let input = SessionInput { parent_id: Some(parent.clone()), ..SessionInput::default() };
+        self.sessions.create(Self::home(), input).await.unwrap()
+    }
+
     /// Sets the script of the next run.
     pub(crate) fn script<F>(&self, script: impl FnOnce(Turn) -> F + Send + 'static)
     where

@@ -151,9 +151,7 @@ async fn a_workspace_in_custody_runs_nothing_until_its_node_is_back() {
 async fn a_childs_waiting_prompt_is_not_run_after_its_parent_has_ended() {
     let mut harness = Harness::new().await;
     let parent = harness.session().await;
-    let input = protocol::prompt::SessionInput { parent_id: Some(parent.id.clone()), ..Default::default() };
-    let home = engine::Home { directory: "/project".into(), project: "global".into(), path: String::new() };
-    let child = harness.sessions.create(home, input).await.unwrap();
+    let child = harness.child(&parent.id).await;
     harness.script(half_way);
     harness.submit(&child, "one").await;
     harness.submit(&child, "two").await;
@@ -170,9 +168,7 @@ async fn a_childs_waiting_prompt_is_not_run_after_its_parent_has_ended() {
 async fn a_child_is_closed_before_its_parent() {
     let mut harness = Harness::new().await;
     let parent = harness.session().await;
-    let input = protocol::prompt::SessionInput { parent_id: Some(parent.id.clone()), ..Default::default() };
-    let home = engine::Home { directory: "/project".into(), project: "global".into(), path: String::new() };
-    let child = harness.sessions.create(home, input).await.unwrap();
+    let child = harness.child(&parent.id).await;
     for session in [&parent, &child] {
         harness.script(half_way);
         harness.submit(session, "one").await;

@@ -7,7 +7,7 @@ use engine::{
     ports::{Listing, StoreFailure},
 };
 use futures::FutureExt;
-use protocol::prompt::{PromptInput, SessionInput};
+use protocol::prompt::PromptInput;
 use protocol::{EventBody, SessionId, TurnEnd};
 
 use crate::harness::{Harness, say};
@@ -24,8 +24,7 @@ async fn idle_sessions_are_deleted_once_they_are_old_enough() {
     let mut harness = Harness::timed().await;
     let old = harness.session().await;
     harness.sessions.prompt(&old.id, PromptInput::text("hello")).await.unwrap();
-    let child = SessionInput { parent_id: Some(old.id.clone()), ..SessionInput::default() };
-    harness.sessions.create(Harness::home(), child).await.unwrap();
+    harness.child(&old.id).await;
     let busy = harness.session().await;
     harness.script(|turn| async move {
         tokio::time::sleep(DAY * 30).await;
@@ -59,8 +58,7 @@ async fn a_parent_with_a_recent_child_stays() {
     let harness = Harness::timed().await;
     let parent = harness.session().await;
     tokio::time::sleep(DAY * 2).await;
-    let child = SessionInput { parent_id: Some(parent.id.clone()), ..SessionInput::default() };
-    harness.sessions.create(Harness::home(), child).await.unwrap();
+    harness.child(&parent.id).await;
     assert_eq!(harness.sessions.prune(DAY).await.unwrap(), 0);
     assert_eq!(left(&harness).await.len(), 2);
 }
@@ -69,8 +67,7 @@ async fn a_parent_with_a_recent_child_stays() {
 async fn a_busy_session_keeps_its_old_children() {
     let harness = Harness::timed().await;
     let parent = harness.session().await;
-    let child = SessionInput { parent_id: Some(parent.id.clone()), ..SessionInput::default() };
-    harness.sessions.create(Harness::home(), child).await.unwrap();
+    harness.child(&parent.id).await;
     harness.script(|turn| async move {
         tokio::time::sleep(DAY * 30).await;
         say(turn, "late").await
@@ -84,8 +81,7 @@ async fn a_busy_session_keeps_its_old_children() {
 /// A session and its child.
 async fn family(harness: &Harness) -> [SessionId; 2] {
     let parent = harness.session().await.id;
-    let child = SessionInput { parent_id: Some(parent.clone()), ..SessionInput::default() };
-    let child = harness.sessions.create(Harness::home(), child).await.unwrap().id;
+    let child = harness.child(&parent).await.id;
     [parent, child]
 }
 
