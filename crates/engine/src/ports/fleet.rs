@@ -33,6 +33,38 @@ pub trait Fleet: fmt::Debug + Send + Sync {
     fn may_run(&self, _workspace: &WorkspaceId) -> bool {
         true
     }
+
+    /// Finds the node that acts for a workspace.
+    fn owner<'a>(&'a self, _workspace: &'a WorkspaceId) -> StoreFuture<'a, Owner> {
+        future::ready(Ok(Owner::Here)).boxed()
+    }
+
+    /// The workspaces of this directory on other nodes. A call for a directory that this node does not have goes to the
+    /// only node that has it.
+    fn elsewhere<'a>(&'a self, _directory: &'a str) -> StoreFuture<'a, Vec<WorkspaceId>> {
+        future::ready(Ok(Vec::new())).boxed()
+    }
+}
+
+/// The node that acts for a workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// This node, or none yet: a call claims the workspace for this node. A workspace in custody counts as away.
+    Here,
+    /// Another node that is alive.
+    Peer(Peer),
+    /// The files are on a node that does not answer. Sessions can be read meanwhile, and nothing runs.
+    Away { node: String },
+}
+
+/// Another node of the fleet, as a caller reaches it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    pub node: String,
+    /// The process of the node; a token of an older one is no longer valid.
+    pub incarnation: u64,
+    /// The base of its URLs, such as `http://10.0.0.5:4096`.
+    pub address: String,
 }
 
 /// A change of ownership, with nodes by name.
