@@ -3,6 +3,7 @@
 import assert from "node:assert/strict"
 import { after, before, describe, test } from "node:test"
 import { json, launch, needsBrowser, open, serve } from "./support/browser.mjs"
+import { Flaky } from "./support/flaky.mjs"
 import { box, ends, nodes, still } from "./support/screen.mjs"
 
 // The most elements of a page that shows a long transcript.
@@ -143,6 +144,61 @@ describe("a long transcript", needsBrowser(), () => {
     await still(page)
     assert.ok(Math.abs((await topOf(page, key)) - top) < 1, "the line is where it was")
     assert.deepEqual([...new Set(reads)], ["newest", "around"])
+    await finish()
+  })
+
+  test("a new epoch moves and drops nothing for a user who reads far up", async (t) => {
+    const { id } = await json(baton, "/session", { title: "Is read again" })
+    await fill(id, LONG)
+    const messages = await json(baton, `/session/${id}/message`)
+    const at = Math.floor(messages.length / 3)
+    const flaky = await Flaky.start(baton.url, 1)
+    t.after(() => flaky.close())
+    const { page, finish, expect } = await open(browser, { url: flaky.url }, { fragment: `#/s/${id}/m/${messages[at].info.id}` })
+    expect(/Failed to load resource|ERR_/)
+    await page.locator(`.slot[data-row="${messages[at].info.id}"]`).waitFor()
+    await page.locator(".newest").waitFor()
+    // The user reads on from the message that the link names.
+    for (let step = 0; step < 4; step++) await scroll(page, 500)
+    await box(page).fill("a draft")
+    const { key, top, text: line } = await reading(page)
+    const stays = async (name) => {
+      await still(page)
+      const now = await topOf(page, key)
+      assert.ok(Math.abs(now - top) < 1, `${name}: "${line}" has moved from ${top} to ${now}`)
+    }
+    // Every position that the line has on the screen until the page has read everything again.
+    const watch = () =>
+      page.evaluate((key) => {
+        window.tops = []
+        const look = () => {
+          const row = document.querySelector(`.slot[data-row="${key}"] .message`)
+          window.tops.push(row ? row.getBoundingClientRect().top : null)
+          requestAnimationFrame(look)
+        }
+        look()
+      }, key)
+    await watch()
+    for (const round of [1, 2]) {
+      // The log does not have this cursor, so the server answers with a resync.
+      flaky.rewrite = (headers) => (headers["last-event-id"] ? { ...headers, "last-event-id": "999999999" } : headers)
+      const isRead = page.waitForResponse((response) => response.url().includes("around="))
+      flaky.isDown = true
+      flaky.cut()
+      await add(id, text(`while the page was away ${round}`))
+      flaky.isDown = false
+      await page.evaluate(() => dispatchEvent(new Event("online")))
+      await isRead
+      flaky.rewrite = (headers) => headers
+      await page.locator(".row", { hasText: "Is read again" }).waitFor()
+      await stays(`resync ${round}`)
+    }
+    const tops = await page.evaluate(() => [...new Set(window.tops.map((it) => it && Math.round(it)))])
+    assert.equal(tops.length, 1, `the line was at ${tops}`)
+    assert.equal(await box(page).inputValue(), "a draft")
+    assert.equal(await page.evaluate(() => document.activeElement.matches(".composer textarea")), true)
+    await page.locator(".newest").click()
+    await page.locator(".message", { hasText: "while the page was away 2" }).waitFor()
     await finish()
   })
 

@@ -109,7 +109,8 @@ async function load() {
   if (!window.stale && !isWanted && !hasEnded) return
   reading.add(session)
   try {
-    await readPage(session, "newest", undefined, hasEnded)
+    if (window.stale) await readAgain(session, hasEnded)
+    else await readPage(session, "newest", undefined, hasEnded)
   } catch (error) {
     if (error instanceof Failure && error.status === 404) give({ kind: "frame", event: gone(session) })
   } finally {
@@ -124,24 +125,63 @@ const gone = (sessionID: string) => ({ type: "session.deleted", properties: { se
 type Place = { before: string } | { after: string } | { around: string }
 
 async function readPage(session: string, range: MessageRead["range"], place?: Place, isFinal = false) {
+  const page = await fetchPage(session, range, place)
+  give(settle(page, isFinal))
+}
+
+async function fetchPage(session: string, range: MessageRead["range"], place?: Place) {
   const began = world.tick
   const { data, headers } = await call("messages", {
     in: { sessionID: session },
     query: { limit: PAGE, ...place },
   })
-  give({
-    kind: "messages",
-    began,
-    read: {
-      sessionID: session,
-      messages: data,
-      older: headers.get("x-next-cursor"),
-      newer: headers.get("x-newer-cursor"),
-      range,
-      isFinal: isFinal && !isBusy(world, session),
-    },
-  })
+  const [older, newer] = [headers.get("x-next-cursor"), headers.get("x-newer-cursor")]
+  return { began, read: { sessionID: session, messages: data, older, newer, range } }
 }
+
+// The stored version wins if the session was idle during the whole read.
+const settle = ({ began, read }: { began: number; read: MessageRead }, isFinal: boolean): Input => ({
+  kind: "messages",
+  began,
+  read: { ...read, isFinal: isFinal && !isBusy(world, read.sessionID) },
+})
+
+// Returns the message that the user reads in a session and, in case that it is gone, those after it. Returns none if the
+// view follows the end.
+type Reader = () => string[]
+const readers = new Map<string, Reader>()
+
+// Registers the reader of a session that is shown. Returns the function that ends this.
+export function onRead(session: string, reader: Reader) {
+  readers.set(session, reader)
+  return () => void (readers.get(session) === reader && readers.delete(session))
+}
+
+// The most pages that are read because the user scrolls, or because messages are gone.
+const MAX_AROUND = 5
+
+// Reads the newest messages of a window that may have missed changes, and those around the line that the user reads. Both
+// are applied as one change: the newest page replaces the messages before it, and the line must not disappear meanwhile.
+async function readAgain(session: string, isFinal: boolean) {
+  const newest = await fetchPage(session, "newest")
+  let around: typeof newest | undefined
+  const absent = new Set<string>()
+  for (let page = 0; page < MAX_AROUND; page++) {
+    const line = readers.get(session)?.().find((message) => !absent.has(message))
+    const isRead = [newest, around].some((it) => it?.read.messages.some(({ info }) => info.id === line))
+    if (line === undefined || isRead) break
+    try {
+      around = await fetchPage(session, "around", { around: line })
+    } catch (error) {
+      if (!isAbsent(error)) throw error
+      absent.add(line)
+    }
+  }
+  give(...[newest, around].filter((page) => page !== undefined).map((page) => settle(page, isFinal && page === newest)))
+}
+
+// True if the server says that a message does not exist.
+const isAbsent = (error: unknown) => error instanceof Failure && (error.status === 404 || error.status === 400)
 
 export async function loadOlder(session: string) {
   const before = world.windows.get(session)?.older
@@ -160,7 +200,7 @@ export async function loadAround(session: string, message: string): Promise<bool
     await readPage(session, "around", { around: message })
     return true
   } catch (error) {
-    if (error instanceof Failure && (error.status === 404 || error.status === 400)) return false
+    if (isAbsent(error)) return false
     throw error
   }
 }

@@ -8,7 +8,7 @@ import { onLeave, placeOf, setPlace } from "../places.ts"
 import { oneLine } from "../plain.ts"
 import { route } from "../route.ts"
 import { discard, edit, sendAgain } from "../sending.ts"
-import { loadAround, loadNewer, loadOlder, watch, world } from "../store.ts"
+import { loadAround, loadNewer, loadOlder, onRead, watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { MessageView } from "./message.tsx"
 import { TurnEnd } from "./end.tsx"
@@ -20,6 +20,8 @@ const GAP = "gap"
 const END = "end"
 // Reads of the page of one message.
 const MAX_READS = 3
+// Messages after the one that the user reads, in case that this one is deleted.
+const MAX_LINES = 4
 // Distance from the screen at which messages of a gap are loaded.
 const GAP_MARGIN = "400px"
 // Pixels above a message that a search shows.
@@ -108,15 +110,25 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
     setFollowing(false)
     list.toRow(message, MARGIN)
   }
-  const named = createMemo(() => {
-    const [to, it] = [route(), target()]
-    if (it?.session === props.id) return it
-    return to.screen === "session" && to.id === props.id && to.message ? { session: to.id, message: to.message } : undefined
+  // The message of the address. Another panel beside the session does not name it again.
+  const linked = createMemo(() => {
+    const to = route()
+    return to.screen === "session" && to.id === props.id ? to.message : undefined
   })
+  const named = createMemo(() => {
+    const [message, it] = [linked(), target()]
+    if (it?.session === props.id) return it
+    return message ? { session: props.id, message } : undefined
+  })
+  // A message is looked for once, not after each new connection.
+  let sought: object | undefined
   createEffect(
     on([named, isLoaded], ([it, isReady]) => {
       if (!it) setMissing(false)
-      else if (isReady) queueMicrotask(() => void seek(it.message))
+      else if (isReady && it !== sought) {
+        sought = it
+        queueMicrotask(() => void seek(it.message))
+      }
     }),
   )
   // A place among messages that are known is shown at once, also while the server is away.
@@ -133,14 +145,21 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
     if (at?.key === GAP) return last === undefined ? null : { key: last, delta: 0 }
     return at?.key === END ? null : at
   }
+  // The line that must stay where it is when everything is read again, and the messages after it.
+  const readLine = () => {
+    const line = isReturning() ? place?.key : isFollowing() ? undefined : rowToKeep(list.place())?.key
+    if (!line) return []
+    const all = messages()
+    return [line, ...all.slice(all.indexOf(line) + 1).slice(0, MAX_LINES)]
+  }
   const save = () => {
     const at = isReturning() ? place : rowToKeep(list.place())
     setPlace(props.id, { key: at?.key ?? null, delta: at?.delta ?? 0, last: messages().at(-1) ?? null })
   }
   onMount(() => {
-    const end = onLeave(save)
+    const ends = [onLeave(save), onRead(props.id, readLine)]
     onCleanup(() => {
-      end()
+      for (const end of ends) end()
       save()
     })
   })

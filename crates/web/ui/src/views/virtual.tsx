@@ -180,7 +180,8 @@ export function Virtual(props: {
     createEffect(
       on(
         () => props.keys,
-        (next) => {
+        (next, before) => {
+          if (anchor) anchor = nearest(anchor, before ?? [], new Set(next))
           rows.set(next)
           // Positions of rows have changed, so the old range means other rows.
           range = [-1, -1]
@@ -213,6 +214,13 @@ export function Virtual(props: {
       {props.after}
     </div>
   )
+}
+
+// The anchor, or the first row behind it that still exists, at the same place.
+function nearest(anchor: Anchor, before: string[], next: Set<string>): Anchor {
+  if (next.has(anchor.key)) return anchor
+  const key = before.slice(before.indexOf(anchor.key) + 1).find((key) => next.has(key))
+  return key === undefined ? anchor : { key, delta: anchor.delta, element: null, inner: 0 }
 }
 
 // The innermost element that crosses or begins below the line; inline text has no box of its own worth keeping.
