@@ -5,8 +5,9 @@ import { after, before, describe, test } from "node:test"
 import { accessible } from "./support/axe.mjs"
 import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
 import { repository } from "./support/repository.mjs"
-import { armed, ends, holds, row } from "./support/screen.mjs"
+import { armed, box, ends, holds, row } from "./support/screen.mjs"
 import { listing } from "./support/server.mjs"
+import { signal } from "./support/wait.mjs"
 
 // More stops than any screen has.
 const MAX_STOPS = 120
@@ -45,6 +46,44 @@ describe("the page with keys only", needsBrowser(), () => {
   after(async () => {
     await browser.close()
     await baton.stop()
+  })
+
+  test("letters that are typed before the search or the palette exists are not lost", async () => {
+    const id = await prompt(baton, "simple", "hello", "Is searched at once")
+    const { page, context, finish } = await open(browser, baton, { fragment: `#/s/${id}`, serviceWorkers: "block" })
+    await ends(page)
+    // The code of both arrives late.
+    const late = signal()
+    await context.route(/(find|palette)-[^/]*\.js/, async (route) => {
+      await late.promise
+      await route.continue()
+    })
+    await box(page).focus()
+    await page.keyboard.press("Control+f")
+    await page.keyboard.type("helpx")
+    await page.keyboard.press("Backspace")
+    await page.keyboard.press("Enter")
+    late.resolve()
+    await page.waitForFunction(() => document.activeElement?.closest(".find"))
+    assert.equal(await page.evaluate(() => document.activeElement.value), "help")
+    await page.keyboard.press("Backspace")
+    await page.keyboard.type("lo")
+    await page.locator(".find-count", { hasText: /match/ }).waitFor()
+    await holds(page, "")
+    // The same key again selects the text, as in a browser.
+    await box(page).focus()
+    await page.keyboard.press("Control+f")
+    await page.keyboard.type("zz")
+    assert.equal(await page.evaluate(() => document.activeElement.value), "zz")
+    await page.keyboard.press("Escape")
+    await box(page).focus()
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("searched at")
+    await page.locator('.palette [role="option"]', { hasText: "Is searched at once" }).waitFor()
+    assert.equal(await page.evaluate(() => document.activeElement.value), "searched at")
+    await page.keyboard.press("Escape")
+    await holds(page, "")
+    await finish()
   })
 
   test("the ten main tasks", async () => {

@@ -4,10 +4,11 @@ import { For, Show, createEffect, createMemo, createSignal, on, onCleanup, onMou
 import { call } from "../api.ts"
 import { MAX_MATCHES, type Match, findIn, textOf } from "../core/find.ts"
 import type { Message, Part } from "../core/wire.ts"
-import { setFinding, setTarget } from "../overlay.ts"
+import { setFindField, setFinding, setTarget } from "../overlay.ts"
 import { oneLine } from "../plain.ts"
 import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
+import { takeKeys } from "./typeahead.ts"
 
 const PAGE = 200
 // Pages of history that are searched.
@@ -39,6 +40,7 @@ export function Find(props: { id: string }) {
   let isClosed = false
   onCleanup(() => {
     isClosed = true
+    setFindField(undefined)
     unmark()
   })
   const read = async () => {
@@ -55,7 +57,8 @@ export function Find(props: { id: string }) {
     }
   }
   onMount(() => {
-    box.focus()
+    setFindField(box)
+    takeKeys(box)
     read().catch(() => {}).finally(() => setReading(false))
   })
   const matches = createMemo(() => {

@@ -2,8 +2,9 @@
 
 import { Match, Switch, createEffect, lazy, on, onCleanup, onMount } from "solid-js"
 import { isKey } from "../keys.ts"
-import { overlay, setFinding, setOverlay } from "../overlay.ts"
+import { focusFind, overlay, setFinding, setOverlay } from "../overlay.ts"
 import { route } from "../route.ts"
+import { holdKeys } from "./typeahead.ts"
 
 const Palette = lazy(() => import("./palette.tsx").then((it) => ({ default: it.Palette })))
 const Keys = lazy(() => import("./keys.tsx").then((it) => ({ default: it.Keys })))
@@ -12,9 +13,12 @@ export function Overlays() {
   const keys = (event: KeyboardEvent) => {
     if (isKey(event, "palette") || isKey(event, "search")) {
       event.preventDefault()
-      setOverlay(overlay() === "palette" ? undefined : "palette")
+      const isOpen = overlay() === "palette"
+      if (!isOpen) holdKeys(() => setOverlay(undefined))
+      setOverlay(isOpen ? undefined : "palette")
     } else if (isKey(event, "find") && route().screen === "session") {
       event.preventDefault()
+      if (!focusFind()) holdKeys(() => setFinding(false))
       setFinding(true)
     } else if (isKey(event, "help")) {
       event.preventDefault()

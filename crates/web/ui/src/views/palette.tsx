@@ -15,6 +15,7 @@ import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { PANELS } from "./panel.tsx"
 import { SECTIONS } from "./sections.ts"
+import { takeKeys } from "./typeahead.ts"
 
 interface Item {
   id: string
@@ -49,7 +50,11 @@ export function Palette(props: { onClose: () => void }) {
   const [typed, setTyped] = createSignal("")
   const [at, setAt] = createSignal(0)
   let dialog!: HTMLDialogElement
-  onMount(() => dialog.showModal())
+  let field!: HTMLInputElement
+  onMount(() => {
+    dialog.showModal()
+    takeKeys(field)
+  })
   const session = () => {
     const to = route()
     return to.screen === "session" ? to.id : undefined
@@ -117,6 +122,7 @@ export function Palette(props: { onClose: () => void }) {
   return (
     <dialog ref={dialog} class="palette" aria-label={words.palette.title} onClose={props.onClose}>
       <input
+        ref={field}
         role="combobox"
         aria-expanded="true"
         aria-controls="palette-list"
