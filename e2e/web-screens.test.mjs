@@ -232,7 +232,7 @@ describe("the screens of the page", needsBrowser(), () => {
           [`#/s/${id}?panel=files&file=README.md`, ".source-line"],
           [`#/s/${id}?panel=todos`, ".panel .empty"],
           [`#/s/${id}?panel=events`, ".figures"],
-          ...["looks", "keys", "notifications", "approvals", "providers", "storage", "about"].map((it) => [`#/settings/${it}`, ".settings-body h3"]),
+          ...["looks", "keys", "notifications", "approvals", "providers", "mcp", "browsers", "storage", "about"].map((it) => [`#/settings/${it}`, ".settings-body h3"]),
         ]
         for (const [fragment, sign] of screens) {
           await page.goto(`${baton.url}/${fragment}`)

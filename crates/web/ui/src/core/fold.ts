@@ -185,7 +185,9 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
     case "session.idle":
       return lateIdle(world, it.sessionID, changed)
     case "session.error":
-      if (it.sessionID && it.error && it.error.name !== "MessageAbortedError") {
+      // An MCP server that fails is reported without a session.
+      if (!it.sessionID) changed.add("mcp")
+      else if (it.error && it.error.name !== "MessageAbortedError") {
         world.errors.set(it.sessionID, errorText(it.error))
         changed.add(`status ${it.sessionID}`)
       }
@@ -236,6 +238,9 @@ function apply(world: World, { type, properties: it }: WireEvent, changed: Set<s
     case "pty.exited":
     case "pty.deleted":
       changed.add("terminals")
+      return
+    case "mcp.tools.changed":
+      changed.add("mcp")
       return
     case "session.diff":
       changed.add(`diff ${it.sessionID}`)

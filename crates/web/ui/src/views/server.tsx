@@ -1,4 +1,4 @@
-// Settings of the server: approvals, providers, MCP, signed-in browsers, and its version.
+// Settings of the server: approvals, providers, signed-in browsers, and its version.
 
 import { For, Show, createResource, createSignal } from "solid-js"
 import { call } from "../api.ts"
@@ -14,7 +14,7 @@ interface Approval {
   resource: string
 }
 
-function useCall() {
+export function useCall() {
   const [error, setError] = createSignal("")
   const attempt = async (work: () => Promise<unknown>) => {
     setError("")
@@ -23,7 +23,7 @@ function useCall() {
   return [error, attempt] as const
 }
 
-function Problem(props: { text: string }) {
+export function Problem(props: { text: string }) {
   return (
     <Show when={props.text}>
       <p class="error" role="alert">
@@ -143,42 +143,6 @@ export function ProviderKeys() {
                       <button class="primary">{words.settings.save}</button>
                     </form>
                   </Show>
-                </li>
-              )}
-            </For>
-          </ul>
-        )}
-      </Loaded>
-    </>
-  )
-}
-
-export function Mcp() {
-  const [found, { refetch }] = createResource(() =>
-    call("mcp").then((it) => Object.entries(it.data)),
-  )
-  const [error, attempt] = useCall()
-  const toggle = (name: string, isConnected: boolean) =>
-    attempt(async () => {
-      await call(isConnected ? "mcpDisconnect" : "mcpConnect", { in: { name } })
-      await refetch()
-    })
-  return (
-    <>
-      <p>{words.settings.mcpText}</p>
-      <Problem text={error()} />
-      <Loaded of={found} again={() => void refetch()}>
-        {(value) => (
-          <ul class="settings-list">
-            <For each={value()} fallback={<li class="fate">{words.settings.noMcp}</li>}>
-              {([name, it]) => (
-                <li>
-                  <span class="grow">
-                    {oneLine(name)} <span class="fate">{oneLine("error" in it && it.error ? it.error : it.status)}</span>
-                  </span>
-                  <button type="button" onClick={() => void toggle(name, it.status === "connected")}>
-                    {it.status === "connected" ? words.settings.disconnect : words.settings.connect}
-                  </button>
                 </li>
               )}
             </For>

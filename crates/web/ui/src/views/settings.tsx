@@ -9,7 +9,8 @@ import { LANGUAGES, type Language, words } from "../words.ts"
 import { KeyTable } from "./keys.tsx"
 import { Notifications, Storage } from "./local.tsx"
 import { SECTIONS, type Section } from "./sections.ts"
-import { About, Approvals, Browsers, Mcp, ProviderKeys } from "./server.tsx"
+import { Mcp } from "./mcp.tsx"
+import { About, Approvals, Browsers, ProviderKeys } from "./server.tsx"
 import { Toggle } from "./toggle.tsx"
 
 export function Settings() {

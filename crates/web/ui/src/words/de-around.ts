@@ -25,6 +25,24 @@ export const around: typeof en = {
     openLinkSure: (host) => `${host} öffnen?`,
     openLinkText: "Der Text dieses Links nennt eine andere Adresse. Er führt zu:",
   },
+  mcp: {
+    text: "MCP-Server geben Agenten mehr Werkzeuge. Die Konfiguration führt sie auf; jeder Ordner kann eigene haben.",
+    none: "Die Konfiguration nennt keinen MCP-Server.",
+    here: "Wo der Server gestartet wurde",
+    status: (status) =>
+      ({
+        connected: "verbunden",
+        disabled: "nicht verbunden",
+        failed: "fehlgeschlagen",
+        needs_auth: "verlangt eine Anmeldung",
+        needs_client_registration: "verlangt eine Registrierung",
+      })[status] ?? status,
+    connect: "Verbinden",
+    connectTo: (name) => `Mit ${name} verbinden`,
+    disconnect: "Trennen",
+    disconnectFrom: (name) => `Von ${name} trennen`,
+    busy: "Bitte warten…",
+  },
   bindings: {
     places: { everywhere: "Überall", session: "In einer Sitzung", requests: "Anfragen", changes: "Änderungen" },
     actions: {

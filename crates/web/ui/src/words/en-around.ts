@@ -23,6 +23,24 @@ export const around = {
     openLinkSure: (host: string) => `Open ${host}?`,
     openLinkText: "The text of this link names another address. It leads to:",
   },
+  mcp: {
+    text: "MCP servers give agents more tools. The configuration lists them, and each directory can have its own.",
+    none: "The configuration names no MCP server.",
+    here: "Where the server was started",
+    status: (status: string) =>
+      ({
+        connected: "connected",
+        disabled: "not connected",
+        failed: "failed",
+        needs_auth: "needs a login",
+        needs_client_registration: "needs a registration",
+      })[status] ?? status,
+    connect: "Connect",
+    connectTo: (name: string) => `Connect to ${name}`,
+    disconnect: "Disconnect",
+    disconnectFrom: (name: string) => `Disconnect from ${name}`,
+    busy: "Please wait…",
+  },
   bindings: {
     places: { everywhere: "Everywhere", session: "In a session", requests: "Requests", changes: "Changes" },
     actions: {
