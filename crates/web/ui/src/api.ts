@@ -51,6 +51,8 @@ export const ROUTES = {
   completeLogin: "POST /provider/{providerID}/oauth/callback",
   removeSession: "DELETE /session/{sessionID}",
   fork: "POST /session/{sessionID}/fork",
+  revert: "POST /session/{sessionID}/revert",
+  unrevert: "POST /session/{sessionID}/unrevert",
   approvals: "GET /api/permission/saved",
   forget: "DELETE /api/permission/saved/{id}",
   mcp: "GET /mcp",

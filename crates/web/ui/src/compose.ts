@@ -1,8 +1,8 @@
 // Puts text into a session's composer, for the parts of the page that make prompts.
 
-import { addToDraft } from "./drafts.ts"
+import { type Attachment, addToDraft } from "./drafts.ts"
 
-export async function compose(session: string, text: string) {
-  await addToDraft(session, text)
+export async function compose(session: string, text: string, files: Attachment[] = []) {
+  await addToDraft(session, text, files)
   document.querySelector<HTMLTextAreaElement>(".composer textarea")?.focus()
 }

@@ -19,6 +19,8 @@ export interface Session {
   cost?: number
   tokens?: Tokens
   continuation?: { enabled?: boolean; stopped?: string }
+  // Messages that are taken back until the next prompt removes them: this one and all later ones.
+  revert?: { messageID: string; partID?: string }
   // Position in the log up to which the user has seen the session, on any device.
   seen?: number
   time: { created: number; updated: number; archived?: number }

@@ -37,7 +37,14 @@ export function TurnEnd(props: { id: string }) {
             <Show when={last()}>{(turn) => <span class="facts">{facts(turn())}</span>}</Show>
             <CopyAnswer text={last()?.answer ?? ""} />
           </p>
-          <Show when={it() === "error" && error()}>{(message) => <p class="error">{message()}</p>}</Show>
+          <Show when={it() === "error"}>
+            <Show when={error()}>{(message) => <p class="error">{message()}</p>}</Show>
+            <p>
+              <button type="button" onClick={() => send(props.id, { text: words.retryPrompt, files: [] }, "steer")}>
+                {words.tryAgain}
+              </button>
+            </p>
+          </Show>
           <Left id={props.id} />
         </div>
       )}

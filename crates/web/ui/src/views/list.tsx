@@ -215,7 +215,8 @@ function Row(props: { id: string; onClick?: RowClick }) {
     const facts = [info()?.model?.id ?? info()?.agent ?? ""]
     if (working > 0) facts.push(words.childrenWorking(working))
     if (waiting > 0) facts.push(words.waitingCount(waiting))
-    return facts.filter(Boolean).join(" · ")
+    const text = facts.filter(Boolean).join(" · ")
+    return text || !info() || info()?.isPartial ? text : words.list.noPrompt
   }
   const isCurrent = () => {
     const to = route()

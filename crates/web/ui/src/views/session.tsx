@@ -24,7 +24,7 @@ export function Session(props: { id: string }) {
   const [isAtEnd, setAtEnd] = createSignal(false)
   trackSeen(props.id, isAtEnd)
   return (
-    <Show when={!isGone()} fallback={<p class="empty">{words.notFound}</p>}>
+    <Show when={!isGone()} fallback={<Gone />}>
       <section class="session" aria-label={oneLine(info()?.title ?? "")}>
         <Head id={props.id} info={info()} stopper={stopper} />
         <Show when={isFinding()}>
@@ -40,5 +40,22 @@ export function Session(props: { id: string }) {
         </div>
       </section>
     </Show>
+  )
+}
+
+// The address of a session that has been deleted, or never existed.
+function Gone() {
+  return (
+    <div class="empty">
+      <p role="status">{words.notFound}</p>
+      <p class="ways">
+        <a class="button" href="#/">
+          {words.overview.title}
+        </a>
+        <a class="button" href="#/new">
+          {words.newSession}
+        </a>
+      </p>
+    </div>
   )
 }

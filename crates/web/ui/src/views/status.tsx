@@ -8,6 +8,7 @@ import { linkTarget, oneLine } from "../plain.ts"
 import { send } from "../sending.ts"
 import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
+import { Reverted } from "./prompt-menu.tsx"
 import type { Stopper } from "./stop.ts"
 
 const seconds = (until: number) => Math.max(0, Math.ceil((until - serverNow(world)) / 1_000))
@@ -21,6 +22,7 @@ export function StatusBanners(props: { id: string; stopper: Stopper }) {
       <Show when={props.stopper.error()}>{(error) => <Banner kind="failed" title={words.stopFailed} text={error()} />}</Show>
       <Retry id={props.id} />
       <Countdown id={props.id} />
+      <Reverted id={props.id} />
     </Show>
   )
 }

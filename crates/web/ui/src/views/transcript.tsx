@@ -1,6 +1,7 @@
 // The messages of a session. The view follows new text at the end, and stays where the user reads.
 
 import { Show, createEffect, createMemo, createSignal, on, onCleanup, onMount } from "solid-js"
+import { shownEntries } from "../core/revert.ts"
 import { isStarting, waitingBehind } from "../core/state.ts"
 import type { Prompt } from "../core/world.ts"
 import { setTarget, target } from "../overlay.ts"
@@ -12,6 +13,7 @@ import { loadAround, loadNewer, loadOlder, onRead, watch, world } from "../store
 import { words } from "../words.ts"
 import { MessageView } from "./message.tsx"
 import { TurnEnd } from "./end.tsx"
+import { PromptMenu } from "./prompt-menu.tsx"
 import { Virtual, type VirtualApi } from "./virtual.tsx"
 
 // Rows that are not messages.
@@ -39,11 +41,14 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
     watch(`status ${props.id}`)
     if (isStarting(world, props.id)) watch("now")
     const waiting = new Set(waitingBehind(world, props.id).map(({ id }) => id))
-    const stored = window()?.entries.map((entry) => entry.info.id) ?? []
+    watch(`session ${props.id}`)
+    const stored = shownEntries(window()?.entries ?? [], world.sessions.get(props.id)?.info.revert).map((entry) => entry.info.id)
     const known = new Set(stored)
     const own = pending().map((prompt) => prompt.id)
     return [...stored, ...own.filter((id) => !known.has(id))].filter((id) => !waiting.has(id))
   })
+  // The end of a turn that is taken back says nothing about the messages that remain.
+  const isReverted = () => (watch(`session ${props.id}`), world.sessions.get(props.id)?.info.revert !== undefined)
   const isEmpty = () => messages().length === 0
   const keys = createMemo(() => {
     const all = messages()
@@ -213,7 +218,9 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
               <Show when={isEmpty()}>
                 <p class="empty">{window()?.stale === false ? words.noMessages : words.loading}</p>
               </Show>
-              <TurnEnd id={props.id} />
+              <Show when={!isReverted()}>
+                <TurnEnd id={props.id} />
+              </Show>
             </>
           )
         }
@@ -250,13 +257,27 @@ function GapRow(props: { onNear: () => Promise<void> }) {
 }
 
 function Row(props: { session: string; id: string }) {
-  const isStored = createMemo(() => {
-    watch(`messages ${props.session}`)
-    return world.windows.get(props.session)?.entries.findLast((entry) => entry.info.id === props.id) !== undefined
+  const stored = () => world.windows.get(props.session)?.entries.findLast((entry) => entry.info.id === props.id)
+  const isStored = createMemo(() => (watch(`messages ${props.session}`), stored() !== undefined))
+  // A prompt of a user, not one by which the turn continues by itself.
+  const isPrompt = createMemo(() => {
+    watch(`message ${props.id}`)
+    const info = stored()?.info
+    return info?.role === "user" && info.continues === undefined
   })
   const prompt = () => (watch(`prompts ${props.session}`), world.prompts.get(props.id))
   return (
-    <Show when={!isStored() && prompt()} fallback={<MessageView session={props.session} id={props.id} />}>
+    <Show
+      when={!isStored() && prompt()}
+      fallback={
+        <>
+          <MessageView session={props.session} id={props.id} />
+          <Show when={isPrompt()}>
+            <PromptMenu session={props.session} id={props.id} />
+          </Show>
+        </>
+      }
+    >
       {(it) => <Pending prompt={it()} />}
     </Show>
   )

@@ -98,6 +98,7 @@ export const around: typeof en = {
   quiet: { title: "Ruhezeit", from: "Ruhe von", to: "bis", none: "Keine Ruhezeit", text: "In dieser Zeit zeigt die Seite keine Benachrichtigungen. Die Liste markiert weiter, was geschehen ist." },
   list: {
     pinned: "Angeheftet",
+    noPrompt: "Noch kein Prompt",
     pin: "Anheften",
     unpin: "Lösen",
     delete: "Löschen",

@@ -48,6 +48,7 @@ export const live: typeof en = {
   round: (n, open) => `Runde ${n}, ${plural(open, "Eintrag offen", "Einträge offen")}`,
   stopContinuing: "Nicht weitermachen",
   continuePrompt: "Mach mit den offenen Einträgen weiter.",
+  retryPrompt: "Der letzte Zug ist gescheitert. Versuch es noch einmal und mach dort weiter, wo er aufgehört hat.",
   continueByItself: "Weitermachen, solange Einträge offen sind",
   continuedByItself: (n) => `Von selbst weitergemacht, Runde ${n}`,
   todosLeft: (reason) => `Einträge sind offen: ${LEFT[reason] ?? reason}.`,

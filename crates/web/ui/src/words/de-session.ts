@@ -12,6 +12,20 @@ const OUTCOMES: Record<Outcome, string> = {
 }
 
 export const session: typeof en = {
+  promptMenu: {
+    menu: "Aktionen für diesen Prompt",
+    copy: "Prompt kopieren",
+    fork: "Vor diesem Prompt abzweigen",
+    edit: "Ändern und noch einmal senden…",
+    revert: "Bis hierher zurücknehmen…",
+    revertSure: (count) => (count === 1 ? "Diesen Prompt zurücknehmen?" : `${count} Prompts zurücknehmen?`),
+    revertFiles: "Diese Dateien kehren in ihren Zustand davor zurück. Bis zum nächsten Prompt lässt sich alles wiederherstellen.",
+    revertNoFiles: "Keine Datei wurde geändert. Bis zum nächsten Prompt lässt sich alles wiederherstellen.",
+    takeBack: "Zurücknehmen",
+    reverted: (count) => (count === 0 ? "Nachrichten sind zurückgenommen." : count === 1 ? "1 Prompt ist zurückgenommen." : `${count} Prompts sind zurückgenommen.`),
+    revertedText: "Der nächste Prompt entfernt sie.",
+    bringBack: "Wiederherstellen",
+  },
   completion: {
     title: "Vorschläge",
     kinds: { file: "Datei", folder: "Ordner", agent: "Agent", resource: "Ressource", command: "Befehl" },

@@ -96,6 +96,7 @@ export const around = {
   quiet: { title: "Quiet hours", from: "Quiet from", to: "until", none: "No quiet hours", text: "In this time, the page shows no notifications. The list still marks what has happened." },
   list: {
     pinned: "Pinned",
+    noPrompt: "No prompt yet",
     pin: "Pin",
     unpin: "Unpin",
     delete: "Delete",

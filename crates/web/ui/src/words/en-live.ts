@@ -45,6 +45,7 @@ export const live = {
   round: (n: number, open: number) => `round ${n}, ${plural(open, "open todo", "open todos")}`,
   stopContinuing: "Do not continue",
   continuePrompt: "Continue with the open todos.",
+  retryPrompt: "The last turn failed. Try again, and continue where it stopped.",
   continueByItself: "Continue while todos are open",
   continuedByItself: (n: number) => `Continued by itself, round ${n}`,
   todosLeft: (reason: string) => `Todos are open: ${LEFT[reason] ?? reason}.`,

@@ -11,6 +11,20 @@ const OUTCOMES: Record<Outcome, string> = {
 }
 
 export const session = {
+  promptMenu: {
+    menu: "Actions for this prompt",
+    copy: "Copy prompt",
+    fork: "Fork before this prompt",
+    edit: "Edit and send again…",
+    revert: "Take back to here…",
+    revertSure: (count: number) => (count === 1 ? "Take back this prompt?" : `Take back ${count} prompts?`),
+    revertFiles: "These files return to their state before it. You can bring everything back until you send the next prompt.",
+    revertNoFiles: "No file was changed. You can bring everything back until you send the next prompt.",
+    takeBack: "Take back",
+    reverted: (count: number) => (count === 0 ? "Messages are taken back." : count === 1 ? "1 prompt is taken back." : `${count} prompts are taken back.`),
+    revertedText: "The next prompt removes them.",
+    bringBack: "Bring back",
+  },
   completion: {
     title: "Suggestions",
     kinds: { file: "file", folder: "folder", agent: "agent", resource: "resource", command: "command" },
