@@ -1,5 +1,6 @@
 //! Changes in a working tree.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::{
@@ -67,19 +68,25 @@ pub enum Base {
 impl Repository {
     /// Changed files by path, at most [`MAX_CHANGED`], without closed ones.
     pub async fn changes(&self, base: Base, closed: &Closed) -> Result<Vec<Changed>, Error> {
-        let filters = call::without_filters(&self.worktree).await?;
-        let mut changed = self.all_changes(&filters, base).await?;
+        let (filters, base) = self.prepare(base).await?;
+        let mut changed = self.all_changes(&filters, &base).await?;
         changed.retain(|file| !closed.covers(&self.worktree.join(&file.path)));
         Ok(changed)
     }
 
-    async fn all_changes(&self, filters: &[Setting], base: Base) -> Result<Vec<Changed>, Error> {
-        let base = self.base(base).await;
-        let counts = self.diff(filters, &["--numstat", "-z"], &base, MAX_NAMES).await?;
-        let states = self.diff(filters, &["--name-status", "-z"], &base, MAX_NAMES).await?;
-        let mut changed = tracked(&counts, &states);
+    /// The settings of every call that compares, and the version to compare with.
+    async fn prepare(&self, base: Base) -> Result<(Vec<Setting>, String), Error> {
+        let (filters, base) = tokio::join!(call::without_filters(&self.worktree), self.base(base));
+        Ok((filters?, base))
+    }
+
+    async fn all_changes(&self, filters: &[Setting], base: &str) -> Result<Vec<Changed>, Error> {
         let args = ["ls-files", "--others", "--exclude-standard", "-z"];
-        let others = call::answer(&self.worktree, &args, MAX_NAMES, &[]).await?;
+        let (listing, others) = tokio::try_join!(
+            self.diff(filters, &["--raw", "--numstat", "-z"], base, MAX_NAMES),
+            call::answer(&self.worktree, &args, MAX_NAMES, &[]),
+        )?;
+        let mut changed = tracked(&listing);
         let room = MAX_CHANGED.saturating_sub(changed.len());
         changed.extend(pieces(&others).take(room).map(|path| self.untracked(path)));
         changed.sort_by(|one, other| one.path.cmp(&other.path));
@@ -95,11 +102,14 @@ impl Repository {
         context: u32,
         closed: &Closed,
     ) -> Result<Vec<(Changed, Option<String>)>, Error> {
-        let filters = call::without_filters(&self.worktree).await?;
-        let changed = self.all_changes(&filters, base).await?;
-        let base = self.base(base).await;
+        let (filters, base) = self.prepare(base).await?;
         let lines = format!("--unified={context}");
-        let whole = match self.diff(&filters, &[&lines], &base, MAX_DIFF).await {
+        // Each git compares for itself, so the list and the patches cost no more time than one of them.
+        let options = [lines.as_str()];
+        let (changed, whole) =
+            tokio::join!(self.all_changes(&filters, &base), self.diff(&filters, &options, &base, MAX_DIFF),);
+        let changed = changed?;
+        let whole = match whole {
             Ok(whole) => whole,
             Err(Error::TooMuch { .. }) => String::new(),
             Err(error) => return Err(error),
@@ -188,23 +198,32 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split('\0').filter(|piece| !piece.is_empty())
 }
 
-fn tracked(counts: &str, states: &str) -> Vec<Changed> {
-    let mut states = pieces(states);
+/// Reads the output of `git diff --raw --numstat -z`: the state of every file, then the counts.
+fn tracked(listing: &str) -> Vec<Changed> {
+    let mut pieces = pieces(listing).peekable();
     let mut changed = Vec::new();
-    for line in pieces(counts) {
-        let mut fields = line.splitn(3, '\t');
-        // Git prints a dash for binary files.
-        let mut number = || fields.next().and_then(|number| number.parse().ok()).unwrap_or(0);
-        let (additions, deletions) = (number(), number());
-        let (Some(path), Some(state), Some(_)) = (fields.next(), states.next(), states.next()) else { break };
-        let status = match state {
-            "A" => Status::Added,
-            "D" => Status::Deleted,
+    while let Some(raw) = pieces.next_if(|piece| piece.starts_with(':')) {
+        let Some(path) = pieces.next() else { break };
+        let status = match raw.rsplit(' ').next() {
+            Some("A") => Status::Added,
+            Some("D") => Status::Deleted,
             _ => Status::Modified,
         };
-        changed.push(Changed { path: path.to_owned(), additions, deletions, status, untracked: false });
+        changed.push(Changed { path: path.to_owned(), additions: 0, deletions: 0, status, untracked: false });
+    }
+    let counts: HashMap<&str, (u64, u64)> = pieces.filter_map(counts).collect();
+    for file in &mut changed {
+        (file.additions, file.deletions) = counts.get(file.path.as_str()).copied().unwrap_or_default();
     }
     changed
+}
+
+/// A path with its added and deleted lines. Git prints a dash for binary files.
+fn counts(line: &str) -> Option<(&str, (u64, u64))> {
+    let mut fields = line.splitn(3, '\t');
+    let mut number = || Some(fields.next()?.parse().unwrap_or(0));
+    let counts = (number()?, number()?);
+    Some((fields.next()?, counts))
 }
 
 /// Splits a diff into the diffs of single files.
