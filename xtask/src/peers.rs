@@ -35,22 +35,29 @@ pub(crate) fn run(repo: &Repo, args: &[String]) -> Result<()> {
     command::run(&mut node).context("see the screens and streams above")
 }
 
-/// Runs a benchmark of `e2e/peers/bench` with the release binary beside the peers, without a network.
+/// Runs a benchmark of `e2e/peers/bench` with the release binary, without a network. With `--alone` it needs no peers.
 pub(crate) fn bench(repo: &Repo, name: &str, args: &[String]) -> Result<()> {
-    let mut node = prepare(repo)?;
+    let alone = args.iter().any(|arg| arg == "--alone");
+    let mut node = if alone { seal(repo)?.0 } else { prepare(repo)? };
     let baton = repo.build_release()?;
     command::run(node.arg(format!("bench/{name}.mjs")).args(args).env("BATON_BIN", baton))
 }
 
-/// Installs the peers. Returns the command of a Node without a network that knows where they are.
-fn prepare(repo: &Repo) -> Result<Command> {
-    let tests = repo.root().join("e2e/peers");
+/// Checks the programs and installs the packages of the tests. Returns the command of a Node without a network.
+fn seal(repo: &Repo) -> Result<(Command, Sealed)> {
     for (name, question, reason) in PROGRAMS {
         let present = command::present(program(name, repo.root()).arg(question));
         ensure!(present, "{name} is not installed: {reason}");
     }
     let sealed = Sealed::find(repo.root())?;
     e2e::install(&repo.root().join("e2e"))?;
+    Ok((sealed.program("node", &repo.root().join("e2e/peers")), sealed))
+}
+
+/// Installs the peers. Returns the command of a Node without a network that knows where they are.
+fn prepare(repo: &Repo) -> Result<Command> {
+    let tests = repo.root().join("e2e/peers");
+    let (mut node, sealed) = seal(repo)?;
     let find = |package| install::find(package, &tests, &repo.target().join("peers"), &sealed);
     let (peer, claude) = (find(&install::OPENCODE)?, find(&install::CLAUDE)?);
     let codex = find(&install::CODEX)?;
@@ -58,7 +65,6 @@ fn prepare(repo: &Repo) -> Result<Command> {
         "    opencode {}, claude {} and codex {} are installed",
         peer.version, claude.version, codex.version
     );
-    let mut node = sealed.program("node", &tests);
     node.env("OPENCODE_BIN", &peer.program).env("OPENCODE_VERSION", &peer.version);
     node.env("CLAUDE_BIN", &claude.program).env("CODEX_BIN", &codex.program);
     Ok(node)

@@ -5,8 +5,10 @@ import { Probe } from "./probe.mjs"
 // Words of one stream and the pause between them: 50 words a second for ten seconds.
 const [WORDS, PAUSE_MS] = [500, 20]
 const LAST_FRAMES_MS = 500
-const SWITCH_MS = 1_000
+// The measurement of memory: concurrent sessions, words of each of their turns, and the time between two switches.
 const MEMORY_STREAMS = 10
+const TURN_WORDS = 750
+const SWITCH_MS = 10_000
 // Characters and pause of a chunk of a long answer: 50,000 characters a second.
 const [CHUNK, CHUNK_MS] = [100, 2]
 
@@ -52,23 +54,36 @@ export async function answer(browser, side, characters) {
   return { cost: (script * 1000) / characters, frame: script / frames }
 }
 
-// Heap, nodes and listeners after a sixth of the time and at its end, with a switch of the session every second.
+// What the page holds after a sixth of the time and at its end. Ten sessions work through one turn after the other, and
+// the page switches between them.
 export async function memory(browser, side, model, seconds) {
-  model.sent.clear()
   const sessions = []
   for (let number = 0; number < MEMORY_STREAMS; number++) sessions.push(await side.short(`Switched ${number}`))
   const probe = await Probe.open(browser)
   await probe.load(side.page(sessions[0]), "A short answer")
-  const count = (seconds * 1000) / PAUSE_MS
-  await Promise.all(sessions.map((id, number) => side.prompt(id, `stream m${number} ${count} ${PAUSE_MS}`)))
-  let early
-  for (let switches = 1; switches <= seconds; switches++) {
+  const began = performance.now()
+  const isOver = () => performance.now() - began >= seconds * 1000
+  const working = sessions.map((id, number) => work(side, id, `m${number}`, isOver))
+  const found = []
+  for (let switches = 1; !isOver(); switches++) {
     await probe.go(side.page(sessions[switches % sessions.length]))
-    await probe.page.waitForTimeout(SWITCH_MS)
-    if (switches === Math.ceil(seconds / 6)) early = await probe.metrics()
+    await probe.page.waitForTimeout(Math.min(SWITCH_MS, (seconds * 1000) / 6))
+    // The record of marks belongs to the other measurements.
+    model.sent.clear()
+    const sixths = Math.floor((6 * (performance.now() - began)) / (seconds * 1000))
+    if (sixths <= found.length || isOver()) continue
+    found.push(await probe.holds())
+    console.error(`memory: ${sixths}/6 of the time`, found.at(-1))
   }
-  await Promise.all(sessions.map((id) => side.idle(id)))
-  const late = await probe.metrics()
+  await Promise.all(working)
+  found.push(await probe.holds())
   await probe.context.close()
-  return { early, late }
+  return { early: found[0], late: found.at(-1) }
+}
+
+async function work(side, session, name, isOver) {
+  for (let turn = 0; !isOver(); turn++) {
+    await side.prompt(session, `stream ${name}t${turn} ${TURN_WORDS} ${PAUSE_MS}`)
+    await side.idle(session)
+  }
 }

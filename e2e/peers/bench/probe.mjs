@@ -11,11 +11,22 @@ function install() {
   const probe = (window.probe = { tasks: [], keys: [], marks: new Map(), texts: new Map(), shift: 0, frames: 0, timers: 0, drawn: 0 })
   const own = { frame: requestAnimationFrame.bind(window), timeout: setTimeout.bind(window) }
   // Counts callbacks of the page, not those of the probe.
-  const counted = (kind, run) => (typeof run === "function" ? (...args) => (probe[kind]++, run(...args)) : run)
-  window.requestAnimationFrame = (run) => own.frame(counted("frames", run))
-  for (const name of ["setTimeout", "setInterval"]) {
-    const original = window[name].bind(window)
-    window[name] = (run, ...args) => original(counted("timers", run), ...args)
+  window.requestAnimationFrame = (run) => own.frame((time) => (probe.frames++, run(time)))
+  // The timers that are set.
+  const set = (probe.set = new Set())
+  for (const [begin, end] of [["setTimeout", "clearTimeout"], ["setInterval", "clearInterval"]]) {
+    const [original, clear] = [window[begin].bind(window), window[end].bind(window)]
+    window[begin] = (run, ...args) => {
+      const called = (...given) => {
+        probe.timers++
+        if (begin === "setTimeout") set.delete(id)
+        run(...given)
+      }
+      const id = original(called, ...args)
+      set.add(id)
+      return id
+    }
+    window[end] = (id) => (set.delete(id), clear(id))
   }
   new PerformanceObserver((list) => {
     for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) probe.shift += value
@@ -183,6 +194,18 @@ export class Probe {
     const { metrics } = await this.devtools.send("Performance.getMetrics")
     const of = (name) => metrics.find((it) => it.name === name)?.value ?? 0
     return { heap: of("JSHeapUsedSize"), nodes: of("Nodes"), listeners: of("JSEventListeners"), script: of("ScriptDuration"), task: of("TaskDuration") }
+  }
+
+  // Everything that the page keeps after a collection: memory, listeners, timers, and nodes outside of its document.
+  async holds() {
+    const { heap, nodes, listeners } = await this.metrics()
+    const [timers, attached] = await this.page.evaluate(() => {
+      const walker = document.createTreeWalker(document, NodeFilter.SHOW_ALL)
+      let count = 1
+      while (walker.nextNode()) count++
+      return [window.probe.set.size, count]
+    })
+    return { heap, listeners, timers, detached: Math.max(0, nodes - attached) }
   }
 
   async close() {
