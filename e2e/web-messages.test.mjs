@@ -8,6 +8,7 @@ import { accessible } from "./support/axe.mjs"
 import { json, launch, needsBrowser, open, prompt, serve } from "./support/browser.mjs"
 import { repository } from "./support/repository.mjs"
 import { box, ends, holds } from "./support/screen.mjs"
+import { listing } from "./support/server.mjs"
 import { eventually } from "./support/stream.mjs"
 
 describe("the messages of the page", needsBrowser(), () => {
@@ -15,7 +16,7 @@ describe("the messages of the page", needsBrowser(), () => {
   before(async () => {
     browser = await launch()
     world = await repository({ "README.md": "# A project\n\nSomething to read.\n\nEnd of file.\n" }, {})
-    baton = await serve({ world })
+    baton = await serve({ world, env: listing("simple") })
   })
   after(async () => {
     await browser.close()
@@ -115,6 +116,94 @@ describe("the messages of the page", needsBrowser(), () => {
     assert.equal(await page.locator(".banner").count(), 0)
     await json(baton, `/session/${id}/abort`, {})
     await ends(page, /Stopped/)
+    await finish()
+  })
+
+  test("a sentence of the page itself leaves the draft alone", async () => {
+    const id = await prompt(baton, "error_400", "Fails", "Has a draft")
+    await idle(id)
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
+    await page.getByRole("button", { name: "Try again" }).waitFor()
+    await box(page).fill("a draft")
+    // The draft is stored when another page can read it.
+    const other = await open(browser, baton, { context: page.context(), fragment: `#/s/${id}` })
+    await holds(other.page, "a draft")
+    await page.getByRole("button", { name: "Try again" }).click()
+    await prompts(page).filter({ hasText: "continue where it stopped" }).waitFor()
+    await idle(id)
+    await other.page.reload()
+    await holds(other.page, "a draft")
+    await holds(page, "a draft")
+    await other.finish()
+    await finish()
+  })
+
+  test("keys step from prompt to prompt", async () => {
+    const { id } = await json(baton, "/session", { title: "Has many prompts" })
+    for (let at = 0; at < 70; at++) {
+      const text = `Prompt ${at}. ${"A line to read.\n".repeat(8)}`
+      await json(baton, `/session/${id}/message`, { noReply: true, parts: [{ type: "text", text }] })
+    }
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
+    await prompts(page).filter({ hasText: "Prompt 69." }).waitFor()
+    await page.locator(".transcript").focus()
+    // The prompt at the upper edge.
+    const atTop = () =>
+      page.evaluate(() => {
+        const edge = document.querySelector(".transcript").getBoundingClientRect().top
+        const slot = [...document.querySelectorAll(".slot")].find((it) => it.getBoundingClientRect().bottom > edge + 1)
+        return Number(/Prompt (\d+)\./.exec(slot.innerText)?.[1])
+      })
+    const first = await (async () => {
+      await page.keyboard.press("[")
+      return atTop()
+    })()
+    assert.ok(first > 60 && first < 69, String(first))
+    for (let step = 1; step <= 5; step++) {
+      await page.keyboard.press("[")
+      assert.equal(await atTop(), first - step)
+    }
+    await page.keyboard.press("]")
+    assert.equal(await atTop(), first - 4)
+    // Earlier messages are loaded on the way.
+    for (let step = 0; step < 70 && (await atTop()) !== 0; step++) {
+      await page.keyboard.press("[")
+      await page.waitForFunction(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true)))))
+    }
+    assert.equal(await atTop(), 0)
+    await box(page).focus()
+    await page.keyboard.type("[x]")
+    await holds(page, "[x]")
+    await finish()
+  })
+
+  test("a prompt can go to another agent", async () => {
+    const id = await prompt(baton, "simple", "For the default", "Changes the agent")
+    await idle(id)
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
+    await ends(page)
+    await page.locator(".composer").getByLabel("Agent").selectOption("plan")
+    await box(page).fill("For the plan agent")
+    await box(page).press("Enter")
+    await page.locator(".assistant").nth(1).waitFor()
+    await idle(id)
+    assert.equal((await json(baton, `/session/${id}`)).agent, "plan")
+    await finish()
+  })
+
+  test("on a touch screen Enter begins a line, and the button sends", async () => {
+    const id = await prompt(baton, "simple", "Hello", "Is touched")
+    await idle(id)
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}`, viewport: { width: 390, height: 700 }, hasTouch: true, isMobile: true })
+    await ends(page)
+    await box(page).fill("one")
+    await box(page).press("Enter")
+    await page.keyboard.type("two")
+    await holds(page, "one\ntwo")
+    assert.equal(await box(page).getAttribute("placeholder"), "Write a prompt")
+    await page.getByRole("button", { name: "Send" }).tap()
+    await prompts(page).filter({ hasText: "two" }).waitFor()
+    await holds(page, "")
     await finish()
   })
 

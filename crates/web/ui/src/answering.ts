@@ -2,7 +2,7 @@
 
 import { call } from "./api.ts"
 import type { Request } from "./core/world.ts"
-import { send } from "./sending.ts"
+import { say } from "./sending.ts"
 import { answer, world } from "./store.ts"
 
 // Allows several permissions once, one after the other, so that a failure stops at the request that it belongs to.
@@ -15,7 +15,7 @@ export async function allowAll(requests: Request[]) {
 export async function rejectBecause(request: Request, root: string, reason: string) {
   const isNative = await hasNativeAgent(request.sessionID)
   await answer(request.id, "permission", { reply: "reject", message: isNative ? reason : undefined })
-  if (!isNative) send(root, { text: reason, files: [] }, "steer")
+  if (!isNative) say(root, reason)
 }
 
 async function hasNativeAgent(session: string): Promise<boolean> {

@@ -21,8 +21,9 @@ export interface Content {
 
 export interface Draft extends Content {
   session: string
-  // The chosen model, and the position of the cursor.
+  // The chosen model and agent, and the position of the cursor.
   model: string
+  agent?: string
   at: number
   time: number
   writer: string
@@ -63,7 +64,7 @@ export async function readDraft(session: string): Promise<Draft | undefined> {
   const late = takeLate(session)
   if (!late || (stored && stored.time >= late.time)) return stored
   const files = stored?.files ?? []
-  const made = { session, files, model: stored?.model ?? "", at: late.text.length, writer: me, ...late }
+  const made = { session, files, model: stored?.model ?? "", agent: stored?.agent, at: late.text.length, writer: me, ...late }
   await put(made, Infinity).catch(() => {})
   return made
 }
@@ -88,7 +89,7 @@ export function saveLate(session: string, text: string, mentions: Mention[]) {
   }
 }
 
-type Edit = Content & Pick<Draft, "model" | "at">
+type Edit = Content & Pick<Draft, "model" | "agent" | "at">
 
 // Stores an edit of a draft that this tab last read or wrote at `base`. Returns the time of the write.
 export async function saveDraft(session: string, edit: Edit, base: number): Promise<number> {
@@ -167,6 +168,7 @@ export async function addToDraft(session: string, text: string, files: Attachmen
     files: [...(before?.files ?? []), ...files],
     mentions: [...(before?.mentions ?? []), ...mentions],
     model: before?.model ?? "",
+    agent: before?.agent,
     at: joined.length,
   }
   await saveDraft(session, edit, before?.time ?? 0).catch(() => {})

@@ -21,8 +21,12 @@ interface Stored extends Letter {
   mentioned?: MentionPart[]
   delivery: "steer" | "queue"
   model?: Choice
+  agent?: string
   run?: Run
 }
+
+// The choices of a prompt; without them the session's own apply.
+type Choices = Pick<Stored, "model" | "agent" | "run">
 
 // Answers of a server, or of a proxy before it, that cannot take the prompt now.
 const TEMPORARY = [401, 408, 425, 429, 500, 502, 503, 504]
@@ -42,14 +46,14 @@ const parts = (letter: Stored) => [
 const arriving = new Map<string, () => void>()
 
 async function deliver(letter: Stored) {
-  const { id, sessionID, delivery, model, run } = letter
+  const { id, sessionID, delivery, model, agent, run } = letter
   const to = { sessionID }
-  if (!run) return void (await call("prompt", { in: to, body: { messageID: id, parts: parts(letter), delivery, model } }))
+  if (!run) return void (await call("prompt", { in: to, body: { messageID: id, parts: parts(letter), delivery, model, agent } }))
   const name = model && `${model.providerID}/${model.modelID}`
   const ended =
     run.kind === "shell"
       ? call("shell", { in: to, body: { messageID: id, command: run.command, agent: run.agent, model } })
-      : call("command", { in: to, body: { messageID: id, command: run.name, arguments: run.arguments, model: name, parts: attached(letter) } })
+      : call("command", { in: to, body: { messageID: id, command: run.name, arguments: run.arguments, model: name, agent, parts: attached(letter) } })
   const arrived = new Promise<void>((resolve) => arriving.set(id, resolve))
   try {
     await Promise.race([ended, arrived])
@@ -58,7 +62,7 @@ async function deliver(letter: Stored) {
   }
 }
 
-async function post(letter: Stored): Promise<Outcome> {
+async function attempt(letter: Stored): Promise<Outcome> {
   try {
     await deliver(letter)
     return { kind: "accepted" }
@@ -72,7 +76,7 @@ const forget = (id: string) => void change(["outbox"], (store) => store("outbox"
 const keep = (letter: Stored) => change(["outbox"], (store) => store("outbox").put(letter))
 
 const outbox = new Outbox<Stored>({
-  post,
+  post: attempt,
   accepted({ id }, isRepeated) {
     forget(id)
     give({ kind: "sent", id, isRepeated })
@@ -91,13 +95,8 @@ function show(letter: Stored) {
 }
 
 // Sends the content of a session's composer, and empties its draft in the same transaction.
-export function send(sessionID: string, content: Content, delivery: "steer" | "queue", model?: Choice, run?: Run) {
-  const id = messageId(Date.now())
-  const directory = world.sessions.get(sessionID)?.info.directory ?? ""
-  const mentioned = mentionParts(content.text, content.mentions ?? [], directory)
-  const letter: Stored = { id, sessionID, ...content, mentioned, delivery, model, run, created: Date.now() }
-  show(letter)
-  setPrompted({ session: rootOf(world, sessionID) })
+export function send(sessionID: string, content: Content, delivery: "steer" | "queue", choices: Choices = {}) {
+  const letter = write(sessionID, content, delivery, choices)
   const stored = change(["outbox", "drafts"], (store) => {
     store("outbox").put(letter)
     removeDraft(store("drafts"), sessionID)
@@ -106,7 +105,26 @@ export function send(sessionID: string, content: Content, delivery: "steer" | "q
     () => tellDraft(sessionID),
     () => {},
   )
-  if (!outbox.add(letter)) give({ kind: "held", id })
+  post(letter)
+}
+
+// Sends a sentence of the page itself. What the user writes in the composer meanwhile stays there.
+export function say(sessionID: string, text: string) {
+  const letter = write(sessionID, { text, files: [] }, "steer", {})
+  void keep(letter).catch(() => {})
+  post(letter)
+}
+
+function write(sessionID: string, content: Content, delivery: "steer" | "queue", choices: Choices): Stored {
+  const directory = world.sessions.get(sessionID)?.info.directory ?? ""
+  const mentioned = mentionParts(content.text, content.mentions ?? [], directory)
+  return { id: messageId(Date.now()), sessionID, ...content, mentioned, delivery, ...choices, created: Date.now() }
+}
+
+function post(letter: Stored) {
+  show(letter)
+  setPrompted({ session: rootOf(world, letter.sessionID) })
+  if (!outbox.add(letter)) give({ kind: "held", id: letter.id })
 }
 
 // Sends a refused prompt again under the same id: the server accepts it once.

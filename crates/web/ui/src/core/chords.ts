@@ -11,7 +11,7 @@ export interface Pressed {
 // Actions with a key, by the part of the page in which the key works.
 export const BINDINGS = {
   everywhere: { palette: "Mod+K", search: "Mod+Shift+F", create: "Mod+Shift+O", help: "?" },
-  session: { find: "Mod+F" },
+  session: { find: "Mod+F", previousPrompt: "[", nextPrompt: "]" },
   requests: { once: "Y", always: "A", reject: "N" },
   changes: { nextFile: "J", previousFile: "K", nextHunk: "N", previousHunk: "P", comment: "C" },
 } as const

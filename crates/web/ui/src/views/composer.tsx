@@ -14,10 +14,13 @@ import { AttachButton, Attachments, Earlier } from "./attachments.tsx"
 import { CompletionList, createCompletion } from "./completion.tsx"
 import { createDraft } from "./draft.ts"
 import { createHistory } from "./history.ts"
-import { ModelChoice, chosen } from "./new.tsx"
+import { AgentChoice, ModelChoice, chosen } from "./new.tsx"
 
 // The agent of a shell command in a session that has not had a turn.
 const DEFAULT_AGENT = "build"
+
+// A phone or a tablet without a mouse.
+const isTouch = matchMedia("(hover: none) and (pointer: coarse)").matches
 
 const reasonOf = (failure: unknown) => (failure instanceof Error ? failure.message : String(failure))
 
@@ -61,10 +64,10 @@ export function Composer(props: { id: string; info?: Session }) {
     if (it.kind === "prompt" && text.startsWith("/") && !completion.commandNames()) return awaitCommands(text, delivery)
     if (it.kind === "stop" || it.kind === "compact") return act(it.kind)
     if (it.kind === "shell" && busy()) return void setError(words.shellBusy)
-    const run: Run | undefined = it.kind === "prompt" ? undefined : it.kind === "shell" ? { ...it, agent: props.info?.agent ?? DEFAULT_AGENT } : it
+    const run: Run | undefined = it.kind === "prompt" ? undefined : it.kind === "shell" ? { ...it, agent: agent() || DEFAULT_AGENT } : it
     // A shell takes no files: they stay for the next prompt.
     const kept = it.kind === "shell" ? content.files : []
-    send(props.id, { ...content, files: it.kind === "shell" ? [] : content.files }, delivery, chosen(draft.model()), run)
+    send(props.id, { ...content, files: it.kind === "shell" ? [] : content.files }, delivery, { model: chosen(draft.model()), agent: draft.agent() || undefined, run })
     leave(kept)
   }
   const leave = (kept = draft.files()) => {
@@ -105,6 +108,8 @@ export function Composer(props: { id: string; info?: Session }) {
   const keys = (event: KeyboardEvent) => {
     if (completion.keys(event) || past.keys(event)) return
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return
+    // A keyboard on the screen has no other key for a new line; a button sends.
+    if (isTouch && !event.altKey && !event.ctrlKey && !event.metaKey) return
     event.preventDefault()
     submit(event.altKey && busy() ? "queue" : "steer")
   }
@@ -122,6 +127,7 @@ export function Composer(props: { id: string; info?: Session }) {
     event.preventDefault()
     void attach(files)
   }
+  const agent = () => draft.agent() || (props.info?.agent ?? "")
   const current = () => {
     const it = props.info?.model
     return draft.model() || (it ? `${it.providerID}/${it.id}` : "")
@@ -153,7 +159,7 @@ export function Composer(props: { id: string; info?: Session }) {
         ref={box}
         rows="1"
         value={draft.text()}
-        placeholder={words.prompt}
+        placeholder={isTouch ? words.promptTouch : words.prompt}
         aria-label={words.promptLabel}
         enterkeyhint="enter"
         {...completion.combobox()}
@@ -178,6 +184,7 @@ export function Composer(props: { id: string; info?: Session }) {
       <div class="tools">
         <AttachButton onFiles={(files) => void attach(files)} />
         <ModelChoice directory={props.info?.directory} value={current()} onChoose={draft.setModel} />
+        <AgentChoice directory={props.info?.directory} value={agent()} onChoose={draft.setAgent} />
         <Show when={isShell()}>
           <span class="fate">{words.shellHint}</span>
         </Show>

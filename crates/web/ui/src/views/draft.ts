@@ -15,6 +15,7 @@ export function createDraft(session: string) {
   const [files, setFiles] = createSignal<Attachment[]>([])
   const [mentions, setMentions] = createSignal<Mention[]>([])
   const [model, setModel] = createSignal("")
+  const [agent, setAgent] = createSignal("")
   const [earlier, setEarlier] = createSignal<Content>()
   let box: HTMLTextAreaElement | undefined
   let base = 0
@@ -24,7 +25,7 @@ export function createDraft(session: string) {
     clearTimeout(timer)
     if (!isDirty) return
     isDirty = false
-    const edit = { text: text(), files: files(), mentions: mentions(), model: model(), at: box?.selectionStart ?? 0 }
+    const edit = { text: text(), files: files(), mentions: mentions(), model: model(), agent: agent(), at: box?.selectionStart ?? 0 }
     base = await saveDraft(session, edit, base).catch(() => base)
   }
   const touch = () => {
@@ -42,6 +43,7 @@ export function createDraft(session: string) {
     setFiles(stored?.files ?? [])
     setMentions(stored?.mentions ?? [])
     if (stored?.model) setModel(stored.model)
+    if (stored?.agent) setAgent(stored.agent)
     if (stored && box && document.activeElement !== box) box.setSelectionRange(stored.at, stored.at)
   }
   const leave = () => {
@@ -72,12 +74,14 @@ export function createDraft(session: string) {
     files,
     mentions,
     model,
+    agent,
     earlier,
     bind: (element: HTMLTextAreaElement) => (box = element),
     setText: (value: string) => (setText(value), touch()),
     // There is no time for files when the page ends.
     setFiles: (value: Attachment[]) => (setFiles(value), touch(), void save()),
     addMention: (value: Mention) => (setMentions([...mentions(), value].slice(-MAX_MENTIONS)), touch()),
+    setAgent: (value: string) => (setAgent(value), touch()),
     setModel: (value: string) => (setModel(value), touch()),
     // The prompt takes the content along; its transaction removes the stored draft.
     clear() {

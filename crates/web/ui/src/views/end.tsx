@@ -5,7 +5,7 @@ import { call } from "../api.ts"
 import { endReason } from "../core/fold.ts"
 import { isBusy } from "../core/state.ts"
 import type { LastTurn } from "../core/wire.ts"
-import { send } from "../sending.ts"
+import { say } from "../sending.ts"
 import { watch, world } from "../store.ts"
 import { count, duration, words } from "../words.ts"
 
@@ -40,7 +40,7 @@ export function TurnEnd(props: { id: string }) {
           <Show when={it() === "error"}>
             <Show when={error()}>{(message) => <p class="error">{message()}</p>}</Show>
             <p>
-              <button type="button" onClick={() => send(props.id, { text: words.retryPrompt, files: [] }, "steer")}>
+              <button type="button" onClick={() => say(props.id, words.retryPrompt)}>
                 {words.tryAgain}
               </button>
             </p>
@@ -89,7 +89,7 @@ function Left(props: { id: string }) {
   const left = () => (watch(`status ${props.id}`), watch(`session ${props.id}`), world.status.get(props.id)?.left ?? world.sessions.get(props.id)?.info.continuation?.stopped)
   const resume = async () => {
     await call("continuation", { in: { sessionID: props.id }, body: { action: "resume" } }).catch(() => {})
-    send(props.id, { text: words.continuePrompt, files: [] }, "steer")
+    say(props.id, words.continuePrompt)
   }
   return (
     <Show when={left()}>

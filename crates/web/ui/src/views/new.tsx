@@ -85,7 +85,7 @@ export function New() {
       const body = agent() ? { agent: agent() } : {}
       const { data } = await call("create", { query: { directory: await place() }, body })
       give({ kind: "sessions", began, sessions: [data] })
-      send(data.id, { text: text(), files: [] }, "steer", chosen(model()))
+      send(data.id, { text: text(), files: [] }, "steer", { model: chosen(model()) })
       setText("")
       go(sessionLink(data.id))
     } catch (failure) {
@@ -119,7 +119,10 @@ export function New() {
         {words.model}
         <ModelChoice directory={directory()} value={model()} onChoose={setModel} />
       </label>
-      <AgentChoice directory={directory()} onChoose={setAgent} />
+      <label>
+        {words.newPage.agent}
+        <AgentChoice directory={directory()} value={agent()} onChoose={setAgent} />
+      </label>
       <Toggle label={words.newPage.worktree} value={isApart()} onChange={setApart} />
       <DemoHint />
       <label>
@@ -138,20 +141,24 @@ export function New() {
   )
 }
 
-function AgentChoice(props: { directory: string; onChoose: (name: string) => void }) {
+// A list of the agents of a directory.
+export function AgentChoice(props: { directory?: string; value: string; onChoose: (name: string) => void }) {
   const [agents] = createResource(
-    () => props.directory,
+    () => props.directory ?? "",
     (directory) => call("agents", { query: { directory: directory || undefined } }).then((it) => it.data, () => []),
   )
   const found = () => (agents.latest ?? []).filter((agent) => agent.mode !== "subagent" && !agent.hidden)
   return (
-    <label>
-      {words.newPage.agent}
-      <select onChange={(event) => props.onChoose(event.target.value)}>
-        <option value="">{words.newPage.defaultAgent}</option>
-        <For each={found()}>{(agent) => <option value={agent.name}>{oneLine(agent.name)}</option>}</For>
-      </select>
-    </label>
+    <select aria-label={words.newPage.agent} onChange={(event) => props.onChoose(event.target.value)}>
+      <option value="">{words.newPage.defaultAgent}</option>
+      <For each={found()}>
+        {(agent) => (
+          <option value={agent.name} selected={props.value === agent.name}>
+            {oneLine(agent.name)}
+          </option>
+        )}
+      </For>
+    </select>
   )
 }
 

@@ -5,7 +5,7 @@ import { call } from "../api.ts"
 import { isBusy, requestsOf, serverNow, statusOf } from "../core/state.ts"
 import type { RetryAction } from "../core/wire.ts"
 import { linkTarget, oneLine } from "../plain.ts"
-import { send } from "../sending.ts"
+import { say } from "../sending.ts"
 import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { Reverted } from "./prompt-menu.tsx"
@@ -82,7 +82,7 @@ function Countdown(props: { id: string }) {
   const left = () => (watch("now"), seconds(countdown()?.until ?? 0))
   const stop = () => void call("continuation", { in: { sessionID: props.id }, body: { action: "stop" } }).catch(() => {})
   // A prompt during the countdown takes the place of the continuation.
-  const now = () => send(props.id, { text: words.continuePrompt, files: [] }, "steer")
+  const now = () => say(props.id, words.continuePrompt)
   return (
     <Show when={countdown()}>
       {(it) => (

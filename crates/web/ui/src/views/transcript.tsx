@@ -4,6 +4,7 @@ import { Show, createEffect, createMemo, createSignal, on, onCleanup, onMount } 
 import { shownEntries } from "../core/revert.ts"
 import { isStarting, waitingBehind } from "../core/state.ts"
 import type { Prompt } from "../core/world.ts"
+import { isKey } from "../keys.ts"
 import { setTarget, target } from "../overlay.ts"
 import { onLeave, placeOf, setPlace } from "../places.ts"
 import { oneLine } from "../plain.ts"
@@ -150,6 +151,31 @@ export function Transcript(props: { id: string; onEnd: (isAtEnd: boolean) => voi
     if (at?.key === GAP) return last === undefined ? null : { key: last, delta: 0 }
     return at?.key === END ? null : at
   }
+  // Shows the prompt above the upper edge, or the next one below it.
+  const step = async (by: -1 | 1) => {
+    const line = list.top()
+    const prompts = () => messages().filter((id) => stored(id)?.info.role === "user")
+    const at = (id: string) => messages().indexOf(id)
+    // A prompt that the user has scrolled into is above its own upper edge.
+    const isAbove = (id: string) => line !== null && (at(id) < at(line.key) || (id === line.key && line.delta < -1))
+    if (by < 0 && window()?.older && !prompts().some(isAbove)) await older()
+    const found = by < 0 ? prompts().findLast(isAbove) : prompts().find((id) => line !== null && at(id) > at(line.key))
+    if (found) list.toRow(found)
+    // The last prompts cannot reach the upper edge.
+    const hasMoved = list.top()?.key !== line?.key || list.top()?.delta !== line?.delta
+    if (by > 0 && !hasMoved) list.toEnd()
+  }
+  const stored = (id: string) => window()?.entries.findLast((entry) => entry.info.id === id)
+  const pressed = (event: KeyboardEvent) => {
+    const by = isKey(event, "previousPrompt") ? -1 : isKey(event, "nextPrompt") ? 1 : 0
+    if (by === 0) return
+    event.preventDefault()
+    void step(by)
+  }
+  onMount(() => {
+    document.addEventListener("keydown", pressed)
+    onCleanup(() => document.removeEventListener("keydown", pressed))
+  })
   // The line that must stay where it is when everything is read again, and the messages after it.
   const readLine = () => {
     const line = isReturning() ? place?.key : isFollowing() ? undefined : rowToKeep(list.place())?.key

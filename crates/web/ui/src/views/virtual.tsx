@@ -31,6 +31,8 @@ export interface VirtualApi {
   toRow(key: string, delta?: number): void
   // The row at the upper edge; null at the end of the list.
   place(): { key: string; delta: number } | null
+  // The row at the upper edge, also at the end of the list.
+  top(): { key: string; delta: number } | null
 }
 
 export function Virtual(props: {
@@ -160,6 +162,10 @@ export function Virtual(props: {
       anchor = { key, delta, element: null, inner: 0 }
       update()
       hold()
+    },
+    top() {
+      hold()
+      return anchor && { key: anchor.key, delta: anchor.delta }
     },
     place: () => (following() || !anchor ? null : { key: anchor.key, delta: anchor.delta }),
   }

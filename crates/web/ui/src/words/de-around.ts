@@ -51,6 +51,8 @@ export const around: typeof en = {
       create: "neue Sitzung",
       help: "diese Liste",
       find: "in der Sitzung suchen",
+      previousPrompt: "voriger Prompt",
+      nextPrompt: "nächster Prompt",
       once: "einmal erlauben",
       always: "immer…",
       reject: "ablehnen",

@@ -46,6 +46,7 @@ export const de: Words = {
   steerHint: "nimmt am nächsten Schritt teil (Enter)",
   queueHint: "läuft nach diesem Zug (Alt+Enter)",
   prompt: "Schreib einen Prompt. Enter sendet, Umschalt+Enter beginnt eine Zeile.",
+  promptTouch: "Prompt schreiben",
   promptLabel: "Prompt",
   directory: "Verzeichnis",
   model: "Modell",

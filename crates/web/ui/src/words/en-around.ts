@@ -49,6 +49,8 @@ export const around = {
       create: "new session",
       help: "this list",
       find: "find in the session",
+      previousPrompt: "previous prompt",
+      nextPrompt: "next prompt",
       once: "allow once",
       always: "always…",
       reject: "reject",

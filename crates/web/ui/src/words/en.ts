@@ -45,6 +45,7 @@ export const en = {
   steerHint: "joins the turn at its next step (Enter)",
   queueHint: "runs after this turn (Alt+Enter)",
   prompt: "Write a prompt. Enter sends, Shift+Enter starts a new line.",
+  promptTouch: "Write a prompt",
   promptLabel: "Prompt",
   directory: "Directory",
   model: "Model",
