@@ -207,6 +207,33 @@ describe("the messages of the page", needsBrowser(), () => {
     await finish()
   })
 
+  test("on the smallest screen a request does not cover the head of the session", async () => {
+    const id = await prompt(baton, "permission", "Asks", "Asks for a permission on a small screen")
+    const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}`, viewport: { width: 320, height: 568 } })
+    await page.locator('.request[data-armed="true"]').waitFor()
+    const { head, dock } = await page.evaluate(() => {
+      const box = (selector) => document.querySelector(selector).getBoundingClientRect()
+      const { scrollHeight, clientHeight } = document.querySelector(".head")
+      return { head: box(".head").bottom + scrollHeight - clientHeight, dock: box(".dock").top }
+    })
+    assert.ok(dock >= head, `the head ends at ${head}, the dock begins at ${dock}`)
+    const hits = await page.locator(".head .menu summary").evaluate((it) => {
+      const { left, top, width, height } = it.getBoundingClientRect()
+      return it.contains(document.elementFromPoint(left + width / 2, top + height / 2))
+    })
+    assert.ok(hits, "the menu can be tapped")
+    await page.getByRole("button", { name: /^Allow once/ }).click()
+    await ends(page)
+    await page.goto(`${baton.url}/#/settings/about`)
+    await page.locator(".settings-body nav [aria-current]").waitFor()
+    const isSeen = () => {
+      const { left, right } = document.querySelector(".settings-body nav [aria-current]").getBoundingClientRect()
+      return left >= 0 && right <= innerWidth
+    }
+    await page.waitForFunction(isSeen)
+    await finish()
+  })
+
   test("a failed turn can be tried again, and a session that does not exist offers a way on", async () => {
     const id = await prompt(baton, "error_400", "Fails", "Has failed")
     await idle(id)

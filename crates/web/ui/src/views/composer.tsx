@@ -135,6 +135,7 @@ export function Composer(props: { id: string; info?: Session }) {
   return (
     <form
       class="composer"
+      data-busy={busy() ? "" : undefined}
       data-mode={isShell() ? "shell" : undefined}
       onDragOver={(event) => event.preventDefault()}
       onDrop={drop}

@@ -149,7 +149,7 @@ export function AgentChoice(props: { directory?: string; value: string; onChoose
   )
   const found = () => (agents.latest ?? []).filter((agent) => agent.mode !== "subagent" && !agent.hidden)
   return (
-    <select aria-label={words.newPage.agent} onChange={(event) => props.onChoose(event.target.value)}>
+    <select class="agent" aria-label={words.newPage.agent} onChange={(event) => props.onChoose(event.target.value)}>
       <option value="">{words.newPage.defaultAgent}</option>
       <For each={found()}>
         {(agent) => (

@@ -1,6 +1,6 @@
 // The settings: a section for each subject.
 
-import { For, Match, Show, Switch } from "solid-js"
+import { For, Match, Show, Switch, createEffect, on } from "solid-js"
 import { MAX_THEME, parseTheme } from "../core/theme.ts"
 import { oneLine } from "../plain.ts"
 import { route } from "../route.ts"
@@ -18,6 +18,9 @@ export function Settings() {
     const to = route()
     return SECTIONS.find((name) => to.screen === "settings" && name === to.section) ?? "looks"
   }
+  let nav!: HTMLElement
+  // On a phone the sections are one line, which may hide the current one.
+  createEffect(on(section, () => queueMicrotask(() => nav.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }))))
   return (
     <div class="screen settings">
       <header class="screen-head">
@@ -27,7 +30,7 @@ export function Settings() {
         <h2>{words.settings.title}</h2>
       </header>
       <div class="settings-body">
-        <nav aria-label={words.settings.title}>
+        <nav aria-label={words.settings.title} ref={nav}>
           <For each={SECTIONS}>
             {(name) => (
               <a href={`#/settings/${name}`} aria-current={name === section() ? "page" : undefined}>
