@@ -32,7 +32,7 @@ describe("the messages of the page", needsBrowser(), () => {
   const prompts = (page) => page.locator(".message.user")
   const menu = async (page, text, action) => {
     const slot = page.locator(".slot", { has: page.locator(".message.user", { hasText: text }) })
-    await slot.getByRole("button", { name: "Actions for this prompt" }).click()
+    await slot.getByRole("button", { name: "Actions for this message" }).click()
     await slot.getByRole("button", { name: action }).click()
   }
   const confirm = async (page, name) => page.getByRole("dialog").getByRole("button", { name }).click()
@@ -104,7 +104,7 @@ describe("the messages of the page", needsBrowser(), () => {
     const id = await prompt(baton, "slow:10000@20", "Works on", "Has a menu")
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
     await page.locator(".assistant .markdown").waitFor()
-    const button = page.getByRole("button", { name: "Actions for this prompt" })
+    const button = page.getByRole("button", { name: "Actions for this message" })
     await button.focus()
     await page.keyboard.press("Enter")
     await page.getByRole("button", { name: "Fork before this prompt" }).waitFor()

@@ -125,7 +125,7 @@ describe("the web page", needsBrowser(), () => {
   })
 
   test("a prompt during a turn waits or joins, and is answered once", async () => {
-    const id = await prompt(baton, "slow:60@40", "one", "Has a queue")
+    const id = await prompt(baton, "slow:300@40", "one", "Has a queue")
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
     await page.getByRole("button", { name: "Queue" }).waitFor()
     await page.getByLabel("Model").selectOption("demo/simple")

@@ -13,7 +13,7 @@ const OUTCOMES: Record<Outcome, string> = {
 
 export const session: typeof en = {
   promptMenu: {
-    menu: "Aktionen für diesen Prompt",
+    menu: "Aktionen für diese Nachricht",
     copy: "Prompt kopieren",
     fork: "Vor diesem Prompt abzweigen",
     edit: "Ändern und noch einmal senden…",

@@ -12,7 +12,7 @@ const OUTCOMES: Record<Outcome, string> = {
 
 export const session = {
   promptMenu: {
-    menu: "Actions for this prompt",
+    menu: "Actions for this message",
     copy: "Copy prompt",
     fork: "Fork before this prompt",
     edit: "Edit and send again…",
