@@ -55,6 +55,7 @@ impl Actor {
             directory: session.directory.as_str().into(),
             project: session.project_id.as_str().into(),
         };
+        let is_empty = newest.is_none();
         let mut actor = Self {
             sessions,
             inbox,
@@ -86,6 +87,9 @@ impl Actor {
             aborting: None,
             broken: None,
         };
+        if is_empty {
+            shared.histories.begin(id, actor.version());
+        }
         if let Some(damage) = shared.unfinished.damage(id) {
             actor.sessions.repair_children(id).await?;
             actor.repair(&damage).await?;

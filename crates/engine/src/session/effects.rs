@@ -202,6 +202,7 @@ impl Actor {
             model: resolved.model.clone(),
             calls,
             reads: self.shared().reads.clone(),
+            histories: self.shared().histories.clone(),
             cancel: cancel.clone(),
             tally: self.tally.get_or_insert_default().clone(),
             signals: signals.clone(),
@@ -300,6 +301,10 @@ impl Actor {
             }
             RunnerMessage::Call(Call::Join(reply)) => self.join(run, reply).await,
             RunnerMessage::Call(Call::Child(spec, reply)) => self.start_child(run, spec, reply).await,
+            RunnerMessage::Call(Call::Recall(reply)) => {
+                self.flush().await;
+                let _ = reply.send(self.recall());
+            }
             RunnerMessage::Call(Call::Flush(reply)) => {
                 self.flush().await;
                 let _ = reply.send(());
