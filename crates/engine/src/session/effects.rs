@@ -84,11 +84,14 @@ impl Actor {
                 Effect::Retry => self.push_retry(),
                 Effect::Start { run, prompt } => {
                     self.push_started(&prompt);
+                    // The runner prepares itself meanwhile. Whatever it asks the session waits for the commit.
+                    self.start(run, prompt);
                     self.flush().await;
                     if self.broken.is_some() {
+                        // Nothing has begun: the next actor starts the run.
+                        self.run = None;
                         return;
                     }
-                    self.start(run, prompt);
                 }
                 Effect::Consult { run } => {
                     if let Some(goes_on) = self.consult(run, false).await {
