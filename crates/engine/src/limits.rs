@@ -76,6 +76,13 @@ pub const MAX_NEXT: usize = 64 * 1024;
 pub const HISTORY_PAGE: usize = 100;
 /// Stored bytes per page of history; a single larger message still fits.
 pub const HISTORY_BYTES: usize = 1024 * 1024;
+/// Decoded messages that are kept for further turns, in bytes of their JSON. Turns with a longer history read it from the
+/// store.
+pub const HISTORY_CACHE_BYTES: usize = 16 * 1024 * 1024;
+/// Maximum number of sessions whose newest messages are kept decoded.
+pub const HISTORY_CACHE_SESSIONS: usize = 256;
+/// Time after which the decoded messages of a session are dropped if no turn has read them.
+pub const HISTORY_CACHE_IDLE: Duration = Duration::from_mins(5);
 /// Events per page when a client resumes and the log is replayed.
 pub const REPLAY_PAGE: usize = 500;
 /// Maximum size of a project note in bytes; a small icon fits.

@@ -6,6 +6,8 @@ mod boot;
 mod command;
 mod continuing;
 mod effects;
+mod history;
+mod history_cache;
 mod hooked;
 mod orphans;
 mod queue;
@@ -20,6 +22,7 @@ mod write;
 
 pub(crate) use actor::spawn;
 pub(crate) use command::{Command, Edit, Held, Prompt, Requeue};
+pub(crate) use history_cache::HistoryCache;
 pub(crate) use submit::stored;
 pub use tally::{Tally, Used};
 pub use turn::{Child, Turn};

@@ -47,7 +47,7 @@ use crate::{
     limits::Limits,
     mint::Mint,
     ports::{Clock, Log, Random, Reads, Runners, Undo},
-    session::Command,
+    session::{Command, HistoryCache},
 };
 use registry::Registry;
 use repair::Unfinished;
@@ -80,6 +80,7 @@ pub(crate) struct Shared {
     pub(crate) version: String,
     pub(crate) registry: Registry,
     pub(crate) unfinished: Unfinished,
+    pub(crate) histories: Arc<HistoryCache>,
 }
 
 /// All sessions of a server.
@@ -117,7 +118,9 @@ impl Sessions {
         let Parts { log, reads, runners, undo, clock, random, bus, limits, version } = parts;
         let mint = Mint::new(clock, random);
         let (registry, unfinished) = (Registry::default(), Unfinished::default());
-        let shared = Shared { log, reads, runners, undo, mint, bus, limits, version, registry, unfinished };
+        let histories = Arc::default();
+        let shared =
+            Shared { log, reads, runners, undo, mint, bus, limits, version, registry, unfinished, histories };
         Self { shared: Arc::new(shared) }
     }
 

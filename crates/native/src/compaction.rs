@@ -9,6 +9,8 @@ pub(super) mod summary;
 mod tail;
 mod window;
 
+use std::sync::Arc;
+
 use engine::ports::hooks::{Autocontinue, AutocontinueChoice};
 use llm::{Message, Purpose, UserContent};
 use protocol::agent_event::Speaker;
@@ -120,13 +122,13 @@ impl Loop<'_> {
             turns: settings.tail_turns,
             unanswered: plan.unanswered,
         };
-        let measure = |messages: &[MessageWithParts]| {
+        let measure = |messages: &[Arc<MessageWithParts>]| {
             size::conversation(&model_messages::convert(messages, &agent.model.reference)).tokens
         };
         // The tail reaches to the end of the conversation and would contain the prompt that is added again.
         let repeats = matches!(plan.next, NextAction::RepeatPrompt(_));
         let kept = if repeats { None } else { tail::start(messages, limits, measure) };
-        self.announce(trigger, kept.and_then(|at| messages.get(at))).await;
+        self.announce(trigger, kept.and_then(|at| messages.get(at)).map(Arc::as_ref)).await;
         let head = messages.get(..kept.unwrap_or(messages.len())).unwrap_or_default();
         let request = match trigger {
             Trigger::Requested(message) => Some(message.info.id().clone()),
@@ -190,7 +192,7 @@ impl Loop<'_> {
         &mut self,
         agent: &ActiveAgent<'_>,
         history: &History,
-        head: &[MessageWithParts],
+        head: &[Arc<MessageWithParts>],
         request: Option<MessageId>,
     ) -> Flow {
         let model = match self.summariser(agent) {
@@ -204,7 +206,7 @@ impl Loop<'_> {
             answers: request,
         };
         self.turn.emit(AgentEvent::StepStarted { snapshot: None, speaker: Some(speaker) }).await;
-        let previous = history.summary.as_ref().map(|summary| &summary.summary);
+        let previous = history.summary.as_ref().map(|summary| summary.summary.as_ref());
         let (shaped, changed) = tokio::select! {
             biased;
             () = self.turn.cancelled() => return Flow::Break(TurnEnd::Cancelled),
@@ -212,11 +214,10 @@ impl Loop<'_> {
                 (hooks::compacting(self.turn).await, hooks::summarised(self.turn, previous, head).await)
             } => both,
         };
-        let (previous, head) = match &changed {
-            Some((previous, head)) => (previous.as_ref(), head.as_slice()),
-            None => (previous, head),
+        let (previous, conversation) = match &changed {
+            Some((previous, head)) => (previous.as_ref(), model_messages::convert(head, &model.reference)),
+            None => (previous, model_messages::convert(head, &model.reference)),
         };
-        let conversation = model_messages::convert(head, &model.reference);
         let chat = self.inner.chat(self.turn, AGENT, &model.reference, self.newest_prompt.as_ref());
         let previous = previous.map(text);
         let mut room = model.window.usable.map_or(u64::MAX, |usable| usable / 100 * REQUEST_SHARE);

@@ -4,6 +4,8 @@
 //! measured first: by the model's own token count of the last step and an estimate of what was added since. If it
 //! probably does not fit, the conversation is summarised first. If it cannot fit, it is never sent.
 
+use std::sync::Arc;
+
 use protocol::{MessageError, MessageWithParts, Rest, TurnEnd};
 
 use super::active_agent::ActiveModel;
@@ -80,7 +82,7 @@ impl Loop<'_> {
         }
         let mut older = Vec::new();
         for id in history::missing(&messages, &self.new_prompts) {
-            older.extend(or_end(self.turn.message(&id).await)?);
+            older.extend(or_end(self.turn.message(&id).await)?.map(Arc::new));
         }
         older.sort_by(|one, other| one.info.order().cmp(&other.info.order()));
         messages.splice(..0, older);
@@ -92,9 +94,9 @@ impl Loop<'_> {
     /// Returns the newest summary and the request for it, unless `messages` contains them.
     async fn summary_before(
         &self,
-        messages: &[MessageWithParts],
+        messages: &[Arc<MessageWithParts>],
         back: &LookBack,
-    ) -> Flow<Vec<MessageWithParts>> {
+    ) -> Flow<Vec<Arc<MessageWithParts>>> {
         let mut found = Vec::new();
         let request = if let Some(request) = back.request() {
             request.clone()
@@ -106,13 +108,13 @@ impl Loop<'_> {
                 return Flow::Continue(found);
             };
             let request = answer.parent_id.clone();
-            found.push(summary);
+            found.push(Arc::new(summary));
             request
         };
         if !messages.iter().any(|message| *message.info.id() == request)
             && let Some(request) = or_end(self.turn.message(&request).await)?
         {
-            found.insert(0, request);
+            found.insert(0, Arc::new(request));
         }
         Flow::Continue(found)
     }

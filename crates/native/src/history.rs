@@ -1,18 +1,22 @@
 //! Selects the messages of a session for a model request, and orders them. Pure.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
 use protocol::part::CompactionPart;
 use protocol::{AssistantMessage, Message, MessageId, MessageWithParts, PartBody};
 
 use super::size::{self, Size};
 
+/// A message that the engine may keep for further steps.
+type Shared = Arc<MessageWithParts>;
+
 /// A conversation: a summary of its beginning, and the remaining messages.
 #[derive(Debug, Default)]
 pub(super) struct History {
     pub(super) summary: Option<Summary>,
     /// Without summaries and the requests for them.
-    pub(super) messages: Vec<MessageWithParts>,
+    pub(super) messages: Vec<Shared>,
     /// The number of messages that are older than the summary.
     tail: usize,
     /// True if older messages are missing because there were too many to read.
@@ -22,18 +26,14 @@ pub(super) struct History {
 /// A summary, and the request that it answers.
 #[derive(Debug)]
 pub(super) struct Summary {
-    pub(super) request: MessageWithParts,
-    pub(super) summary: MessageWithParts,
+    pub(super) request: Shared,
+    pub(super) summary: Shared,
 }
 
 impl History {
     /// Builds the conversation from a session's messages, oldest first. `turn` holds the prompts of the current
     /// turn, and `new_prompts` those among them that no step has answered yet.
-    pub(super) fn new(
-        messages: Vec<MessageWithParts>,
-        new_prompts: &[MessageId],
-        turn: &[MessageId],
-    ) -> Self {
+    pub(super) fn new(messages: Vec<Shared>, new_prompts: &[MessageId], turn: &[MessageId]) -> Self {
         cut(in_order(messages, new_prompts, turn))
     }
 
@@ -52,7 +52,7 @@ impl History {
 
     /// Returns the token count of the newest finished step, and the messages from that step on: the count does not
     /// include the results of the step's tools.
-    pub(super) fn measured(&self) -> Option<(u64, &[MessageWithParts])> {
+    pub(super) fn measured(&self) -> Option<(u64, &[Shared])> {
         let last = self.last_finished()?;
         let counted = last.tokens.total.unwrap_or_else(|| {
             last.tokens.input + last.tokens.output + last.tokens.cache.read + last.tokens.cache.write
@@ -129,7 +129,7 @@ impl LookBack {
 }
 
 /// Returns the prompts that are older than these messages but were answered among them, because they waited.
-pub(super) fn missing(messages: &[MessageWithParts], new_prompts: &[MessageId]) -> Vec<MessageId> {
+pub(super) fn missing(messages: &[Shared], new_prompts: &[MessageId]) -> Vec<MessageId> {
     let request = newest_summary(messages).map_or(0, |(_, request)| request);
     let newer = messages.get(request..).unwrap_or_default();
     let answered = newer.iter().filter_map(|message| Some(&assistant(&message.info)?.parent_id));
@@ -147,7 +147,7 @@ pub(super) fn missing(messages: &[MessageWithParts], new_prompts: &[MessageId]) 
 /// Returns the new prompts without those that another message already continues. A summary came before the first
 /// answer to such a prompt, and the prompt is in its tail, in its text, or was added again.
 fn not_continued<'a>(
-    messages: &[MessageWithParts],
+    messages: &[Shared],
     new_prompts: &'a [MessageId],
 ) -> impl Iterator<Item = &'a MessageId> {
     let continued: Vec<MessageId> = messages
@@ -167,24 +167,19 @@ fn not_continued<'a>(
 /// A prompt of an earlier turn that was interrupted before its answer comes before the prompts of this turn, even
 /// if it was written later than they were. Otherwise it would stand behind every answer of this turn, and the
 /// model, which sees it last and unanswered each time, would repeat its first step.
-fn in_order(
-    messages: Vec<MessageWithParts>,
-    new_prompts: &[MessageId],
-    turn: &[MessageId],
-) -> Vec<MessageWithParts> {
+fn in_order(messages: Vec<Shared>, new_prompts: &[MessageId], turn: &[MessageId]) -> Vec<Shared> {
     let parents = messages.iter().filter_map(|message| Some(&assistant(&message.info)?.parent_id));
     let answered: HashSet<MessageId> =
         parents.chain(not_continued(&messages, new_prompts)).cloned().collect();
     let mut ordered = Vec::with_capacity(messages.len());
-    let mut waiting: VecDeque<MessageWithParts> = VecDeque::new();
+    let mut waiting: VecDeque<Shared> = VecDeque::new();
     for message in messages {
         let Some(answer) = assistant(&message.info) else {
             waiting.push_back(message);
             continue;
         };
         if turn.contains(&answer.parent_id) {
-            let is_left =
-                |prompt: &MessageWithParts| !answered.contains(prompt.info.id()) && !belongs(prompt, turn);
+            let is_left = |prompt: &Shared| !answered.contains(prompt.info.id()) && !belongs(prompt, turn);
             let (left, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_left);
             ordered.extend(left);
             waiting = rest.into();
@@ -212,10 +207,10 @@ fn belongs(message: &MessageWithParts, turn: &[MessageId]) -> bool {
 }
 
 /// Replaces the messages before the newest summary's tail by the summary.
-fn cut(messages: Vec<MessageWithParts>) -> History {
+fn cut(messages: Vec<Shared>) -> History {
     let Some((at, request_at)) = newest_summary(&messages) else {
         return History {
-            messages: messages.into_iter().filter(is_conversation).collect(),
+            messages: messages.into_iter().filter(|message| is_conversation(message)).collect(),
             ..History::default()
         };
     };
@@ -245,7 +240,7 @@ fn cut(messages: Vec<MessageWithParts>) -> History {
 }
 
 /// Returns the indexes of the newest completed summary and of the request it answers.
-fn newest_summary(messages: &[MessageWithParts]) -> Option<(usize, usize)> {
+fn newest_summary(messages: &[Shared]) -> Option<(usize, usize)> {
     messages.iter().enumerate().rev().find_map(|(at, message)| {
         let answer = assistant(&message.info).filter(|answer| answer.is_summary())?;
         let request = messages
@@ -286,7 +281,11 @@ mod tests {
     use super::*;
     use crate::tests::messages::{answer, compaction_request, prompt, summary};
 
-    fn ids(messages: &[MessageWithParts]) -> Vec<&str> {
+    fn shared(messages: Vec<MessageWithParts>) -> Vec<Shared> {
+        messages.into_iter().map(Arc::new).collect()
+    }
+
+    fn ids(messages: &[Shared]) -> Vec<&str> {
         messages.iter().map(|message| message.info.id().as_str()).collect()
     }
 
@@ -297,7 +296,7 @@ mod tests {
     fn ordered_in_turn(messages: Vec<MessageWithParts>, fresh: &[&str], turn: &[&str]) -> Vec<String> {
         let [fresh, turn] =
             [fresh, turn].map(|ids| ids.iter().map(|id| id.parse().unwrap()).collect::<Vec<MessageId>>());
-        let history = History::new(messages, &fresh, &turn);
+        let history = History::new(shared(messages), &fresh, &turn);
         let summary = history.summary.iter().flat_map(|it| [&it.request, &it.summary]);
         summary.chain(&history.messages).map(|message| message.info.id().to_string()).collect()
     }
@@ -353,7 +352,7 @@ mod tests {
         let again: Vec<_> = written().into_iter().chain([answer("a", "k")]).collect();
         assert_eq!(ordered(again, &["msg_p1"]), ["msg_c", "msg_s", "msg_p1", "msg_k", "msg_a"]);
         let gone = written().split_off(2);
-        assert!(missing(&gone, &["msg_p1".parse().unwrap()]).is_empty());
+        assert!(missing(&shared(gone), &["msg_p1".parse().unwrap()]).is_empty());
     }
 
     #[test]
@@ -419,7 +418,7 @@ mod tests {
             vec![answer("a1", "p1"), compaction_request("c", Some("a1")), summary("s", "c", true)];
         written.extend([answer("a2", "p2")]);
         let fresh = ["msg_p3".parse().unwrap()];
-        let missed = missing(&written, &fresh);
+        let missed = missing(&shared(written), &fresh);
         let missed: Vec<&str> = missed.iter().map(MessageId::as_str).collect();
         assert_eq!(missed, ["msg_p2", "msg_p3"], "but not the prompt of the tail, which is summarised");
     }
@@ -448,7 +447,7 @@ mod tests {
             compaction_request("c2", Some("a1")),
             summary("s2", "c2", true),
         ];
-        let history = History::new(written, &[], &[]);
+        let history = History::new(shared(written), &[], &[]);
         assert_eq!(ids(&history.messages), ["msg_a1", "msg_k", "msg_ak"]);
         assert_eq!(history.last_answer().unwrap().id.as_str(), "msg_ak");
         assert!(history.last_finished().is_none(), "all of them are older than the summary");

@@ -3,6 +3,8 @@
 //! This module handles neither timeouts nor plugin errors: the implementation of [`Hooks`] returns its input
 //! unchanged in both cases. An abort drops every call.
 
+use std::sync::Arc;
+
 use engine::ports::hooks::{
     ChatContext, Compacting, CompactionPrompt, Definition, Environment, Headers, HookPoint, Hooks, Messages,
     MessagesTransform, Params, ProviderContext, Refusal, ShellEnv, SmallModel, SmallModelChoice, System,
@@ -146,7 +148,7 @@ pub(super) async fn conversation(turn: &Turn, history: &History) -> Option<Vec<M
         return None;
     }
     let summary = history.summary.iter().flat_map(|it| [&it.request, &it.summary]);
-    let messages: Vec<MessageWithParts> = summary.chain(&history.messages).cloned().collect();
+    let messages = summary.chain(&history.messages).map(|message| message.as_ref().clone()).collect();
     Some(transformed(turn, messages).await)
 }
 
@@ -155,12 +157,12 @@ pub(super) async fn conversation(turn: &Turn, history: &History) -> Option<Vec<M
 pub(super) async fn summarised(
     turn: &Turn,
     previous: Option<&MessageWithParts>,
-    head: &[MessageWithParts],
+    head: &[Arc<MessageWithParts>],
 ) -> Option<(Option<MessageWithParts>, Vec<MessageWithParts>)> {
     if !turn.hooks().wants(HookPoint::MessagesTransform) {
         return None;
     }
-    let all = previous.into_iter().chain(head).cloned().collect();
+    let all = previous.into_iter().chain(head.iter().map(Arc::as_ref)).cloned().collect();
     let (before, head): (Vec<_>, Vec<_>) = transformed(turn, all)
         .await
         .into_iter()

@@ -1,5 +1,7 @@
 //! Converts a session's messages to the messages of a model request. Pure.
 
+use std::borrow::Borrow;
+
 use llm::{AssistantContent, ToolFile, ToolResult, UserContent};
 use protocol::message::ModelRef;
 use protocol::{AssistantMessage, Message, MessageError, MessageWithParts, Part, PartBody, ToolState};
@@ -28,12 +30,12 @@ pub(super) fn conversation(history: &History, model: &ModelRef) -> Vec<llm::Mess
 /// Every prompt and step stays in the result, also an empty one: a model may derive its progress from the number of
 /// steps since a prompt, and without the prompt it would start over in every step. Dialects leave out messages that
 /// their provider does not accept.
-pub(super) fn convert<'a>(
-    messages: impl IntoIterator<Item = &'a MessageWithParts>,
+pub(super) fn convert<'a, M: Borrow<MessageWithParts> + 'a>(
+    messages: impl IntoIterator<Item = &'a M>,
     model: &ModelRef,
 ) -> Vec<llm::Message> {
     let mut converted = Vec::new();
-    for MessageWithParts { info, parts, .. } in messages {
+    for MessageWithParts { info, parts, .. } in messages.into_iter().map(Borrow::borrow) {
         match info {
             Message::User(_) => converted.push(llm::Message::User(parts.iter().filter_map(user).collect())),
             Message::Assistant(message) if is_visible(message, parts) => {

@@ -360,7 +360,7 @@ impl<'a> Loop<'a> {
     /// Returns the position of the newest prompt of this turn if it has no answer yet.
     pub(super) fn unanswered(&self, history: &History) -> Option<usize> {
         let newest = self.prompts.last()?;
-        let answers = |message: &MessageWithParts| match &message.info {
+        let answers = |message: &Arc<MessageWithParts>| match &message.info {
             Message::Assistant(answer) => answer.parent_id == *newest && answer.finish.is_some(),
             // A message that continues the prompt's turn comes after an answer, or after a summary of one.
             Message::User(user) => user.continues().as_ref() == Some(newest),

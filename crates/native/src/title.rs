@@ -1,5 +1,7 @@
 //! Generates a title from the first prompt of a session that has none yet.
 
+use std::sync::Arc;
+
 use engine::session::{Turn, Used};
 use futures::StreamExt;
 use llm::{Message, ModelEvent, Purpose, Request, Usage, UserContent};
@@ -108,10 +110,11 @@ async fn call(model: &ActiveModel, request: Request) -> Result<(String, Usage), 
 }
 
 /// Returns the only user prompt in a session, or `None` if there are several.
-fn only_prompt(messages: Vec<MessageWithParts>, turn: &Turn) -> Option<MessageWithParts> {
-    let mut written = messages.into_iter().filter(is_user_prompt);
+fn only_prompt(messages: Vec<Arc<MessageWithParts>>, turn: &Turn) -> Option<MessageWithParts> {
+    let mut written = messages.into_iter().filter(|message| is_user_prompt(message));
     let prompt = written.next().filter(|_| written.next().is_none())?;
-    (*prompt.info.id() == turn.prompt && history::compaction(&prompt).is_none()).then_some(prompt)
+    (*prompt.info.id() == turn.prompt && history::compaction(&prompt).is_none())
+        .then(|| Arc::unwrap_or_clone(prompt))
 }
 
 /// Returns the text of a prompt that the model sees for a title.

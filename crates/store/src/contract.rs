@@ -228,6 +228,7 @@ macro_rules! contract {
             }
             tables {
                 sessions_follow_created_updated_and_deleted,
+                rows_are_found_by_their_new_values,
                 a_deleted_session_takes_everything_along,
                 a_deleted_session_can_be_created_again,
                 messages_are_replaced_and_removed_with_their_parts,

@@ -57,9 +57,12 @@ pub const DRAIN: Duration = Duration::from_millis(250);
 /// Silence in the output after which the drain ends early.
 pub(crate) const QUIET: Duration = Duration::from_millis(50);
 
+/// Time before the first progress report of a program. The output of most commands is complete earlier, and comes with
+/// their result.
+const FIRST_PROGRESS: Duration = Duration::from_millis(25);
+
 /// Shortest interval between progress reports of a running program; it doubles with each report up to
-/// [`SLOWEST_PROGRESS`], so that the output of a short command appears at once and a long one does not flood
-/// the client.
+/// [`SLOWEST_PROGRESS`], so that a long command does not flood the client.
 const FASTEST_PROGRESS: Duration = Duration::from_millis(100);
 
 /// Longest interval between progress reports.
@@ -341,7 +344,7 @@ impl Running {
     ) -> io::Result<Ended> {
         let mut buffer = vec![0; CHUNK];
         let mut pause = FASTEST_PROGRESS;
-        let mut next = Instant::now();
+        let mut next = Instant::now() + FIRST_PROGRESS;
         let mut shown = 0;
         loop {
             tokio::select! {

@@ -108,14 +108,10 @@ async fn run(
 ) {
     let Serving { listener, admission, policy, page } = serving;
     let (router, terminals) = edge(&engine, policy, page);
-    let warnings = warnings(&engine).await;
     engine.announce(address);
     tracing::info!(address, "listening");
     if let Err(error) = terminal::line(&format!("{} listening on {address}", name())) {
         tracing::warn!(%error, "cannot print the address of the server");
-    }
-    for warning in &warnings {
-        terminal::warn(warning);
     }
     let pruning = engine.start_pruning();
     let chats = CancellationToken::new();
@@ -137,7 +133,17 @@ async fn run(
     let close = async {
         tokio::join!(engine.sessions.shutdown(), terminals.close());
     };
-    serve_and_close(listener, router, admission, stop, close).await;
+    // Clients are served while the directory's project is built for its warnings.
+    let warning = async {
+        for warning in warnings(&engine).await {
+            terminal::warn(&warning);
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = serve_and_close(listener, router, admission, stop, close) => {}
+        () = warning => {}
+    }
     if let Some(pruning) = pruning {
         pruning.abort();
     }

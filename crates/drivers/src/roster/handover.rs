@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use engine::session::Turn;
 use protocol::message::Origin;
@@ -41,7 +42,8 @@ pub(super) enum Missed {
 /// The conversation before the prompt of a turn; none if it has no answer yet.
 pub(super) async fn conversation(turn: &Turn) -> Option<String> {
     let recent = recent(turn, None).await?;
-    let before: Vec<_> = recent.iter().take_while(|message| *message.info.id() != turn.prompt).collect();
+    let recent = recent.iter().map(Arc::as_ref);
+    let before: Vec<_> = recent.take_while(|message| *message.info.id() != turn.prompt).collect();
     before.iter().any(|message| is_answer(message)).then(|| written(BEFORE, &before))
 }
 
@@ -54,13 +56,13 @@ pub(super) async fn missed(turn: &Turn, agent: &str, last: &str) -> Missed {
         Err(_) => return Missed::Nothing,
     }
     let Some(recent) = recent(turn, Some(&last)).await else { return Missed::Nothing };
-    let since = recent.iter().skip_while(|message| *message.info.id() == last);
+    let since = recent.iter().map(Arc::as_ref).skip_while(|message| *message.info.id() == last);
     let since: Vec<_> = since.take_while(|message| *message.info.id() != turn.prompt).collect();
     told(agent, &since)
 }
 
 /// The newest messages, back to `last` or as far as they can be told.
-async fn recent(turn: &Turn, last: Option<&MessageId>) -> Option<Vec<MessageWithParts>> {
+async fn recent(turn: &Turn, last: Option<&MessageId>) -> Option<Vec<Arc<MessageWithParts>>> {
     let mut told = 0;
     let is_enough = |message: &MessageWithParts| {
         told += line(message).len();

@@ -431,7 +431,10 @@ impl Actor {
         let outcome = decided.await;
         self.aborting = None;
         match outcome {
-            Ok(Ok(())) => true,
+            Ok(Ok(())) => {
+                self.shared().histories.forget(&self.session.id);
+                true
+            }
             Ok(Err(error)) => {
                 // Only a full disk is known to have written nothing.
                 self.broken = Some(error).filter(|error| error.failure != StoreFailure::Full);

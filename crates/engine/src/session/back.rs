@@ -29,15 +29,25 @@ pub(crate) struct Pages<'a> {
     reads: &'a dyn Reads,
     session: &'a SessionId,
     before: Option<Cursor>,
+    /// True once the oldest message was read.
+    is_done: bool,
 }
 
 impl<'a> Pages<'a> {
     pub(crate) fn new(reads: &'a dyn Reads, session: &'a SessionId) -> Self {
-        Self { reads, session, before: None }
+        Self::before(reads, session, None)
+    }
+
+    /// The messages before a place.
+    pub(crate) fn before(reads: &'a dyn Reads, session: &'a SessionId, before: Option<Cursor>) -> Self {
+        Self { reads, session, before, is_done: false }
     }
 
     /// The next page; `None` if there are no more messages.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<Record>>, Error> {
+        if self.is_done {
+            return Ok(None);
+        }
         let stretch = Stretch {
             after: None,
             before: self.before.take(),
@@ -49,6 +59,9 @@ impl<'a> Pages<'a> {
         let page = self.reads.stretch(self.session, stretch).await?;
         let Some(oldest) = page.last() else { return Ok(None) };
         self.before = Some(oldest.place.clone());
+        // Only the end of the session keeps a page below both limits.
+        let bytes: usize = page.iter().map(Record::bytes).sum();
+        self.is_done = page.len() < HISTORY_PAGE && bytes < HISTORY_BYTES;
         Ok(Some(page))
     }
 }

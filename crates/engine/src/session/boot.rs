@@ -45,8 +45,12 @@ impl Actor {
         let shared = sessions.shared.clone();
         // Only the place of the newest message is read: the message itself may have many large parts.
         let reads = &shared.reads;
-        let (found, workspace, newest) =
-            tokio::try_join!(reads.session(id), reads.workspace(id), reads.nth_before(id, None, 1))?;
+        let (found, workspace, newest, mut requests) = tokio::try_join!(
+            reads.session(id),
+            reads.workspace(id),
+            reads.nth_before(id, None, 1),
+            reads.requests_of(id)
+        )?;
         let (Some((session, head)), Some(workspace)) = (found, workspace) else { return Ok(None) };
         let fence = shared.bus.fleet().claim(&workspace).await?;
         let root = sessions.root(&session).await?;
@@ -55,6 +59,7 @@ impl Actor {
             directory: session.directory.as_str().into(),
             project: session.project_id.as_str().into(),
         };
+        let is_empty = newest.is_none();
         let mut actor = Self {
             sessions,
             inbox,
@@ -86,14 +91,18 @@ impl Actor {
             aborting: None,
             broken: None,
         };
+        if is_empty {
+            shared.histories.begin(id, actor.version());
+        }
         if let Some(damage) = shared.unfinished.damage(id) {
             actor.sessions.repair_children(id).await?;
             actor.repair(&damage).await?;
             shared.unfinished.repaired(id);
+            requests = shared.reads.requests_of(id).await?;
         }
         // In custody, an answer must not run the prompt again.
         if !actor.life.is_busy() && actor.may_run() {
-            actor.adopt_orphans().await?;
+            actor.adopt_orphans(requests);
         }
         Ok(Some(actor))
     }

@@ -84,11 +84,14 @@ impl Actor {
                 Effect::Retry => self.push_retry(),
                 Effect::Start { run, prompt } => {
                     self.push_started(&prompt);
+                    // The runner prepares itself meanwhile. Whatever it asks the session waits for the commit.
+                    self.start(run, prompt);
                     self.flush().await;
                     if self.broken.is_some() {
+                        // Nothing has begun: the next actor starts the run.
+                        self.run = None;
                         return;
                     }
-                    self.start(run, prompt);
                 }
                 Effect::Consult { run } => {
                     if let Some(goes_on) = self.consult(run, false).await {
@@ -202,6 +205,7 @@ impl Actor {
             model: resolved.model.clone(),
             calls,
             reads: self.shared().reads.clone(),
+            histories: self.shared().histories.clone(),
             cancel: cancel.clone(),
             tally: self.tally.get_or_insert_default().clone(),
             signals: signals.clone(),
@@ -300,6 +304,10 @@ impl Actor {
             }
             RunnerMessage::Call(Call::Join(reply)) => self.join(run, reply).await,
             RunnerMessage::Call(Call::Child(spec, reply)) => self.start_child(run, spec, reply).await,
+            RunnerMessage::Call(Call::Recall(reply)) => {
+                self.flush().await;
+                let _ = reply.send(self.recall());
+            }
             RunnerMessage::Call(Call::Flush(reply)) => {
                 self.flush().await;
                 let _ = reply.send(());

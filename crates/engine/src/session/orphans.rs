@@ -39,13 +39,11 @@ fn waiting_call(request: &Request) -> Option<&ToolRef> {
 }
 
 impl Actor {
-    /// Takes over requests that an earlier process left open. Requests of a live turn are never in the store at
-    /// this point.
-    pub(super) async fn adopt_orphans(&mut self) -> Result<(), Error> {
+    /// Takes over the session's requests that an earlier process left open. Requests of a live turn are never in the
+    /// store at this point.
+    pub(super) fn adopt_orphans(&mut self, open: Vec<Request>) {
         let deadline = Instant::now() + self.shared().limits.request;
-        let own = self.shared().reads.requests_of(&self.session.id).await?;
-        self.orphans = own.into_iter().map(|request| Orphan { request, deadline }).collect();
-        Ok(())
+        self.orphans = open.into_iter().map(|request| Orphan { request, deadline }).collect();
     }
 
     /// Withdraws all orphaned requests, because the session continues without them. The next flush stores the

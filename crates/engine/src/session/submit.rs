@@ -41,15 +41,16 @@ impl Actor {
             );
             return Err(ports::Error::new(StoreFailure::Fenced, message).into());
         }
-        if let Some(id) = &prompt.input.message_id
-            && let Some(known) = self.shared().reads.message(&self.session.id, id).await?
-        {
-            return self.repeat(known).await;
-        }
-        if let Some(id) = &prompt.input.message_id
-            && self.shared().reads.is_withdrawn(&self.session.id, id).await?
-        {
-            return Err(Error::Withdrawn(id.clone()));
+        if let Some(id) = &prompt.input.message_id {
+            let (reads, session) = (&self.shared().reads, &self.session.id);
+            let (known, is_withdrawn) =
+                tokio::try_join!(reads.message(session, id), reads.is_withdrawn(session, id))?;
+            if let Some(known) = known {
+                return self.repeat(known).await;
+            }
+            if is_withdrawn {
+                return Err(Error::Withdrawn(id.clone()));
+            }
         }
         if matches!(prompt.origin, Some(Origin::Shell { .. })) && self.life.is_busy() {
             return Err(Error::Busy(self.session.id.clone()));

@@ -7,19 +7,15 @@ use std::{
 };
 
 use protocol::{
-    AgentEvent, MessageId, MessageWithParts, Millis, Part, PartBody, Session, SessionId, Todo, WorkspaceId,
+    AgentEvent, MessageId, MessageWithParts, Millis, Session, SessionId, Todo, WorkspaceId,
     agent_event::{Answer, Ask},
     message::ModelRef,
-    part::{PatchPart, TextPart},
     request::{Approval, Request, Rule, ToolRef},
 };
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    back::{Pages, look_back},
-    tally::Tally,
-};
+use super::{history::Recalled, history_cache::HistoryCache, tally::Tally};
 use crate::{
     limits::MAX_DEPTH,
     ports::{self, ChildEnd, ChildSpec, HookPoint, Hooks, Listing, Reads, Supervision},
@@ -38,6 +34,7 @@ pub struct Turn {
     pub model: ModelRef,
     pub(crate) calls: mpsc::Sender<Call>,
     pub(crate) reads: Arc<dyn Reads>,
+    pub(crate) histories: Arc<HistoryCache>,
     pub(crate) cancel: CancellationToken,
     pub(crate) tally: Arc<Tally>,
     pub(crate) signals: Arc<Signals>,
@@ -82,6 +79,8 @@ pub(crate) enum Call {
     Join(oneshot::Sender<Vec<MessageId>>),
     /// Start a child session.
     Child(ChildSpec, oneshot::Sender<Result<ChildStarted, String>>),
+    /// Answer with the newest messages, when all events before this call are stored.
+    Recall(oneshot::Sender<Recalled>),
     /// Answer when all events before this call are stored.
     Flush(oneshot::Sender<()>),
     /// Answer when all events before this call are stored under the node's present right to write; never answer otherwise.
@@ -144,6 +143,7 @@ impl Turn {
             model: self.model.clone(),
             calls: self.calls.clone(),
             reads: Arc::clone(&self.reads),
+            histories: Arc::clone(&self.histories),
             cancel: self.cancel.child_token(),
             tally: Arc::clone(&self.tally),
             signals: Arc::clone(&self.signals),
@@ -276,53 +276,6 @@ impl Turn {
         }
     }
 
-    /// All messages of this session that this run may see: prompts that still wait for their turn are left out.
-    pub async fn history(&self) -> Result<Vec<MessageWithParts>, ports::Error> {
-        self.recent(|_| false).await
-    }
-
-    /// The newest part of [`Turn::history`], oldest first. It begins with the first message for which `enough`
-    /// returns true, asked from the newest message backwards.
-    pub async fn recent(
-        &self,
-        mut enough: impl FnMut(&MessageWithParts) -> bool,
-    ) -> Result<Vec<MessageWithParts>, ports::Error> {
-        self.call(Call::Flush).await;
-        let mut found = Vec::new();
-        let mut pages = Pages::new(self.reads.as_ref(), &self.session.id);
-        'back: while let Some(page) = pages.next().await? {
-            // Read after the messages, never before: a prompt that is accepted between the two reads would look
-            // like one that this run has taken up, and its first step would be sent to the model twice.
-            let waiting = self.waiting().await?;
-            for record in page.iter().filter(|record| !waiting.contains(&record.place.id)) {
-                let message = record.read()?;
-                let last = enough(&message);
-                found.push(message);
-                if last {
-                    break 'back;
-                }
-            }
-        }
-        found.reverse();
-        Ok(found)
-    }
-
-    /// Accepted prompts that no run has taken up.
-    async fn waiting(&self) -> Result<Vec<MessageId>, ports::Error> {
-        let open = self.reads.prompts(&self.session.id).await?.into_iter();
-        Ok(open.filter(|prompt| !prompt.started).map(|prompt| prompt.message).collect())
-    }
-
-    /// Passes every message of the session to `see`, newest first, without keeping any in memory.
-    pub async fn each(&self, mut see: impl FnMut(&MessageWithParts)) -> Result<(), ports::Error> {
-        self.call(Call::Flush).await;
-        look_back(self.reads.as_ref(), &self.session.id, |message| {
-            see(&message);
-            true
-        })
-        .await
-    }
-
     /// The newest completed summary of the session.
     pub async fn newest_summary(&self) -> Result<Option<MessageWithParts>, ports::Error> {
         self.call(Call::Flush).await;
@@ -330,36 +283,6 @@ impl Turn {
             Some(place) => self.reads.message(&self.session.id, &place.id).await,
             None => Ok(None),
         }
-    }
-
-    /// The patches of this session's steps, oldest first.
-    pub async fn patches(&self) -> Result<Vec<PatchPart>, ports::Error> {
-        self.call(Call::Flush).await;
-        let mut patches = Vec::new();
-        look_back(self.reads.as_ref(), &self.session.id, |message| {
-            patches.extend(message.parts.into_iter().rev().filter_map(|part| match part.body {
-                PartBody::Patch(patch) => Some(patch),
-                _ => None,
-            }));
-            true
-        })
-        .await?;
-        patches.reverse();
-        Ok(patches)
-    }
-
-    pub async fn message(&self, id: &MessageId) -> Result<Option<MessageWithParts>, ports::Error> {
-        self.call(Call::Flush).await;
-        let mut found = self.reads.message(&self.session.id, id).await?;
-        if let (Some(message), Some(text)) =
-            (&mut found, self.preface.as_ref().filter(|_| *id == self.prompt))
-            && let Some(first) = message.parts.first()
-        {
-            let preface_part = TextPart { text: text.clone(), synthetic: Some(true), ..TextPart::default() };
-            let part = Part { body: PartBody::Text(preface_part), ..first.clone() };
-            message.parts.insert(0, part);
-        }
-        Ok(found)
     }
 
     pub async fn todos(&self) -> Result<Vec<Todo>, ports::Error> {

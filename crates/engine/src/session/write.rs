@@ -24,9 +24,8 @@ impl Actor {
         if self.unsaved.is_empty() {
             return Ok(());
         }
-        let commit = self.commit(flush);
+        let appended = self.append(flush).await;
         self.unsaved.clear();
-        let appended = self.append(commit).await;
         // Only a full disk is known to have written nothing. After any other error the next actor checks what the
         // store contains.
         self.broken = appended.as_ref().err().filter(|error| error.failure != StoreFailure::Full).cloned();
@@ -39,10 +38,9 @@ impl Actor {
         if self.unsaved.is_empty() || self.broken.is_some() {
             return;
         }
-        let commit = self.commit(false);
         for attempt in 1..=STORE_TRIES {
-            match self.append(commit.clone()).await {
-                Ok(()) => return self.unsaved.clear(),
+            match self.append(false).await {
+                Ok(()) => return,
                 Err(error) if error.failure == StoreFailure::Fenced => {
                     self.broken = Some(error);
                     return;
@@ -73,9 +71,13 @@ impl Actor {
         }
     }
 
-    async fn append(&mut self, commit: Commit) -> Result<(), ports::Error> {
-        let appended = self.shared().append(commit).await?;
-        self.head = appended.head;
+    /// Stores the waiting events. They go on waiting if that fails.
+    async fn append(&mut self, flush: bool) -> Result<(), ports::Error> {
+        let (commit, before) = (self.commit(flush), self.version());
+        let sizes: Vec<usize> = commit.events.iter().map(|event| event.json.len()).collect();
+        self.head = self.shared().append(commit).await?.head;
+        let stored = std::mem::take(&mut self.unsaved).into_iter().zip(sizes);
+        self.shared().histories.committed(&self.session.id, (before, self.version()), stored);
         Ok(())
     }
 

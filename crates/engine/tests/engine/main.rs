@@ -18,6 +18,7 @@ mod file_history;
 mod forks;
 mod going;
 mod harness;
+mod histories;
 mod hooks;
 mod members;
 mod orphans;

@@ -1,5 +1,7 @@
 //! Prunes old tool output that a model no longer needs. Pure.
 
+use std::borrow::Borrow;
+
 use protocol::{Message, MessageWithParts, Millis, Part, PartBody, ToolState};
 
 use crate::limits;
@@ -13,10 +15,10 @@ const KEPT: &str = "skill";
 
 /// Returns the parts whose output is removed from the model's view, marked as pruned. Empty if pruning frees too
 /// little.
-pub(crate) fn prune(messages: &[MessageWithParts], now: Millis) -> Vec<Part> {
+pub(crate) fn prune(messages: &[impl Borrow<MessageWithParts>], now: Millis) -> Vec<Part> {
     let (mut turns, mut seen, mut gain) = (0, 0, 0);
     let mut dropped = Vec::new();
-    'back: for message in messages.iter().rev() {
+    'back: for message in messages.iter().rev().map(Borrow::borrow) {
         match &message.info {
             Message::User(_) => turns += 1,
             Message::Assistant(answer) if answer.summary == Some(true) => break,

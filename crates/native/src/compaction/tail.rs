@@ -1,5 +1,7 @@
 //! Selects the tail of a conversation, which a summary does not replace. Pure.
 
+use std::borrow::Borrow;
+
 use protocol::{Message, MessageWithParts};
 
 /// The limits of the tail.
@@ -17,15 +19,15 @@ pub(super) struct Limits {
 ///
 /// Whole turns are kept from the newest backwards while they fit. Of the first turn that does not fit, as many of
 /// its last messages as fit are kept. `measure` returns the size of a range of messages.
-pub(super) fn start(
-    messages: &[MessageWithParts],
+pub(super) fn start<M: Borrow<MessageWithParts>>(
+    messages: &[M],
     limits: Limits,
-    measure: impl Fn(&[MessageWithParts]) -> u64,
+    measure: impl Fn(&[M]) -> u64,
 ) -> Option<usize> {
     let turns: Vec<usize> = messages
         .iter()
         .enumerate()
-        .filter(|(_, message)| matches!(message.info, Message::User(_)))
+        .filter(|(_, message)| matches!((*message).borrow().info, Message::User(_)))
         .map(|(at, _)| at)
         .collect();
     let most = limits.turns.map_or(usize::MAX, |turns| usize::try_from(turns).unwrap_or(usize::MAX));

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use protocol::{Message, MessageWithParts, PartBody, ToolState};
@@ -96,7 +97,7 @@ fn is_summary(message: &MessageWithParts) -> bool {
 }
 
 /// Returns the instruction files that came with messages the model still sees.
-fn visible(history: &[MessageWithParts]) -> Vec<PathBuf> {
+fn visible(history: &[Arc<MessageWithParts>]) -> Vec<PathBuf> {
     let since = history.iter().rev().take_while(|message| !is_summary(message));
     let states = since.flat_map(|message| &message.parts).filter_map(|part| match &part.body {
         PartBody::Tool(tool) if tool.tool == "read" => match &tool.state {

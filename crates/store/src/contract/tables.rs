@@ -23,6 +23,26 @@ pub(crate) async fn sessions_follow_created_updated_and_deleted(subject: &Subjec
     assert!(find().await.is_none());
 }
 
+pub(crate) async fn rows_are_found_by_their_new_values(subject: &Subject) {
+    subject
+        .append("ses_a", 0, vec![created("ses_a"), user("ses_a", "msg_1", 1), user("ses_a", "msg_2", 2)])
+        .await
+        .unwrap();
+    subject.append("ses_b", 0, vec![created_with("ses_b", json!({ "parentID": "ses_a" }))]).await.unwrap();
+    let listed = async || {
+        let messages = subject.reads.messages(&id("ses_a"), Page::default()).await.unwrap();
+        let children = Listing { parent: Some(id("ses_a")), ..Listing::default() };
+        let children = subject.reads.sessions(children).await.unwrap();
+        let ids = messages.iter().map(|message| message.info.id().to_string());
+        ids.chain(children.iter().map(|child| child.id.to_string())).collect::<Vec<_>>()
+    };
+    assert_eq!(listed().await, ["msg_1", "msg_2", "ses_b"]);
+    subject.say("ses_a", vec![user("ses_a", "msg_1", 3)]).await;
+    assert_eq!(listed().await, ["msg_2", "msg_1", "ses_b"]);
+    subject.say("ses_b", vec![updated("ses_b", json!({ "parentID": null }))]).await;
+    assert_eq!(listed().await, ["msg_2", "msg_1"]);
+}
+
 /// One of everything that belongs to a session.
 fn everything_of(session: &str) -> Vec<Encoded> {
     vec![

@@ -200,15 +200,22 @@ fn accept(connection: &Connection, commit: &Prepared) -> Result<bool, Refusal> {
 }
 
 fn save_session(connection: &Connection, commit: &Prepared, row: &SessionRow) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
+    // SQLite writes an index again when a statement sets one of its columns, even to the same value. The parent and the
+    // workspace of a session hardly ever change.
+    put(
+        connection,
+        [
             "INSERT INTO session
                  (id, head, project, directory, path, parent, title, created, updated, body, workspace)
              VALUES (?1, 0, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-             ON CONFLICT DO UPDATE SET project = ?2, directory = ?3, path = ?4, parent = ?5, title = ?6,
-                 created = ?7, updated = ?8, body = ?9, workspace = ?10",
-        )?
-        .execute(params![
+             ON CONFLICT DO UPDATE SET project = ?2, directory = ?3, path = ?4, title = ?6, created = ?7,
+                 updated = ?8, body = ?9
+             WHERE parent IS ?5 AND workspace = ?10",
+            "UPDATE session SET project = ?2, directory = ?3, path = ?4, parent = ?5, title = ?6, created = ?7,
+                 updated = ?8, body = ?9, workspace = ?10
+             WHERE id = ?1",
+        ],
+        params![
             commit.session.as_str(),
             row.project,
             row.directory,
@@ -219,7 +226,20 @@ fn save_session(connection: &Connection, commit: &Prepared, row: &SessionRow) ->
             row.updated,
             row.body,
             commit.workspace.as_str(),
-        ])?;
+        ],
+    )
+}
+
+/// Inserts or updates a row. The first statement leaves a row alone if indexed columns change; then the second one
+/// updates it.
+fn put(
+    connection: &Connection,
+    [usual, moved]: [&str; 2],
+    values: &[&dyn rusqlite::ToSql],
+) -> rusqlite::Result<()> {
+    if connection.prepare_cached(usual)?.execute(values)? == 0 {
+        connection.prepare_cached(moved)?.execute(values)?;
+    }
     Ok(())
 }
 
@@ -249,9 +269,14 @@ fn apply(connection: &Connection, commit: &Prepared, change: &Change, position: 
     };
     match change {
         Change::None | Change::SessionSaved { .. } | Change::SessionDeleted => Ok(()),
-        Change::MessageSaved { id, created, answers, open, body } => run(
-            "INSERT INTO message (session, id, created, answers, open, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-             ON CONFLICT DO UPDATE SET created = ?3, answers = ?4, open = ?5, body = ?6",
+        Change::MessageSaved { id, created, answers, open, body } => put(
+            connection,
+            [
+                "INSERT INTO message (session, id, created, answers, open, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                 ON CONFLICT DO UPDATE SET answers = ?4, open = ?5, body = ?6 WHERE created = ?3",
+                "UPDATE message SET created = ?3, answers = ?4, open = ?5, body = ?6
+                 WHERE session = ?1 AND id = ?2",
+            ],
             params![session, id.as_str(), created, answers.as_ref().map(MessageId::as_str), open, body],
         ),
         Change::MessageRemoved(id) => {

@@ -1,7 +1,7 @@
 //! The one thread that writes.
 //!
 //! Commits that wait while a transaction runs are written together in the next one: a slow disk makes the groups
-//! larger, not the queue longer. Each commit is a savepoint of its own, so a refused one does not affect its
+//! larger, not the queue longer. Each commit of a group is a savepoint of its own, so a refused one does not affect its
 //! neighbours. After the transaction the observer receives the events, then the commits are acknowledged.
 //! Maintenance (retention, moving the write-ahead log into the file) comes after that.
 
@@ -151,7 +151,11 @@ impl Writer {
     fn transact(&mut self, group: &[Job]) -> rusqlite::Result<Vec<Outcome>> {
         self.flush(group.iter().any(|job| must_flush(&job.work)))?;
         self.execute("BEGIN IMMEDIATE")?;
-        let done = self.write_all(group).and_then(|done| self.execute("COMMIT").map(|()| done));
+        let done = self.write_all(group).and_then(|done| {
+            // A commit alone has no savepoint: a savepoint copies every page before it is changed.
+            let is_refused = matches!(done.0.as_slice(), [Outcome::Refused(_)]);
+            self.execute(if is_refused { "ROLLBACK" } else { "COMMIT" }).map(|()| done)
+        });
         match done {
             Ok((outcomes, end)) => {
                 self.end = end;
@@ -174,8 +178,11 @@ impl Writer {
         let now = self.clock.now();
         let mut end = self.end;
         let mut outcomes = Vec::with_capacity(group.len());
+        let is_alone = group.len() == 1;
         for job in group {
-            self.execute("SAVEPOINT one")?;
+            if !is_alone {
+                self.execute("SAVEPOINT one")?;
+            }
             let written = match &job.work {
                 Work::Append { commits, .. } => project::write_all(&self.connection, commits, end, now)
                     .map(|(appended, next)| (Outcome::Appended(appended), next)),
@@ -207,14 +214,18 @@ impl Writer {
                 }
                 Err(Refusal::Sql(error)) if self.connection.is_autocommit() => return Err(error),
                 Err(refusal) => {
-                    self.execute("ROLLBACK TO one")?;
+                    if !is_alone {
+                        self.execute("ROLLBACK TO one")?;
+                    }
                     outcomes.push(Outcome::Refused(match refusal {
                         Refusal::Unfit(error) => error,
                         Refusal::Sql(error) => self.failed("writing to", &error),
                     }));
                 }
             }
-            self.execute("RELEASE one")?;
+            if !is_alone {
+                self.execute("RELEASE one")?;
+            }
         }
         Ok((outcomes, end))
     }

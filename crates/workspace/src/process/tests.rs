@@ -43,6 +43,21 @@ async fn both_streams_arrive_in_the_order_they_were_written() {
 }
 
 #[tokio::test]
+async fn a_running_program_reports_its_output() {
+    let directory = TempDir::new().unwrap();
+    let go = directory.path().join("go");
+    // The program waits until its output was reported.
+    let spec = Spec::shell("echo begun; until [ -e go ]; do sleep 0.01; done", directory.path(), LONG);
+    let mut reported = Vec::new();
+    let progress = |output: &Output| {
+        reported.push(output.text());
+        std::fs::write(&go, "").unwrap();
+    };
+    let done = run(spec, &CancellationToken::new(), progress).await.unwrap();
+    assert_eq!((done.exit, reported.first().map(String::as_str)), (Exit::Code(0), Some("begun\n")));
+}
+
+#[tokio::test]
 async fn kept_files_are_restored_after_all_descendants_have_ended() {
     let directory = TempDir::new().unwrap();
     let top = directory.path().canonicalize().unwrap();
