@@ -85,6 +85,8 @@ struct Inner {
     subscribers: Vec<(Scope, Weak<Queue>)>,
     cut_off: u64,
     published: u64,
+    /// True once nothing is published any more.
+    is_silent: bool,
 }
 
 /// Publishes events to subscribers and tracks the state that new subscribers need.
@@ -194,6 +196,12 @@ impl Bus {
         }
     }
 
+    /// Publishes nothing from now on, because another node acts for the sessions. Subscriptions stay open and end with the
+    /// process, so that clients see an error and resume elsewhere.
+    pub fn silence(&self) {
+        self.lock().is_silent = true;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // No code under this lock panics half-way through a change, so a poisoned lock is still consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -202,6 +210,9 @@ impl Bus {
 
 impl Inner {
     fn deliver(&mut self, frame: &Arc<Frame>) {
+        if self.is_silent {
+            return;
+        }
         self.published += 1;
         let mut cut_off = 0;
         self.subscribers.retain(|(scope, queue)| {

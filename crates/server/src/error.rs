@@ -284,7 +284,7 @@ impl From<engine::Error> for Error {
                 Self::bad_request(BadRequestKind::Payload, message)
             }
             engine::Error::Overloaded(_) => Self::plain(Fault::Overloaded, message),
-            engine::Error::Closing => {
+            engine::Error::Closing | engine::Error::Draining => {
                 let body = TaggedError::ServiceUnavailable { message, service: None, extra };
                 Self::tagged(Fault::Closing, body)
             }

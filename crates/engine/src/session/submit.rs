@@ -46,6 +46,10 @@ impl Actor {
         {
             return self.repeat(known).await;
         }
+        // A running turn may still start children, and a plugin may continue it.
+        if prompt.input.sender == Sender::Client && self.session.parent_id.is_none() {
+            self.sessions.check_open()?;
+        }
         if let Some(id) = &prompt.input.message_id
             && self.shared().reads.is_withdrawn(&self.session.id, id).await?
         {

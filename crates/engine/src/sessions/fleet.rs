@@ -1,6 +1,6 @@
 //! The sessions of a node: repairs those of the workspaces that the node claims, and keeps the node in its fleet.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tokio::{
     sync::Semaphore,
@@ -13,7 +13,7 @@ use super::Sessions;
 use crate::{
     Error,
     member::{Adoption, Member},
-    ports::Owner,
+    ports::{Fleet, Owner},
 };
 
 /// Maximum number of rounds at once. The transactions of a round have deadlines, so more would wait only for a database
@@ -29,7 +29,18 @@ impl Sessions {
         let (statuses, requests) =
             tokio::try_join!(shared.reads.statuses(None), shared.reads.requests(None))?;
         self.remember(statuses, &requests).await?;
-        self.tend(member).await;
+        // Repairs may take longer than a lease.
+        let beats = async {
+            let mut beats = interval(member.beat_every());
+            loop {
+                beats.tick().await;
+                member.begin_later(member.round().await);
+            }
+        };
+        tokio::select! {
+            () = self.tend(member) => {}
+            () = beats => {}
+        }
         shared.bus.open();
         Ok(())
     }
@@ -37,6 +48,11 @@ impl Sessions {
     /// Finds the node that acts for a workspace. A call that commands one of its sessions belongs there.
     pub async fn owner_of(&self, workspace: &WorkspaceId) -> Result<Owner, Error> {
         Ok(self.shared.bus.fleet().owner(workspace).await?)
+    }
+
+    /// Makes the next [`Sessions::owner_of`] look at the record.
+    pub fn forget_owner(&self, workspace: &WorkspaceId) {
+        self.shared.bus.fleet().forget_owner(workspace);
     }
 
     /// The workspaces of a directory on other nodes.
@@ -63,11 +79,11 @@ impl Sessions {
         }
     }
 
-    /// Keeps this node in its fleet until the other nodes declare it dead. Rounds overlap, and repairs run beside them,
-    /// because a beat must wait for neither.
-    pub async fn keep(&self, member: &Arc<Member>, every: Duration) {
+    /// Keeps this node in its fleet until the other nodes declare it dead. After that it publishes nothing and accepts no
+    /// commands. Rounds overlap, and repairs run beside them, because a beat must wait for neither.
+    pub async fn keep(&self, member: &Arc<Member>) {
         let places = Arc::new(Semaphore::new(ROUNDS_AT_ONCE));
-        let mut beats = interval(every);
+        let mut beats = interval(member.beat_every());
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !member.is_lost() {
             beats.tick().await;
@@ -81,6 +97,17 @@ impl Sessions {
                 }
             });
         }
+    }
+
+    /// Stops without a word: other nodes have ended the turns of this one.
+    pub fn abandon(&self) {
+        self.shared.bus.silence();
+        self.shared.registry.close();
+    }
+
+    /// The fleet of this node.
+    pub fn fleet(&self) -> &Arc<dyn Fleet> {
+        self.shared.bus.fleet()
     }
 
     async fn carry_out(&self, member: &Member, adoption: Adoption) {

@@ -141,6 +141,7 @@ impl Post {
             if let (Failure::Lost, Some(offer)) = (&failure, &offer) {
                 return self.offer_again(call, workspace, offer, peer).await;
             }
+            self.app.sessions.forget_owner(workspace);
             let has_happened = match failure {
                 Failure::Unreachable | Failure::NotOwner | Failure::Unknown => false,
                 Failure::Lost => !call.parts.method.is_safe(),

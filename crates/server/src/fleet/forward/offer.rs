@@ -104,6 +104,7 @@ impl Post {
         mut last: Peer,
     ) -> Result<Step, Error> {
         let until = Instant::now() + OFFERING;
+        self.app.sessions.forget_owner(workspace);
         while Instant::now() < until {
             match self.app.sessions.owner_of(workspace).await? {
                 Owner::Here => {
@@ -118,6 +119,7 @@ impl Post {
                 Err(Failure::Unreachable | Failure::Lost | Failure::NotOwner | Failure::Unknown) => {}
                 Err(failure) => return Err(errors::failed(failure, &last, workspace)),
             }
+            self.app.sessions.forget_owner(workspace);
             sleep(PAUSE).await;
         }
         let is_stored = offer.is_stored(&self.app.sessions).await?;
