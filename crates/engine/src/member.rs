@@ -394,6 +394,10 @@ impl Fleet for Member {
         .boxed()
     }
 
+    fn forget_owner(&self, workspace: &WorkspaceId) {
+        self.owners.forget(workspace);
+    }
+
     fn elsewhere<'a>(&'a self, directory: &'a str) -> StoreFuture<'a, Vec<WorkspaceId>> {
         self.record.elsewhere(directory)
     }

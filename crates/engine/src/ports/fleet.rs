@@ -48,6 +48,9 @@ pub trait Fleet: fmt::Debug + Send + Sync {
         future::ready(Ok(Owner::Here)).boxed()
     }
 
+    /// Drops what this node remembers about the owner of a workspace: a call that went there has failed.
+    fn forget_owner(&self, _workspace: &WorkspaceId) {}
+
     /// The workspaces of this directory on other nodes. A call for a directory that this node does not have goes to the
     /// only node that has it.
     fn elsewhere<'a>(&'a self, _directory: &'a str) -> StoreFuture<'a, Vec<WorkspaceId>> {

@@ -7,11 +7,13 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
+use protocol::{SessionId, WorkspaceId, id::Id, request::Request};
+
 use super::Sessions;
 use crate::{
     Error,
     member::{Adoption, Member},
-    ports::Fleet,
+    ports::{Fleet, Owner},
 };
 
 /// Maximum number of rounds at once. The transactions of a round have deadlines, so more would wait only for a database
@@ -41,6 +43,32 @@ impl Sessions {
         }
         shared.bus.open();
         Ok(())
+    }
+
+    /// Finds the node that acts for a workspace. A call that commands one of its sessions belongs there.
+    pub async fn owner_of(&self, workspace: &WorkspaceId) -> Result<Owner, Error> {
+        Ok(self.shared.bus.fleet().owner(workspace).await?)
+    }
+
+    /// Makes the next [`Sessions::owner_of`] look at the record.
+    pub fn forget_owner(&self, workspace: &WorkspaceId) {
+        self.shared.bus.fleet().forget_owner(workspace);
+    }
+
+    /// The workspaces of a directory on other nodes.
+    pub async fn elsewhere(&self, directory: &str) -> Result<Vec<WorkspaceId>, Error> {
+        Ok(self.shared.bus.fleet().elsewhere(directory).await?)
+    }
+
+    /// The session that waits for the answer to a permission or a question; `None` if none does.
+    pub async fn asker(&self, request: &str) -> Result<Option<SessionId>, Error> {
+        let requests = self.shared.reads.requests(None).await?;
+        Ok(requests.iter().find(|open| open.id() == request).map(Request::session_id).cloned())
+    }
+
+    /// A fresh id for a message or a session that this node does not store itself.
+    pub fn fresh<I: Id>(&self) -> I {
+        self.shared.mint.id()
     }
 
     /// Takes part in a fleet for one round: sends a beat, looks at the other nodes, and repairs the sessions of workspaces
