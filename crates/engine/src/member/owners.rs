@@ -73,7 +73,7 @@ impl Owners {
         peers.insert(workspace.clone(), (now, peer));
     }
 
-    fn forget(&self, workspace: &WorkspaceId) {
+    pub(super) fn forget(&self, workspace: &WorkspaceId) {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(workspace);
     }
 }
