@@ -15,6 +15,7 @@ mod global;
 mod instance;
 mod mcp;
 mod message;
+mod nodes;
 mod page;
 mod permission;
 mod project;
@@ -50,6 +51,7 @@ pub(crate) fn table() -> Vec<Route> {
         config::routes(),
         trust::routes(),
         channel::routes(),
+        nodes::routes(),
         provider::routes(),
         instance::routes(),
         mcp::routes(),

@@ -46,8 +46,9 @@ pub use password::Credentials;
 pub use peer::Peer;
 pub(crate) use peer::Source;
 
-/// The route that also answers callers without the password.
+/// The routes that also answer callers without the password.
 const HEALTH: &str = "/global/health";
+const READY: &str = "/baton/ready";
 /// Seconds for which a browser may cache a preflight response.
 const PREFLIGHT_AGE: &str = "86400";
 /// Methods that an allowed page may use.

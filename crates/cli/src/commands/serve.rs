@@ -1,5 +1,7 @@
 //! `baton serve`: runs the server from start to shutdown.
 
+mod node;
+
 use std::{
     collections::BTreeSet,
     io,
@@ -49,6 +51,7 @@ const OPENCODE: &str = "opencode";
 pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     let signals = Signals::catch();
     let policy = policy(&options)?;
+    node::check(&options)?;
     let places = wiring::places(&options.engine)?;
     let target = if options.engine.print_logs {
         logging::Target::Terminal
@@ -63,7 +66,8 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     let (socket, host) = bind(&options, &policy).await?;
     let here = std::env::current_dir()
         .map_err(|error| Failure::usage(format!("cannot use the current directory: {error}")))?;
-    let engine = wiring::engine(&options.engine, &here, Purpose::Run).await?;
+    let identity = node::identity(&options, &socket, &host)?;
+    let engine = wiring::engine(&options.engine, &here, Purpose::Run, identity.as_ref()).await?;
     let ready = async {
         let (listener, address) = listen(socket, &host)?;
         let gateway = if options.channels { Some(gateway(&address, &places).await?) } else { None };
@@ -73,9 +77,9 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
         Ok((listener, address, gateway)) => {
             let policy = policy.with_browsers(browsers::open(&places));
             let page = page(&options);
-            let serving = Serving { listener, admission, policy, page };
-            run(engine, serving, &address, gateway, signals).await;
-            Ok(Exit::Completed)
+            let drain = Duration::from_secs(options.node.drain);
+            let serving = Serving { listener, admission, policy, page, drain };
+            run(engine, serving, &address, gateway, signals).await
         }
         Err(failure) => {
             engine.close().await;
@@ -97,6 +101,8 @@ struct Serving {
     admission: Admission,
     policy: AccessPolicy,
     page: Page,
+    /// Time that a node gives its turns before it stops.
+    drain: Duration,
 }
 
 async fn run(
@@ -105,8 +111,8 @@ async fn run(
     address: &str,
     gateway: Option<Gateway>,
     mut signals: Signals,
-) {
-    let Serving { listener, admission, policy, page } = serving;
+) -> Result<Exit, Failure> {
+    let Serving { listener, admission, policy, page, drain } = serving;
     let (router, terminals) = edge(&engine, policy, page);
     let warnings = warnings(&engine).await;
     engine.announce(address);
@@ -123,8 +129,11 @@ async fn run(
         channels::tell(&gateway, address);
         tokio::spawn(channels::attend(gateway, chats.clone()))
     });
-    let stop = async move {
+    let stop = async {
         signals.next().await;
+        if let Some(node) = &engine.node {
+            node::drain(&engine.sessions, &node.member, drain, &mut signals).await;
+        }
         tracing::info!("stopping");
         // Messages without an answer stay in the ledger and are answered after the next start.
         chats.cancel();
@@ -137,7 +146,13 @@ async fn run(
     let close = async {
         tokio::join!(engine.sessions.shutdown(), terminals.close());
     };
-    serve_and_close(listener, router, admission, stop, close).await;
+    tokio::select! {
+        () = serve_and_close(listener, router, admission, stop, close) => {}
+        failure = node::lost(&engine) => {
+            engine.withdraw();
+            return Err(failure);
+        }
+    }
     if let Some(pruning) = pruning {
         pruning.abort();
     }
@@ -148,6 +163,7 @@ async fn run(
         tracing::warn!("the store did not close in time; the next start recovers it");
     }
     tracing::info!("stopped");
+    Ok(Exit::Completed)
 }
 
 /// Returns the warnings about the server's own directory. The server has no address yet, so this starts no plugin: plugins

@@ -302,7 +302,8 @@ impl Target {
 
     /// Evaluates a condition on the tables.
     async fn finds(&self, client: &Client, condition: &str) -> Result<bool, OpenError> {
-        let asked = client.query_typed_one(&format!("SELECT {condition}"), &[]);
+        let sql = format!("SELECT {condition}");
+        let asked = client.query_typed_one(&sql, &[]);
         let late = |_| refused(&self.server, Fault::Late);
         let row = timeout(OPENING, asked).await.map_err(late)?;
         row.map(|row| row.get(0)).map_err(|error| refused(&self.server, Fault::Sql(error)))
