@@ -166,6 +166,22 @@ impl Bus {
         Joined { position: inner.position, going, unheard, open, subscription: Subscription::new(queue) }
     }
 
+    /// Waits until the event at this position is published, or until the bus is closed.
+    pub(crate) async fn reach(&self, position: u64) {
+        let mut joined = self.subscribe(&Scope::default());
+        let mut reached = joined.position;
+        while reached < position {
+            reached = match joined.subscription.next().await {
+                Ok(frames) if frames.is_empty() => return,
+                Ok(frames) => frames.iter().filter_map(|frame| frame.position).fold(reached, u64::max),
+                Err(Lagged) => {
+                    joined = self.subscribe(&Scope::default());
+                    joined.position
+                }
+            };
+        }
+    }
+
     /// Returns true if the last published status of the session is not idle.
     pub fn is_busy(&self, session: &SessionId) -> bool {
         self.lock().going.is_busy(session)

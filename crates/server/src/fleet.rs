@@ -19,9 +19,6 @@ mod target;
 mod token;
 mod wire;
 
-#[cfg(test)]
-mod tests;
-
 use std::{fmt, sync::Arc};
 
 use axum::Router;
