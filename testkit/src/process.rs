@@ -104,8 +104,14 @@ impl Home {
 
     /// Starts the server and waits until it reports that it listens.
     pub async fn start(&self) -> Result<Baton> {
+        self.start_with(&[]).await
+    }
+
+    /// Starts the server with more arguments and waits until it reports that it listens.
+    pub async fn start_with(&self, arguments: &[&str]) -> Result<Baton> {
         let mut command = self.command();
         command.args(["serve", "--hostname", "127.0.0.1", "--port", "0", "--data-dir"]).arg(self.data());
+        command.args(arguments);
         self.launch(command, "listening on ").await
     }
 
@@ -231,6 +237,11 @@ impl Baton {
         kill_process(self.pid()?, Signal::TERM)?;
         let status = tokio::time::timeout(Duration::from_secs(30), self.child.wait()).await??;
         Ok((status, begun.elapsed()))
+    }
+
+    /// Waits until it ends by itself.
+    pub async fn ended(mut self) -> Result<std::process::ExitStatus> {
+        Ok(tokio::time::timeout(START, self.child.wait()).await??)
     }
 
     /// Resident memory in bytes.

@@ -63,6 +63,9 @@ pub(crate) enum Command {
         configuration take effect only in trusted directories. docs/trust.md lists them."
     )]
     Trust(Trust),
+    /// Show the nodes that share a database, or let one take no new work
+    #[command(after_help = "Asks the server of this data directory, or the one at --attach. docs/fleet.md has the details.")]
+    Nodes(Nodes),
     /// Copy the sessions of a data directory into an empty Postgres database
     #[command(
         after_help = "Stop the server first. Baton compares the copy with the file before it commits the copy. It keeps \
@@ -105,7 +108,23 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) channels: bool,
     #[command(flatten)]
+    pub(crate) node: Node,
+    #[command(flatten)]
     pub(crate) engine: Engine,
+}
+
+/// Options of a server that shares its database with others.
+#[derive(Debug, Group)]
+pub(crate) struct Node {
+    /// Share the database of --store with other servers, as the node of this name
+    #[arg(long = "node", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// URL at which the other nodes reach this one [default: from --hostname and the port]
+    #[arg(long, value_name = "URL", requires = "name")]
+    pub(crate) address: Option<String>,
+    /// Seconds for which a stopping node lets its turns go on
+    #[arg(long, value_name = "SECS", default_value_t = 60)]
+    pub(crate) drain: u64,
 }
 
 /// Options of the engine that `serve` and `run` share.
@@ -234,6 +253,35 @@ pub(crate) struct Prune {
     /// List the sessions that would be deleted, and delete none
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Nodes {
+    #[command(subcommand)]
+    pub(crate) action: Option<NodesAction>,
+    /// List the directories of all nodes instead
+    #[arg(long)]
+    pub(crate) workspaces: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodesAction {
+    /// Let a node finish its turns and take no new sessions and prompts
+    Drain(OneNode),
+    /// Let a drained node take new work again
+    Resume(OneNode),
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct OneNode {
+    /// Name of the node
+    #[arg(value_name = "NODE")]
+    pub(crate) name: String,
 }
 
 #[derive(Debug, Group)]

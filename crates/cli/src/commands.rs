@@ -7,6 +7,7 @@ pub(crate) mod completions;
 mod host;
 pub(crate) mod migrate;
 pub(crate) mod models;
+pub(crate) mod nodes;
 pub(crate) mod openapi;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -15,7 +15,7 @@ use store::files::Environment;
 use workspace::process::{self, Inherited};
 
 use crate::exit::Failure;
-pub(crate) use project::hidden::{PASSWORDS, SECRETS, STORE};
+pub(crate) use project::hidden::{FLEET_KEY, PASSWORDS, SECRETS, STORE};
 
 const USER: &str = "OPENCODE_SERVER_USERNAME";
 pub(crate) const DEFAULT_USER: &str = "opencode";
@@ -26,6 +26,7 @@ Environment:
   BATON_PASSWORD, OPENCODE_SERVER_PASSWORD  the server's password
   OPENCODE_SERVER_USERNAME                  its user name (default: opencode)
   BATON_STORE                               the Postgres database to use, as --store
+  BATON_FLEET_KEY                           a secret that all nodes of a fleet share
   OPENCODE_CONFIG, OPENCODE_CONFIG_DIR      an additional configuration file or directory
   OPENCODE_CONFIG_CONTENT                   a configuration as JSON
   OPENCODE_PERMISSION                       permissions as JSON; they override all others

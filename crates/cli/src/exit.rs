@@ -25,6 +25,8 @@ pub(crate) enum Exit {
     Interrupted,
     /// The turn reached a budget limit.
     Budget,
+    /// The other nodes have declared this node dead. A supervisor starts it again.
+    Lost,
 }
 
 /// Section of `--help` about exit codes.
@@ -36,7 +38,8 @@ Exit codes:
   3  blocked: a permission was denied or a question was skipped
   4  aborted: a user or client stopped the turn
   5  interrupted: the server was stopped during the turn
-  6  budget: the turn reached a budget limit";
+  6  budget: the turn reached a budget limit
+  7  lost: the other nodes have declared this node dead; start it again";
 
 impl Exit {
     pub(crate) fn code(self) -> u8 {
@@ -48,6 +51,7 @@ impl Exit {
             Self::Aborted => 4,
             Self::Interrupted => 5,
             Self::Budget => 6,
+            Self::Lost => 7,
         }
     }
 }
@@ -91,6 +95,11 @@ impl Failure {
     /// The user's input (command line, configuration or data directory) is unusable.
     pub(crate) fn usage(sentence: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, ..Self::error(sentence) }
+    }
+
+    /// The other nodes have declared this node dead.
+    pub(crate) fn lost(sentence: impl Into<String>) -> Self {
+        Self { exit: Exit::Lost, ..Self::error(sentence) }
     }
 
     /// Adds advice on what to do.
@@ -155,5 +164,6 @@ mod tests {
             assert!(CODES.contains(&line), "{line}");
         }
         assert!(CODES.contains(&format!("  {}  usage:", Exit::Usage.code())));
+        assert!(CODES.contains(&format!("  {}  lost:", Exit::Lost.code())));
     }
 }

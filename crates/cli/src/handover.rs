@@ -224,7 +224,8 @@ mod tests {
 
     #[test]
     fn passwords_tokens_and_whole_configurations_leave_the_environment() {
-        let own = environment::PASSWORDS.into_iter().chain(environment::SECRETS).chain([environment::STORE]);
+        let own = environment::PASSWORDS.into_iter().chain(environment::SECRETS);
+        let own = own.chain([environment::STORE, environment::FLEET_KEY]);
         for name in
             own.chain(["GH_TOKEN", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "SLACK_BOT_TOKEN", "a_secret"])
         {

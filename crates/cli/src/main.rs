@@ -45,6 +45,7 @@ fn secure(command: &Command) -> Result<(), Failure> {
         | Command::Models(_)
         | Command::Sessions(_)
         | Command::Trust(_)
+        | Command::Nodes(_)
         | Command::Migrate(_)
         | Command::Completions(_)
         | Command::Openapi => Ok(()),
@@ -70,6 +71,7 @@ fn run(args: Args) -> Result<Exit, Failure> {
             Command::Trust(options) => commands::trust::trust(&options).await,
             Command::Models(options) => Box::pin(commands::models::models(options)).await,
             Command::Sessions(options) => Box::pin(commands::sessions::sessions(options)).await,
+            Command::Nodes(options) => commands::nodes::nodes(options).await,
             Command::Migrate(options) => Box::pin(commands::migrate::migrate(options)).await,
             Command::Completions(options) => commands::completions::completions(options),
             Command::Openapi => commands::openapi::openapi(),

@@ -3,6 +3,7 @@
 pub(crate) mod browsers;
 mod channels;
 mod figures;
+pub(crate) mod node;
 mod record;
 mod users;
 
@@ -32,6 +33,7 @@ use crate::{
 };
 pub(crate) use channels::{ChannelStates, clock};
 pub(crate) use figures::StoreCounters;
+use node::Node;
 use record::Record;
 
 /// The file in the data directory that holds the address at which its server listens.
@@ -50,6 +52,8 @@ pub(crate) struct Engine {
     webhooks: Mutex<Option<Webhooks>>,
     /// Time after which unused sessions are deleted, if the user has set one.
     retention: Option<Duration>,
+    /// `None` for a server that has its record for itself.
+    pub(crate) node: Option<Node>,
 }
 
 /// The reason why the engine did not start.
@@ -102,18 +106,26 @@ pub(crate) enum Purpose {
     Manage,
 }
 
-/// Opens the store and builds the engine on it.
+/// Opens the store and builds the engine on it; with an identity, as a node of a fleet.
 pub(crate) async fn engine(
     options: &Options,
     directory: &Path,
     purpose: Purpose,
+    identity: Option<&node::Identity>,
 ) -> Result<Engine, Unavailable> {
     let places = places(options)?;
     let directory = text(directory)?;
     let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) = (Arc::new(SystemClock), Arc::new(SystemRandom));
-    let bus = Arc::new(Bus::default());
+    let environment = Environment::capture();
+    let joined = match identity {
+        Some(identity) => Some(Box::pin(node::join(options, &places, &environment, identity)).await?),
+        None => None,
+    };
+    let member = joined.as_ref().map(|joined| Arc::clone(&joined.member));
+    let bus = member.clone().map_or_else(Bus::default, |member| Bus::new(member));
+    let bus = Arc::new(bus);
     let services = Services::new(services::Options {
-        environment: Environment::capture(),
+        environment,
         places: places.clone(),
         demo: demo(options)?,
         authorization: environment::credentials().map(|credentials| credentials.header()),
@@ -134,7 +146,10 @@ pub(crate) async fn engine(
     let watch = Arc::new(Watch::new(bus.clone()));
     // Without receivers, commits skip the webhook observer and go straight to the bus.
     let observer: Arc<dyn Observer> = if receivers.is_empty() { bus.clone() } else { watch.clone() };
-    let store = Record::open(options, &places, observer).await?;
+    let store = match joined {
+        Some(joined) => Record::open_node(joined, observer).await?,
+        None => Record::open(options, &places, observer).await?,
+    };
     directories.set_reads(store.reads());
     let ports = Ports { reads: store.reads(), outbox: store.outbox(), clock: clock.clone() };
     let sessions = Sessions::new(Parts {
@@ -150,11 +165,15 @@ pub(crate) async fn engine(
         version: facts.version.clone(),
     });
     wakes.open(sessions.clone());
-    if purpose == Purpose::Run {
+    let node = match member {
+        Some(member) => Some(Node::start(&sessions, member, store.first()).await?),
+        None => None,
+    };
+    if purpose == Purpose::Run && node.is_none() {
         recover(&sessions).await?;
     }
     let webhooks = Mutex::new(Some(Webhooks::start(receivers, &watch, ports, Timeouts::default())));
-    Ok(Engine { sessions, facts, instances: directories, store, places, wakes, webhooks, retention })
+    Ok(Engine { sessions, facts, instances: directories, store, places, wakes, webhooks, retention, node })
 }
 
 impl Engine {
@@ -192,6 +211,12 @@ impl Engine {
         }
     }
 
+    /// Removes the server's address from the data directory.
+    pub(crate) fn withdraw(&self) {
+        // The file is missing if the program never listened.
+        let _ = std::fs::remove_file(self.places.data.join(ADDRESS));
+    }
+
     /// Ends running turns and processes, and closes the store.
     pub(crate) async fn close(&self) {
         self.sessions.shutdown().await;
@@ -201,8 +226,10 @@ impl Engine {
         if let Some(webhooks) = webhooks {
             webhooks.close().await;
         }
-        // The file is missing if the program never listened.
-        let _ = std::fs::remove_file(self.places.data.join(ADDRESS));
+        if let Some(node) = &self.node {
+            node.close().await;
+        }
+        self.withdraw();
         if let Err(error) = self.store.close().await {
             tracing::error!(%error, "cannot close the store");
         }

@@ -3,8 +3,15 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    Extra, SessionId, agent::Agent, channel::Channel, diagnostic::Diagnostic, message::ModelRef,
-    project::FileDiff, provider::ProviderSource, trust::Trust,
+    Extra, SessionId,
+    agent::Agent,
+    channel::Channel,
+    diagnostic::Diagnostic,
+    fleet::{Node, Workspace},
+    message::ModelRef,
+    project::FileDiff,
+    provider::ProviderSource,
+    trust::Trust,
 };
 use reqwest::Method;
 use serde::{Deserialize, de::IgnoredAny};
@@ -60,6 +67,26 @@ impl Client {
     /// The chat channels of the gateway that shares the server's data directory. Baton only.
     pub async fn channels(&self) -> Result<Vec<Channel>, Error> {
         self.get(&["channel"]).await
+    }
+
+    /// The nodes that share the server's database; empty if it is no node. Baton only.
+    pub async fn nodes(&self) -> Result<Vec<Node>, Error> {
+        self.get(&["baton", "nodes"]).await
+    }
+
+    /// The directories of all nodes that share the server's database. Baton only.
+    pub async fn workspaces(&self) -> Result<Vec<Workspace>, Error> {
+        self.get(&["baton", "workspaces"]).await
+    }
+
+    /// Lets a node take no new sessions and prompts. Baton only.
+    pub async fn drain_node(&self, node: &str) -> Result<bool, Error> {
+        self.post(&["baton", "nodes", node, "drain"], &Extra::new()).await
+    }
+
+    /// Lets a drained node take new work again. Baton only.
+    pub async fn resume_node(&self, node: &str) -> Result<bool, Error> {
+        self.post(&["baton", "nodes", node, "resume"], &Extra::new()).await
     }
 
     /// Warnings about the directory's configuration. Baton only.

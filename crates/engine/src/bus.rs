@@ -85,6 +85,8 @@ struct Inner {
     subscribers: Vec<(Scope, Weak<Queue>)>,
     cut_off: u64,
     published: u64,
+    /// True once nothing is published any more.
+    is_silent: bool,
 }
 
 /// Publishes events to subscribers and tracks the state that new subscribers need.
@@ -164,6 +166,22 @@ impl Bus {
         Joined { position: inner.position, going, unheard, open, subscription: Subscription::new(queue) }
     }
 
+    /// Waits until the event at this position is published, or until the bus is closed.
+    pub(crate) async fn reach(&self, position: u64) {
+        let mut joined = self.subscribe(&Scope::default());
+        let mut reached = joined.position;
+        while reached < position {
+            reached = match joined.subscription.next().await {
+                Ok(frames) if frames.is_empty() => return,
+                Ok(frames) => frames.iter().filter_map(|frame| frame.position).fold(reached, u64::max),
+                Err(Lagged) => {
+                    joined = self.subscribe(&Scope::default());
+                    joined.position
+                }
+            };
+        }
+    }
+
     /// Returns true if the last published status of the session is not idle.
     pub fn is_busy(&self, session: &SessionId) -> bool {
         self.lock().going.is_busy(session)
@@ -194,6 +212,12 @@ impl Bus {
         }
     }
 
+    /// Publishes nothing from now on, because another node acts for the sessions. Subscriptions stay open and end with the
+    /// process, so that clients see an error and resume elsewhere.
+    pub fn silence(&self) {
+        self.lock().is_silent = true;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // No code under this lock panics half-way through a change, so a poisoned lock is still consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -202,6 +226,9 @@ impl Bus {
 
 impl Inner {
     fn deliver(&mut self, frame: &Arc<Frame>) {
+        if self.is_silent {
+            return;
+        }
         self.published += 1;
         let mut cut_off = 0;
         self.subscribers.retain(|(scope, queue)| {

@@ -68,6 +68,9 @@ pub enum Error {
     Overloaded(String),
     #[error("the server is shutting down")]
     Closing,
+    /// The node is about to stop, or a user has asked it to take no new work.
+    #[error("this node is draining: it takes no new sessions and prompts; try again when it is back")]
+    Draining,
     #[error(transparent)]
     Store(#[from] ports::Error),
 }

@@ -4,6 +4,8 @@
 //! inputs, sends transactions and looks, and feeds the answers back. The repairs that follow from a claim are returned to
 //! the caller, because they need sessions.
 
+mod owners;
+
 use std::{
     collections::BTreeSet,
     fmt,
@@ -16,7 +18,7 @@ use futures::{
     future::{BoxFuture, FutureExt},
     stream::FuturesUnordered,
 };
-use protocol::WorkspaceId;
+use protocol::{WorkspaceId, fleet::Workspace};
 
 use crate::{
     fleet::{
@@ -25,10 +27,11 @@ use crate::{
         record::{Ownership, State},
     },
     ports::{
-        Error, Fence, Fleet, NodeRecord, Rows, Stopwatch, StoreFailure, StoreFuture, Transaction,
+        Error, Fence, Fleet, NodeRecord, Owner, Rows, Standing, Stopwatch, StoreFailure, StoreFuture, Transaction,
         own_workspace,
     },
 };
+use owners::Owners;
 
 type Input = fleet::Input<String, WorkspaceId>;
 type Effects = Vec<Effect<String, WorkspaceId>>;
@@ -46,11 +49,13 @@ pub struct Adoption {
 /// This process as a node of a fleet.
 pub struct Member {
     name: String,
+    terms: Terms,
     record: Arc<dyn NodeRecord>,
     stopwatch: Arc<dyn Stopwatch>,
     inner: Mutex<Inner>,
     /// Held during a first use, so that two callers of one workspace do not claim it twice.
     claiming: tokio::sync::Mutex<()>,
+    owners: Owners,
 }
 
 struct Inner {
@@ -63,6 +68,12 @@ struct Inner {
     adopting: BTreeSet<WorkspaceId>,
     /// True once the other nodes have declared this process dead. It never acts again.
     is_lost: bool,
+    /// True if a user wants this node to take no new work.
+    is_drain_wanted: bool,
+    /// True once this process is about to end.
+    is_leaving: bool,
+    /// The stopwatch at the last look that succeeded.
+    looked: Duration,
 }
 
 impl fmt::Debug for Member {
@@ -81,13 +92,24 @@ impl Member {
     ) -> Result<Arc<Self>, Error> {
         let node = Node::new(name.to_owned(), terms);
         let measured = stopwatch.elapsed();
-        let inner = Inner { node, measured, is_looking: false, adopting: BTreeSet::new(), is_lost: false };
+        let inner = Inner {
+            node,
+            measured,
+            is_looking: false,
+            adopting: BTreeSet::new(),
+            is_lost: false,
+            is_drain_wanted: false,
+            is_leaving: false,
+            looked: measured,
+        };
         let member = Self {
             name: name.to_owned(),
+            terms,
             record,
             stopwatch,
             inner: Mutex::new(inner),
             claiming: tokio::sync::Mutex::default(),
+            owners: Owners::default(),
         };
         // The look that follows the registration only begins to watch the others; the first round claims.
         member.register().await?;
@@ -107,6 +129,36 @@ impl Member {
     pub fn identity(&self) -> Option<Identity<String>> {
         let inner = self.lock();
         inner.node.identity().filter(|_| !inner.is_lost)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Interval between two rounds.
+    pub fn beat_every(&self) -> Duration {
+        self.terms.beat_every()
+    }
+
+    /// Takes no new work any more, because this process is about to end, and tells the other nodes.
+    pub async fn leave(&self) {
+        self.lock().is_leaving = true;
+        self.begin_later(self.advance(Input::Drain).await);
+    }
+
+    /// Gives back all workspaces. Called when no session has an actor any more.
+    pub async fn release(&self) {
+        let held: Vec<_> = self.lock().node.held().cloned().collect();
+        for workspace in held {
+            self.begin_later(self.advance(Input::GiveBack(workspace)).await);
+        }
+    }
+
+    /// Leaves repairs to the next round, which returns them again.
+    pub(crate) fn begin_later(&self, adoptions: Vec<Adoption>) {
+        for adoption in adoptions {
+            self.not_adopted(&adoption);
+        }
     }
 
     /// Returns true if the other nodes have declared this process dead. Its commits are refused; only a new process can
@@ -204,7 +256,8 @@ impl Member {
 
     /// Adds this node's rank among the living nodes to each workspace.
     fn view(&self, rows: Rows) -> View<String, WorkspaceId> {
-        let Rows { members, workspaces } = rows;
+        let Rows { members, workspaces, is_drain_wanted } = rows;
+        self.note_look(is_drain_wanted);
         let candidates: Vec<_> = members
             .iter()
             .filter(|(_, member)| member.state == State::Up)
@@ -223,6 +276,14 @@ impl Member {
         View { members, holdings }
     }
 
+    fn note_look(&self, is_drain_wanted: bool) {
+        let mut inner = self.lock();
+        inner.looked = self.stopwatch.elapsed();
+        if std::mem::replace(&mut inner.is_drain_wanted, is_drain_wanted) != is_drain_wanted {
+            tracing::info!(node = self.name, drain = is_drain_wanted, "a user drains this node, or resumes it");
+        }
+    }
+
     fn fence(&self, workspace: &WorkspaceId) -> Option<Fence> {
         let inner = self.lock();
         let epoch = inner.node.epoch(workspace).filter(|_| !inner.is_lost)?;
@@ -230,19 +291,15 @@ impl Member {
     }
 
     /// Claims a workspace that a client uses for the first time.
-    async fn first_use(&self, workspace: &WorkspaceId) -> Result<Fence, Error> {
+    async fn first_use(&self, workspace: &WorkspaceId, directory: Option<&str>) -> Result<Fence, Error> {
         let _one_at_a_time = self.claiming.lock().await;
         if let Some(fence) = self.fence(workspace) {
             return Ok(fence);
         }
-        let row = self.record.row(workspace).await?;
+        let row = self.record.row(workspace, directory).await?;
         let refusal = refusal(workspace, &row);
         let holding_view = HoldingView { row, is_unfinished: false, rank: Some(0) };
-        let adoptions = self.advance(Input::Use(workspace.clone(), holding_view)).await;
-        // The next round returns them again.
-        for adoption in &adoptions {
-            self.not_adopted(adoption);
-        }
+        self.begin_later(self.advance(Input::Use(workspace.clone(), holding_view)).await);
         self.fence(workspace).ok_or(refusal)
     }
 }
@@ -306,7 +363,18 @@ impl Fleet for Member {
         async move {
             match self.fence(workspace) {
                 Some(fence) => Ok(fence),
-                None => self.first_use(workspace).await,
+                None => self.first_use(workspace, None).await,
+            }
+        }
+        .boxed()
+    }
+
+    fn claim_directory<'a>(&'a self, directory: &'a str) -> StoreFuture<'a, Fence> {
+        async move {
+            let workspace = self.workspace(directory);
+            match self.fence(&workspace) {
+                Some(fence) => Ok(fence),
+                None => self.first_use(&workspace, Some(directory)).await,
             }
         }
         .boxed()
@@ -314,5 +382,61 @@ impl Fleet for Member {
 
     fn may_run(&self, workspace: &WorkspaceId) -> bool {
         !self.lock().node.is_in_custody(workspace)
+    }
+
+    fn owner<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Owner> {
+        async move {
+            if self.may_run(workspace) && self.fence(workspace).is_some() {
+                return Ok(Owner::Here);
+            }
+            self.owners.find(workspace, &self.name, &*self.record, self.stopwatch.elapsed()).await
+        }
+        .boxed()
+    }
+
+    fn forget_owner(&self, workspace: &WorkspaceId) {
+        self.owners.forget(workspace);
+    }
+
+    fn elsewhere<'a>(&'a self, directory: &'a str) -> StoreFuture<'a, Vec<WorkspaceId>> {
+        self.record.elsewhere(directory)
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        let inner = self.lock();
+        let custodies = inner.node.custodies().count();
+        let owned = inner.node.held().count().saturating_sub(custodies);
+        Some(Standing { owned, custodies, silent: self.stopwatch.elapsed().saturating_sub(inner.looked) })
+    }
+
+    fn unready(&self) -> Option<String> {
+        let inner = self.lock();
+        let silent = self.stopwatch.elapsed().saturating_sub(inner.looked);
+        if inner.is_lost {
+            Some("the other nodes have declared this node dead".to_owned())
+        } else if inner.is_leaving || inner.is_drain_wanted {
+            Some("this node is draining".to_owned())
+        } else if silent >= self.terms.step_back() {
+            Some(format!("this node has not reached the database for {} s", silent.as_secs()))
+        } else {
+            None
+        }
+    }
+
+    fn is_draining(&self) -> bool {
+        let inner = self.lock();
+        inner.is_leaving || inner.is_drain_wanted
+    }
+
+    fn nodes(&self) -> StoreFuture<'_, Vec<protocol::fleet::Node>> {
+        self.record.nodes()
+    }
+
+    fn workspaces(&self) -> StoreFuture<'_, Vec<Workspace>> {
+        self.record.workspaces()
+    }
+
+    fn drain<'a>(&'a self, node: &'a str, wanted: bool) -> StoreFuture<'a, bool> {
+        self.record.drain(node, wanted)
     }
 }

@@ -24,6 +24,9 @@ pub const SECRETS: [&str; 2] = ["OPENCODE_CONFIG_CONTENT", "OPENCODE_AUTH_CONTEN
 /// The variable with the address of the database, which may contain its password.
 pub const STORE: &str = "BATON_STORE";
 
+/// The variable with the key that the nodes of a fleet share.
+pub const FLEET_KEY: &str = "BATON_FLEET_KEY";
+
 /// Shorter values are not taken for keys when the environment is searched for them.
 const SHORTEST_KEY: usize = 8;
 
@@ -37,7 +40,7 @@ pub(crate) fn from_commands(settings: &Settings, providers: &Providers) -> Vec<S
 /// Variables hidden from every external agent. An agent inherits the keys of its own providers besides, see
 /// [`from_agent`].
 fn from_agents(settings: &Settings) -> Vec<String> {
-    let passwords = PASSWORDS.into_iter().chain([STORE]).map(str::to_owned);
+    let passwords = PASSWORDS.into_iter().chain([STORE, FLEET_KEY]).map(str::to_owned);
     let own = holding(written(&settings.loaded.config), &settings.environment);
     passwords.chain(own.filter(|name| !SHARED_KEYS.contains(&name.as_str()))).collect()
 }

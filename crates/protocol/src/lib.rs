@@ -16,6 +16,7 @@ pub mod diagnostic;
 pub mod error;
 pub mod event;
 pub mod family;
+pub mod fleet;
 pub mod found;
 pub mod id;
 pub mod login;

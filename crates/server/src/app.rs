@@ -7,8 +7,14 @@ use tokio::time::Instant;
 use workspace::files::Closed;
 
 use crate::{
-    Channels, Instances, channels::NoChannels, listings::Listings, project::Projects, remote::Remote,
-    terminals::Terminals, web::Page,
+    Channels, Instances,
+    channels::NoChannels,
+    fleet::{self, Forwarding},
+    listings::Listings,
+    project::Projects,
+    remote::Remote,
+    terminals::Terminals,
+    web::Page,
 };
 
 /// State of the router; cheap to clone.
@@ -31,6 +37,8 @@ pub struct App {
     pub(crate) listings: Listings,
     /// The web page at `/`.
     pub(crate) page: Arc<Page>,
+    /// `None` for a server that has its record for itself.
+    pub(crate) fleet: Option<Forwarding>,
     pub started: Instant,
 }
 
@@ -40,13 +48,39 @@ impl App {
         let (terminals, remote, listings, page) = Default::default();
         let channels = Arc::new(NoChannels);
         let started = Instant::now();
-        Self { sessions, facts, instances, channels, projects, terminals, remote, listings, page, started }
+        let fleet = None;
+        Self {
+            sessions,
+            facts,
+            instances,
+            channels,
+            projects,
+            terminals,
+            remote,
+            listings,
+            page,
+            fleet,
+            started,
+        }
     }
 
     /// Lets clients read the states of a chat gateway's channels.
     #[must_use]
     pub fn with_channels(self, channels: Arc<dyn Channels>) -> Self {
         Self { channels, ..self }
+    }
+
+    /// Makes this server a node of a fleet: it passes calls on to the owner of their workspace. Give
+    /// [`App::forwarding`] to the access policy, so that calls of other nodes are accepted.
+    #[must_use]
+    pub fn with_fleet(self, options: fleet::Options) -> Self {
+        let fleet = Forwarding::new(options, self.terminals.tickets());
+        Self { fleet: Some(fleet), ..self }
+    }
+
+    /// The part of a node that talks to the other nodes.
+    pub fn forwarding(&self) -> Option<Forwarding> {
+        self.fleet.clone()
     }
 
     /// Serves this page at `/`.

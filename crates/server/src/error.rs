@@ -29,6 +29,9 @@ pub(crate) use family::tell;
 /// Seconds that a client should wait after an overload or a timeout.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
+/// Seconds that a client should wait for a node that is away.
+const RETRY_AWAY: HeaderValue = HeaderValue::from_static("5");
+
 /// Kinds of errors that clients can tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -78,6 +81,16 @@ pub enum Fault {
     Closing,
     /// No space is left for the database.
     Full,
+    /// The files of the workspace are on a node that does not answer.
+    NodeAway,
+    /// This node does not own the workspace that another node has asked it about.
+    NotOwner,
+    /// The node that worked on the call has stopped to answer; the call may have had its effect.
+    NodeLost,
+    /// Another node refuses calls of this one, or sends what a node would not.
+    NodeRefused,
+    /// The caller has not proved that it is a node of this fleet.
+    NodeUnknown,
 }
 
 impl Fault {
@@ -103,6 +116,10 @@ impl Fault {
             Self::NotBuilt => StatusCode::NOT_IMPLEMENTED,
             Self::Closing => StatusCode::SERVICE_UNAVAILABLE,
             Self::Full => StatusCode::INSUFFICIENT_STORAGE,
+            Self::NodeAway => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotOwner => StatusCode::MISDIRECTED_REQUEST,
+            Self::NodeLost | Self::NodeRefused => StatusCode::BAD_GATEWAY,
+            Self::NodeUnknown => StatusCode::UNAUTHORIZED,
         }
     }
 
@@ -132,6 +149,11 @@ impl Fault {
             Self::NotBuilt => "NotImplemented",
             Self::Closing => "ServiceUnavailableError",
             Self::Full => "InsufficientStorage",
+            Self::NodeAway => "NodeAway",
+            Self::NotOwner => "NotOwner",
+            Self::NodeLost => "NodeLost",
+            Self::NodeRefused => "NodeRefused",
+            Self::NodeUnknown => "NodeUnknown",
         }
     }
 
@@ -262,7 +284,7 @@ impl From<engine::Error> for Error {
                 Self::bad_request(BadRequestKind::Payload, message)
             }
             engine::Error::Overloaded(_) => Self::plain(Fault::Overloaded, message),
-            engine::Error::Closing => {
+            engine::Error::Closing | engine::Error::Draining => {
                 let body = TaggedError::ServiceUnavailable { message, service: None, extra };
                 Self::tagged(Fault::Closing, body)
             }
@@ -306,8 +328,13 @@ impl IntoResponse for Error {
         let refusal = family::Refusal::from(&self);
         let mut response = (self.status(), Json(self.body)).into_response();
         response.extensions_mut().insert(refusal);
-        if matches!(self.fault, Fault::Overloaded | Fault::Closing) {
-            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        let wait = match self.fault {
+            Fault::Overloaded | Fault::Closing => Some(RETRY_AFTER),
+            Fault::NodeAway => Some(RETRY_AWAY),
+            _ => None,
+        };
+        if let Some(wait) = wait {
+            response.headers_mut().insert(header::RETRY_AFTER, wait);
         }
         response
     }

@@ -1,9 +1,9 @@
 //! Extractors for handlers. They answer invalid input themselves, with a message that names the invalid piece,
 //! so that handlers only see valid values.
 
-mod body;
+pub(crate) mod body;
 mod client_name;
-mod directory;
+pub(crate) mod directory;
 mod link;
 mod params;
 mod query;

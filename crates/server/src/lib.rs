@@ -13,6 +13,7 @@ mod channels;
 mod edge;
 pub mod error;
 pub mod extract;
+pub mod fleet;
 mod greeting;
 pub mod instance;
 mod listings;
@@ -38,5 +39,9 @@ pub use logins::LoginFault;
 
 /// All routes without access control; [`security::layer`] adds it.
 pub fn router(app: App) -> axum::Router {
-    edge::around(openapi::register(routes::table()).merge(web::routes())).with_state(app)
+    let mut routes = openapi::register(routes::table(), &app).merge(web::routes());
+    if let Some(fleet) = &app.fleet {
+        routes = routes.merge(fleet.routes());
+    }
+    edge::around(routes).with_state(app)
 }

@@ -10,15 +10,15 @@ mod operation;
 mod route;
 mod schemas;
 
-use axum::Router;
+use axum::{Router, middleware};
 use serde_json::{Map, Value, json};
 
 pub use describe::{Described, Gives, Takes};
 pub use operation::Operation;
-pub use route::{Method, Route};
+pub use route::{Class, Method, Route};
 pub use schemas::Schemas;
 
-use crate::{App, routes};
+use crate::{App, fleet, routes};
 
 /// The OpenAPI document of this server.
 pub fn document() -> Value {
@@ -49,11 +49,19 @@ pub fn document() -> Value {
     document
 }
 
-/// Registers the routes with axum.
-pub(crate) fn register(table: Vec<Route>) -> Router<App> {
+/// Registers the routes with axum. Routes of a node of a fleet first look for the owner of the call's workspace.
+pub(crate) fn register(table: Vec<Route>, app: &App) -> Router<App> {
     table.into_iter().fold(Router::new(), |router, route| {
         // OpenCode's document writes `*` for any remaining path.
         let path = route.path().replace("/*", "/{*tail}");
-        router.route(&path, route.into_handler())
+        let post = app.fleet.as_ref().and_then(|fleet| fleet::Post::of(&route, fleet, app));
+        let handler = route.into_handler();
+        router.route(
+            &path,
+            match post {
+                Some(post) => handler.route_layer(middleware::from_fn_with_state(post, fleet::pass)),
+                None => handler,
+            },
+        )
     })
 }

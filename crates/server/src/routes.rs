@@ -15,6 +15,7 @@ mod global;
 mod instance;
 mod mcp;
 mod message;
+mod nodes;
 mod page;
 mod permission;
 mod project;
@@ -50,6 +51,7 @@ pub(crate) fn table() -> Vec<Route> {
         config::routes(),
         trust::routes(),
         channel::routes(),
+        nodes::routes(),
         provider::routes(),
         instance::routes(),
         mcp::routes(),
@@ -71,4 +73,33 @@ pub(crate) fn table() -> Vec<Route> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::openapi::{Class, Method};
+
+    /// Nodes answer a route or pass it on by its class, so a changed line changes where a call is answered.
+    #[test]
+    fn every_route_has_a_class() {
+        let line = |route: &Route| {
+            let (method, stream) = (route.method().name(), if route.is_stream() { " (stream)" } else { "" });
+            format!("{:?}{stream}: {method} {}", route.class(), route.path())
+        };
+        let mut lines: Vec<_> = table().iter().map(line).collect();
+        lines.sort_unstable();
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn only_reading_is_answered_from_the_record() {
+        for route in table().iter().filter(|route| route.path().contains("/session/{sessionID}")) {
+            let expected = if route.method() == Method::Get { Class::Record } else { Class::Session };
+            // Routes that are refused on every node.
+            if route.class() != Class::Node {
+                assert_eq!(route.class(), expected, "{:?} {}", route.method(), route.path());
+            }
+        }
+    }
 }

@@ -33,7 +33,12 @@ use protocol::{
 };
 use serde_json::json;
 
-use crate::{error::Fault, terminals::Tickets, web};
+use crate::{
+    error::Fault,
+    fleet::{Arrival, Forwarding, is_handshake},
+    terminals::Tickets,
+    web,
+};
 pub use browsers::{Browser, BrowserStorage, Browsers};
 pub use caller::Caller;
 use guesses::Guesses;
@@ -41,8 +46,9 @@ pub use password::Credentials;
 pub use peer::Peer;
 pub(crate) use peer::Source;
 
-/// The route that also answers callers without the password.
+/// The routes that also answer callers without the password.
 const HEALTH: &str = "/global/health";
+const READY: &str = "/baton/ready";
 /// Seconds for which a browser may cache a preflight response.
 const PREFLIGHT_AGE: &str = "86400";
 /// Methods that an allowed page may use.
@@ -63,6 +69,8 @@ pub struct AccessPolicy {
     browsers: Browsers,
     hosts: Vec<String>,
     origins: Vec<String>,
+    /// Knows the other nodes of a fleet.
+    fleet: Option<Forwarding>,
 }
 
 /// An invalid policy.
@@ -90,6 +98,7 @@ impl AccessPolicy {
             browsers: Browsers::default(),
             hosts: Vec::new(),
             origins: Vec::new(),
+            fleet: None,
         }
     }
 
@@ -115,6 +124,12 @@ impl AccessPolicy {
     #[must_use]
     pub fn with_browsers(self, browsers: Browsers) -> Self {
         Self { browsers, ..self }
+    }
+
+    /// Accepts calls that other nodes of a fleet pass on. They have checked the client, so nothing else is checked.
+    #[must_use]
+    pub fn with_fleet(self, fleet: Option<Forwarding>) -> Self {
+        Self { fleet, ..self }
     }
 
     /// Accepts an additional host name.
@@ -146,6 +161,14 @@ pub fn layer(router: Router, policy: AccessPolicy) -> Router {
 }
 
 async fn guard(State(policy): State<Arc<AccessPolicy>>, request: Request, next: Next) -> Response {
+    let request = match &policy.fleet {
+        None => request,
+        Some(fleet) => match admit_node(fleet, &policy, request) {
+            Node::None(request) => request,
+            Node::Admitted(request) => return next.run(request).await,
+            Node::Refused(error) => return error.into_response(),
+        },
+    };
     let (call, body) = request.into_parts();
     let mut response = match admit(&policy, &call).await {
         Ok(Admitted::Page) => next.run(Request::from_parts(call, body)).await,
@@ -167,6 +190,29 @@ async fn guard(State(policy): State<Arc<AccessPolicy>>, request: Request, next: 
     headers.append(header::VARY, HeaderValue::from_static("origin"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+/// The result of looking for another node behind a call.
+enum Node {
+    /// A client's call.
+    None(Request),
+    Admitted(Request),
+    Refused(crate::Error),
+}
+
+/// Lets other nodes in. Neither `Host` nor `Origin` matters: no web page knows a token.
+fn admit_node(fleet: &Forwarding, policy: &Arc<AccessPolicy>, request: Request) -> Node {
+    let (mut call, body) = request.into_parts();
+    match fleet.arrival(&call.headers) {
+        Arrival::Client if is_handshake(&call) => Node::Admitted(Request::from_parts(call, body)),
+        Arrival::Client => Node::None(Request::from_parts(call, body)),
+        Arrival::Node(arrived) => {
+            call.extensions.insert(arrived);
+            call.extensions.insert(caller::Access { policy: Arc::clone(policy), is_signed_in: true });
+            Node::Admitted(Request::from_parts(call, body))
+        }
+        Arrival::Unknown(error) => Node::Refused(error),
+    }
 }
 
 enum Admitted {

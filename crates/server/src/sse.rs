@@ -92,7 +92,7 @@ pub async fn event(
     Query(resume): Query<Resume>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let scope = Scope { deltas: resume.deltas()?, ..app.sessions.scope(&directory.path) };
+    let scope = Scope { deltas: resume.deltas()?, workspace: Some(directory.workspace(&app.sessions)) };
     respond(app.sessions, scope, Frame::plain, cursor(&resume, &headers)?).await
 }
 

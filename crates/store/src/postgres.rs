@@ -22,6 +22,7 @@ mod messages;
 mod nodes;
 mod note;
 mod outbox;
+mod overview;
 mod query;
 mod readers;
 mod reads;

@@ -146,7 +146,7 @@ async fn version(here: &Path, candidate: &Candidate) -> Result<Option<String>, S
     let Some(program) = candidate.command.first() else { return Ok(None) };
     let mut spec = Spec::new(program, here, VERSION)
         .args(["--version"])
-        .hide(environment::PASSWORDS.into_iter().chain([environment::STORE]));
+        .hide(environment::PASSWORDS.into_iter().chain([environment::STORE, environment::FLEET_KEY]));
     spec.environment =
         candidate.written.environment.0.iter().map(|(name, value)| (name.into(), value.into())).collect();
     spec.mute_errors = true;

@@ -76,7 +76,7 @@ impl Host {
         let target =
             if options.print_logs { logging::Target::Terminal } else { logging::Target::File(&places.log) };
         logging::start(&target, options.log_level);
-        match Box::pin(wiring::engine(options, here, purpose)).await {
+        match Box::pin(wiring::engine(options, here, purpose, None)).await {
             Ok(engine) => Ok((Self::local(&engine), Some(engine))),
             Err(Unavailable::Owned { address: Some(address), .. }) => {
                 if terminal::is_watched() && purpose == Purpose::Run {

@@ -1,5 +1,7 @@
 //! `baton serve`: runs the server from start to shutdown.
 
+mod node;
+
 use std::{
     collections::BTreeSet,
     io,
@@ -49,6 +51,7 @@ const OPENCODE: &str = "opencode";
 pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     let signals = Signals::catch();
     let policy = policy(&options)?;
+    node::check(&options)?;
     let places = wiring::places(&options.engine)?;
     let target = if options.engine.print_logs {
         logging::Target::Terminal
@@ -63,7 +66,8 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     let (socket, host) = bind(&options, &policy).await?;
     let here = std::env::current_dir()
         .map_err(|error| Failure::usage(format!("cannot use the current directory: {error}")))?;
-    let engine = wiring::engine(&options.engine, &here, Purpose::Run).await?;
+    let identity = node::identity(&options, &socket, &host)?;
+    let engine = wiring::engine(&options.engine, &here, Purpose::Run, identity.as_ref()).await?;
     let ready = async {
         let (listener, address) = listen(socket, &host)?;
         let gateway = if options.channels { Some(gateway(&address, &places).await?) } else { None };
@@ -73,9 +77,9 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
         Ok((listener, address, gateway)) => {
             let policy = policy.with_browsers(browsers::open(&places));
             let page = page(&options);
-            let serving = Serving { listener, admission, policy, page };
-            run(engine, serving, &address, gateway, signals).await;
-            Ok(Exit::Completed)
+            let drain = Duration::from_secs(options.node.drain);
+            let serving = Serving { listener, admission, policy, page, drain };
+            run(engine, serving, &address, gateway, signals).await
         }
         Err(failure) => {
             engine.close().await;
@@ -97,6 +101,8 @@ struct Serving {
     admission: Admission,
     policy: AccessPolicy,
     page: Page,
+    /// Time that a node gives its turns before it stops.
+    drain: Duration,
 }
 
 async fn run(
@@ -105,8 +111,8 @@ async fn run(
     address: &str,
     gateway: Option<Gateway>,
     mut signals: Signals,
-) {
-    let Serving { listener, admission, policy, page } = serving;
+) -> Result<Exit, Failure> {
+    let Serving { listener, admission, policy, page, drain } = serving;
     let (router, terminals) = edge(&engine, policy, page);
     engine.announce(address);
     tracing::info!(address, "listening");
@@ -119,8 +125,11 @@ async fn run(
         channels::tell(&gateway, address);
         tokio::spawn(channels::attend(gateway, chats.clone()))
     });
-    let stop = async move {
+    let stop = async {
         signals.next().await;
+        if let Some(node) = &engine.node {
+            node::drain(&engine.sessions, &node.member, drain, &mut signals).await;
+        }
         tracing::info!("stopping");
         // Messages without an answer stay in the ledger and are answered after the next start.
         chats.cancel();
@@ -143,6 +152,10 @@ async fn run(
     tokio::select! {
         () = serve_and_close(listener, router, admission, stop, close) => {}
         () = warning => {}
+        failure = node::lost(&engine) => {
+            engine.withdraw();
+            return Err(failure);
+        }
     }
     if let Some(pruning) = pruning {
         pruning.abort();
@@ -154,10 +167,11 @@ async fn run(
         tracing::warn!("the store did not close in time; the next start recovers it");
     }
     tracing::info!("stopped");
+    Ok(Exit::Completed)
 }
 
-/// Returns the warnings about the server's own directory. The server has no address yet, so this starts no plugin: plugins
-/// call the server while they load. Warnings that come later are in the log and in `GET /config/diagnostics`.
+/// Returns the warnings about the server's own directory. Its plugins begin to load meanwhile, as with a first call.
+/// Warnings that come later are in the log and in `GET /config/diagnostics`.
 async fn warnings(engine: &Engine) -> BTreeSet<String> {
     let trust = engine.begin().await;
     if let Some(trust) = &trust {
@@ -172,8 +186,12 @@ pub(super) fn edge(engine: &Engine, policy: AccessPolicy, page: Page) -> (Router
     let app = App::new(engine.sessions.clone(), engine.facts.clone(), engine.instances.clone())
         .with_channels(engine.channels())
         .with_page(page);
+    let app = match node::forwarding(engine) {
+        Some(options) => app.with_fleet(options),
+        None => app,
+    };
     let terminals = app.terminals.clone();
-    let policy = policy.with_tickets(terminals.tickets());
+    let policy = policy.with_tickets(terminals.tickets()).with_fleet(app.forwarding());
     (security::layer(metrics::with_store(router(app), engine.counted()), policy), terminals)
 }
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use engine::ports::{Error, Log, Observer, Outbox, Reads};
+use engine::{
+    fleet::Identity,
+    ports::{Error, Log, Observer, Outbox, Reads},
+};
 use store::{
     files::Places,
     postgres::{self, Postgres},
@@ -10,7 +13,7 @@ use store::{
     stats::Stats,
 };
 
-use super::{Unavailable, address};
+use super::{Unavailable, address, node::Joined};
 use crate::{
     args::Engine as Options,
     environment,
@@ -32,17 +35,37 @@ impl Record {
         places: &Places,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, Unavailable> {
-        let url = options.store.as_ref().map(|url| url.0.clone());
-        let Some(url) = url.or_else(|| environment::read(environment::STORE)) else {
+        let Some(url) = url(options) else {
             let opened = Sqlite::open(&places.database(), sqlite::Options::default(), observer);
             return opened.map(Self::File).map_err(|error| unavailable(places, &error));
         };
-        let reservation =
-            Reservation::take(&places.database()).map_err(|error| unavailable(places, &error))?;
+        let reservation = reserve(places)?;
         let opened = Box::pin(Postgres::open(&url, postgres::Options::default(), observer)).await;
         let opened = opened.map_err(|error| Failure::usage(chain(&error)))?;
         tracing::info!(server = %opened.server(), "the sessions are in a Postgres database");
         Ok(Self::Database(opened, reservation))
+    }
+
+    /// Opens the database for this process as a node.
+    pub(super) async fn open_node(joined: Joined, observer: Arc<dyn Observer>) -> Result<Self, Failure> {
+        let Joined { member, url, reservation } = joined;
+        let Some(identity) = member.identity() else {
+            return Err(Failure::lost("the other nodes have declared this node dead while it started"));
+        };
+        let options = postgres::Options::default();
+        let opened = Box::pin(Postgres::open_node(&url, &identity, options, observer)).await;
+        let opened = opened.map_err(|error| Failure::usage(chain(&error)))?;
+        let Identity { node, incarnation } = identity;
+        tracing::info!(server = %opened.server(), node, incarnation, "this server is a node of a fleet");
+        Ok(Self::Database(opened, reservation))
+    }
+
+    /// The position after which the log publishes commits; only of interest to a node.
+    pub(super) fn first(&self) -> u64 {
+        match self {
+            Self::File(_) => 0,
+            Self::Database(store, _) => store.first(),
+        }
     }
 
     pub(super) fn log(&self) -> Arc<dyn Log> {
@@ -79,6 +102,17 @@ impl Record {
             Self::Database(store, _) => store.close().await,
         }
     }
+}
+
+/// The database of `--store` or `BATON_STORE`.
+pub(super) fn url(options: &Options) -> Option<String> {
+    let url = options.store.as_ref().map(|url| url.0.clone());
+    url.or_else(|| environment::read(environment::STORE))
+}
+
+/// Keeps a second server out of the data directory.
+pub(super) fn reserve(places: &Places) -> Result<Reservation, Unavailable> {
+    Reservation::take(&places.database()).map_err(|error| unavailable(places, &error))
 }
 
 fn unavailable(places: &Places, error: &OpenError) -> Unavailable {

@@ -18,6 +18,7 @@ mod directories;
 mod harness;
 mod help;
 mod mcp;
+mod nodes;
 mod provider;
 mod run;
 mod serve;

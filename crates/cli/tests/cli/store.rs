@@ -22,7 +22,7 @@ async fn sessions_in_postgres_outlive_the_server_and_a_second_server_is_refused(
     let second = finish(other.with_data(&["serve", "--port", "0", "--store", &url]), "").await;
     assert_eq!(second.code, Some(2), "{second:?}");
     assert!(second.stderr.contains("in use by another server"), "{}", second.stderr);
-    assert!(second.stderr.contains("not supported yet"), "{}", second.stderr);
+    assert!(second.stderr.contains("with --node NAME"), "{}", second.stderr);
 
     // A command of the same data directory finds the running server, with or without the URL.
     let listed = harness.run_with_data(&["sessions", "--json"]).await;

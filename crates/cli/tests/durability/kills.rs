@@ -27,14 +27,14 @@ const SCENARIOS: [&str; 6] = ["simple", "slow", "read_edit", "todo", "long_tool"
 
 /// Knowledge of the outside world.
 #[derive(Default)]
-struct Ledger {
-    sessions: Vec<String>,
+pub(crate) struct Ledger {
+    pub(crate) sessions: Vec<String>,
     /// Prompts that the server acknowledged.
-    accepted: Vec<String>,
+    pub(crate) accepted: Vec<String>,
     /// Prompts sent to a server that died; the next server receives them again under the same id.
-    unsure: Vec<(String, String)>,
+    pub(crate) unsure: Vec<(String, String)>,
     /// Every durable frame from all servers.
-    seen: Vec<Seen>,
+    pub(crate) seen: Vec<Seen>,
 }
 
 type Shared = Arc<Mutex<Ledger>>;
@@ -172,7 +172,7 @@ fn assert_closed(messages: &serde_json::Value) {
     }
 }
 
-fn judge(ledger: &Ledger) {
+pub(crate) fn judge(ledger: &Ledger) {
     let mut started: BTreeMap<MessageId, u32> = BTreeMap::new();
     let mut ended: BTreeMap<MessageId, u32> = BTreeMap::new();
     let mut busy: BTreeMap<String, bool> = BTreeMap::new();

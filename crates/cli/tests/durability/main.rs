@@ -9,5 +9,6 @@
     reason = "a test that cannot continue should fail at once"
 )]
 
+mod fleet;
 mod kills;
 mod reconnects;

@@ -93,6 +93,12 @@ impl<N: Clone + Ord, H: Clone + Ord> Node<N, H> {
         self.tenures.iter().filter(move |(_, tenure)| custody(tenure)).map(|(holding, _)| holding)
     }
 
+    /// The holdings that the node owns.
+    pub fn held(&self) -> impl Iterator<Item = &H> {
+        let held = |tenure: &Tenure| matches!(tenure, Tenure::Held { .. });
+        self.tenures.iter().filter(move |(_, tenure)| held(tenure)).map(|(holding, _)| holding)
+    }
+
     /// Tells if the node may publish live events and accept commands for a holding.
     pub fn may_act(&self, holding: &H) -> bool {
         let is_ready = matches!(self.tenures.get(holding), Some(Tenure::Held { is_adopted: true, .. }));

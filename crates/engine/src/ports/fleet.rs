@@ -1,15 +1,19 @@
 //! The fleet: the nodes that share a record, and the workspaces that they own.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use futures::future::{self, FutureExt};
-use protocol::{WorkspaceId, id::Id};
+use protocol::{
+    WorkspaceId,
+    fleet::{Node, Workspace},
+    id::Id,
+};
 use ring::digest::{SHA256, digest};
 
 use super::{Fence, StoreFuture};
 use crate::fleet::{
     self, Ruling,
-    record::{Member, Ownership},
+    record::{Member, Ownership, State},
 };
 
 /// Number of hexadecimal digits in the id of a workspace: 160 bits, so that no two directories share one.
@@ -28,6 +32,11 @@ pub trait Fleet: fmt::Debug + Send + Sync {
     /// only on the node that owns its workspace.
     fn claim<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Fence>;
 
+    /// Claims the workspace of a directory on this node, in which a session is about to be created.
+    fn claim_directory<'a>(&'a self, directory: &'a str) -> StoreFuture<'a, Fence> {
+        async move { self.claim(&self.workspace(directory)).await }.boxed()
+    }
+
     /// Returns false if this node has a workspace in custody: its files are on a node that is away, so this node ends
     /// turns in it and runs none.
     fn may_run(&self, _workspace: &WorkspaceId) -> bool {
@@ -39,11 +48,55 @@ pub trait Fleet: fmt::Debug + Send + Sync {
         future::ready(Ok(Owner::Here)).boxed()
     }
 
+    /// Drops what this node remembers about the owner of a workspace: a call that went there has failed.
+    fn forget_owner(&self, _workspace: &WorkspaceId) {}
+
     /// The workspaces of this directory on other nodes. A call for a directory that this node does not have goes to the
     /// only node that has it.
     fn elsewhere<'a>(&'a self, _directory: &'a str) -> StoreFuture<'a, Vec<WorkspaceId>> {
         future::ready(Ok(Vec::new())).boxed()
     }
+
+    /// What this node holds, for metrics; `None` if this server has its record for itself.
+    fn standing(&self) -> Option<Standing> {
+        None
+    }
+
+    /// Returns the reason why a load balancer must send this node no calls; `None` if it may.
+    fn unready(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns true if this node takes no new sessions and prompts, because it is about to stop.
+    fn is_draining(&self) -> bool {
+        false
+    }
+
+    /// The nodes by name; empty if this server has its record for itself.
+    fn nodes(&self) -> StoreFuture<'_, Vec<Node>> {
+        future::ready(Ok(Vec::new())).boxed()
+    }
+
+    /// The workspaces of all nodes, by path; empty if this server has its record for itself.
+    fn workspaces(&self) -> StoreFuture<'_, Vec<Workspace>> {
+        future::ready(Ok(Vec::new())).boxed()
+    }
+
+    /// Asks a node to take no new work, or to take it again. Returns false if there is no such node.
+    fn drain<'a>(&'a self, _node: &'a str, _wanted: bool) -> StoreFuture<'a, bool> {
+        future::ready(Ok(false)).boxed()
+    }
+}
+
+/// What a node holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Number of its own directories.
+    pub owned: usize,
+    /// Number of directories of nodes that are away.
+    pub custodies: usize,
+    /// Time since it has read the rows of the other nodes.
+    pub silent: Duration,
 }
 
 /// The node that acts for a workspace.
@@ -79,8 +132,36 @@ pub trait NodeRecord: fmt::Debug + Send + Sync {
     /// that it has in custody: their homes may have taken them back.
     fn look(&self, custodies: Vec<WorkspaceId>) -> StoreFuture<'_, Rows>;
 
-    /// Reads the row of one workspace. A workspace that no session has used yet is a directory of this node.
-    fn row<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Ownership<String>>;
+    /// Reads the row of one workspace. A workspace that no session has used yet is a directory of this node; the row
+    /// gets its path, if the caller knows it.
+    fn row<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        directory: Option<&'a str>,
+    ) -> StoreFuture<'a, Ownership<String>>;
+
+    /// Reads which node has the files of a workspace; `None` if no session has used it yet.
+    fn home<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Option<HomeNode>>;
+
+    /// Reads the workspaces of a directory's path on other nodes.
+    fn elsewhere<'a>(&'a self, directory: &'a str) -> StoreFuture<'a, Vec<WorkspaceId>>;
+
+    /// Reads the nodes as users see them, by name.
+    fn nodes(&self) -> StoreFuture<'_, Vec<Node>>;
+
+    /// Reads the workspaces of all nodes as users see them, by path.
+    fn workspaces(&self) -> StoreFuture<'_, Vec<Workspace>>;
+
+    /// Stores a user's wish that a node takes no new work. Returns false if there is no such node. The node finds the
+    /// wish with its next look; its next process begins without it.
+    fn drain<'a>(&'a self, node: &'a str, wanted: bool) -> StoreFuture<'a, bool>;
+}
+
+/// The node whose disk has the files of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HomeNode {
+    pub peer: Peer,
+    pub state: State,
 }
 
 /// The rows that one look found.
@@ -89,6 +170,8 @@ pub struct Rows {
     pub members: BTreeMap<String, Member>,
     /// Each workspace with true if a session in it is not idle or has a waiting prompt.
     pub workspaces: BTreeMap<WorkspaceId, (Ownership<String>, bool)>,
+    /// True if a user wants this node to take no new work.
+    pub is_drain_wanted: bool,
 }
 
 /// The fleet of a record that one node has for itself. All answers are constant.

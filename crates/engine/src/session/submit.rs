@@ -41,16 +41,24 @@ impl Actor {
             );
             return Err(ports::Error::new(StoreFailure::Fenced, message).into());
         }
-        if let Some(id) = &prompt.input.message_id {
-            let (reads, session) = (&self.shared().reads, &self.session.id);
-            let (known, is_withdrawn) =
-                tokio::try_join!(reads.message(session, id), reads.is_withdrawn(session, id))?;
-            if let Some(known) = known {
-                return self.repeat(known).await;
+        let is_withdrawn = match &prompt.input.message_id {
+            None => false,
+            Some(id) => {
+                let (reads, session) = (&self.shared().reads, &self.session.id);
+                let (known, is_withdrawn) =
+                    tokio::try_join!(reads.message(session, id), reads.is_withdrawn(session, id))?;
+                if let Some(known) = known {
+                    return self.repeat(known).await;
+                }
+                is_withdrawn
             }
-            if is_withdrawn {
-                return Err(Error::Withdrawn(id.clone()));
-            }
+        };
+        // A running turn may still start children, and a plugin may continue it.
+        if prompt.input.sender == Sender::Client && self.session.parent_id.is_none() {
+            self.sessions.check_open()?;
+        }
+        if is_withdrawn && let Some(id) = prompt.input.message_id {
+            return Err(Error::Withdrawn(id));
         }
         if matches!(prompt.origin, Some(Origin::Shell { .. })) && self.life.is_busy() {
             return Err(Error::Busy(self.session.id.clone()));

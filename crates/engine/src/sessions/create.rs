@@ -50,14 +50,20 @@ impl Sessions {
         if let Some(parent) = &input.parent_id {
             self.get(parent).await?;
         }
+        self.check_open()?;
         let session = self.draft(home, input);
         if session.agent.is_some() || session.model.is_some() {
             self.check_names(&session).await?;
         }
         let fleet = self.shared.bus.fleet();
-        let fence = fleet.claim(&fleet.workspace(&session.directory)).await?;
+        let fence = fleet.claim_directory(&session.directory).await?;
         self.store_new(&fence, &session, Vec::new()).await?;
         Ok(session)
+    }
+
+    /// Refuses new work on a node that is about to stop.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.shared.bus.fleet().is_draining() { Err(Error::Draining) } else { Ok(()) }
     }
 
     /// Checks the agent and the model, so that a wrong name fails now and not with the first prompt.

@@ -98,32 +98,34 @@ impl Sessions {
         Ok(self.shared.bus.fleet().claim(&self.workspace_of(id).await?).await?)
     }
 
-    /// The status of every session that is not idle, in one directory or in all.
+    /// The status of every session that is not idle, in one workspace or in all.
     pub async fn statuses(
         &self,
-        directory: Option<&str>,
+        workspace: Option<&WorkspaceId>,
     ) -> Result<BTreeMap<SessionId, SessionStatus>, Error> {
-        let workspace = directory.map(|directory| self.workspace(directory));
-        let statuses = self.shared.reads.statuses(workspace.as_ref()).await?;
+        let statuses = self.shared.reads.statuses(workspace).await?;
         Ok(statuses.into_iter().collect())
     }
 
-    /// Open permissions.
-    pub async fn permissions(&self, directory: Option<&str>) -> Result<Vec<PermissionRequest>, Error> {
+    /// Open permissions of one workspace or of all.
+    pub async fn permissions(
+        &self,
+        workspace: Option<&WorkspaceId>,
+    ) -> Result<Vec<PermissionRequest>, Error> {
         let permission = |request| match request {
             Request::Permission(request) => Some(request),
             Request::Question(_) => None,
         };
-        Ok(self.requests(directory).await?.into_iter().filter_map(permission).collect())
+        Ok(self.requests(workspace).await?.into_iter().filter_map(permission).collect())
     }
 
-    /// Open questions.
-    pub async fn questions(&self, directory: Option<&str>) -> Result<Vec<QuestionRequest>, Error> {
+    /// Open questions of one workspace or of all.
+    pub async fn questions(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<QuestionRequest>, Error> {
         let question = |request| match request {
             Request::Question(request) => Some(request),
             Request::Permission(_) => None,
         };
-        Ok(self.requests(directory).await?.into_iter().filter_map(question).collect())
+        Ok(self.requests(workspace).await?.into_iter().filter_map(question).collect())
     }
 
     /// Approvals of one project or of all, oldest first.
@@ -138,9 +140,8 @@ impl Sessions {
         Ok(self.shared.log.forget(approval).await?)
     }
 
-    async fn requests(&self, directory: Option<&str>) -> Result<Vec<Request>, Error> {
-        let workspace = directory.map(|directory| self.workspace(directory));
-        Ok(self.shared.reads.requests(workspace.as_ref()).await?)
+    async fn requests(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<Request>, Error> {
+        Ok(self.shared.reads.requests(workspace).await?)
     }
 }
 

@@ -2,10 +2,13 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use protocol::Millis;
+use protocol::{Millis, SessionId};
 
 use super::Sessions;
-use crate::{Error, ports::Listing};
+use crate::{
+    Error,
+    ports::{Listing, Owner},
+};
 
 /// Time between two searches for old sessions.
 const INTERVAL: Duration = Duration::from_hours(24);
@@ -39,6 +42,9 @@ impl Sessions {
         };
         let mut count = 0;
         for session in self.list(listing).await? {
+            if !self.is_here(&session.id).await? {
+                continue;
+            }
             match self.delete_unused(&session.id, before).await {
                 Ok(()) => count += 1,
                 // A client uses the session, or has deleted it meanwhile.
@@ -47,5 +53,11 @@ impl Sessions {
             }
         }
         Ok(count)
+    }
+
+    /// Returns false for a session of another node, which prunes its own. One that was deleted meanwhile is nowhere.
+    async fn is_here(&self, id: &SessionId) -> Result<bool, Error> {
+        let Some(workspace) = self.shared.reads.workspace(id).await? else { return Ok(false) };
+        Ok(self.shared.bus.fleet().owner(&workspace).await? == Owner::Here)
     }
 }

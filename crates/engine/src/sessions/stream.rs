@@ -1,11 +1,12 @@
 //! A client's event stream: missed events, then the current state, then live events.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use protocol::{
     EventBody, WorkspaceId,
     event::{PartInfo, Resync},
 };
+use tokio::time::timeout;
 
 use super::{Sessions, Shared};
 use crate::{
@@ -15,6 +16,9 @@ use crate::{
     mint::Mint,
     ports::{Span, Stored},
 };
+
+/// Time for this node to publish what another node has stored.
+const TAIL: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub enum StreamItem {
@@ -53,14 +57,19 @@ impl Sessions {
     /// the log no longer reaches back that far, `server.resync` is sent instead. Then every client receives the
     /// statuses that are not idle and the open requests, even if the replay contained them, because repeating a
     /// state is harmless. Clients without a cursor also receive the idle of turns that ended during recovery, while
-    /// no client could be connected.
+    /// no client could be connected. A client that comes from another node of a fleet may have seen an event that this
+    /// node has not published yet; it waits for that event.
     pub async fn subscribe(&self, scope: Scope, cursor: Option<u64>) -> Result<Stream, Error> {
-        let joined = self.shared.bus.subscribe(&scope);
-        let workspace = scope.workspace;
+        let mut joined = self.shared.bus.subscribe(&scope);
         let mut then = VecDeque::new();
         let mut after = joined.position;
         if let Some(cursor) = cursor {
-            let (oldest, _) = self.shared.reads.bounds().await?;
+            let (oldest, newest) = self.shared.reads.bounds().await?;
+            if (joined.position + 1..=newest).contains(&cursor) {
+                // A failure to publish in time is answered like a cursor that the log does not have.
+                let _ = timeout(TAIL, self.shared.bus.reach(cursor)).await;
+                joined = self.shared.bus.subscribe(&scope);
+            }
             if cursor.saturating_add(1) < oldest || cursor > joined.position {
                 then.push_back(resync(&self.shared.mint, oldest));
             } else {
@@ -78,6 +87,7 @@ impl Sessions {
             then.push_back(self.frame(Some(&place), body));
         }
         let (shared, upto, live) = (self.shared.clone(), joined.position, joined.subscription);
+        let workspace = scope.workspace;
         Ok(Stream { shared, workspace, after, upto, then, live })
     }
 

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -14,10 +14,16 @@ use engine::{
         record::{Ownership, State},
     },
     member::Member,
-    ports::{Fleet as _, NodeRecord, Rows, Stopwatch, StoreFuture, Transaction},
+    ports::{
+        Error, Fleet as _, HomeNode, NodeRecord, Owner, Peer, Rows, Stopwatch, StoreFailure, StoreFuture,
+        Transaction,
+    },
 };
 use futures::{FutureExt as _, future};
-use protocol::WorkspaceId;
+use protocol::{
+    WorkspaceId,
+    fleet::{Node, Workspace},
+};
 use tokio::time::Instant;
 
 use crate::harness::Harness;
@@ -40,11 +46,14 @@ struct Shared {
     record: Mutex<Record<String, WorkspaceId>>,
     /// Looks and claims get no answer.
     is_stuck: AtomicBool,
+    /// Number of reads of a home.
+    questions: AtomicUsize,
 }
 
 impl Shared {
     fn new() -> Arc<Self> {
-        Arc::new(Self { record: Mutex::new(Record::new([].into())), is_stuck: AtomicBool::new(false) })
+        let record = Mutex::new(Record::new([].into()));
+        Arc::new(Self { record, is_stuck: AtomicBool::new(false), questions: AtomicUsize::new(0) })
     }
 
     fn state(&self, node: &str) -> State {
@@ -79,21 +88,58 @@ impl NodeRecord for Line {
         }
         let record = self.shared.record.lock().unwrap();
         let workspaces = record.holdings.iter().map(|(id, row)| (id.clone(), (row.clone(), false))).collect();
-        future::ready(Ok(Rows { members: record.members.clone(), workspaces })).boxed()
+        future::ready(Ok(Rows { members: record.members.clone(), workspaces, is_drain_wanted: false })).boxed()
     }
 
-    fn row<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Ownership<String>> {
+    fn row<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        _: Option<&'a str>,
+    ) -> StoreFuture<'a, Ownership<String>> {
         let fresh = Ownership { kind: Kind::Own(self.name.clone()), owner: None, epoch: 0, custody: false };
         let mut record = self.shared.record.lock().unwrap();
         let row = record.holdings.entry(workspace.clone()).or_insert(fresh);
         future::ready(Ok(row.clone())).boxed()
+    }
+
+    fn home<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Option<HomeNode>> {
+        self.shared.questions.fetch_add(1, Ordering::SeqCst);
+        if self.shared.is_stuck.load(Ordering::SeqCst) {
+            return future::ready(Err(Error::new(StoreFailure::Unavailable, "no database"))).boxed();
+        }
+        let record = self.shared.record.lock().unwrap();
+        let home = match record.holdings.get(workspace).map(|row| &row.kind) {
+            Some(Kind::Own(node)) => {
+                let (member, address) = (&record.members[node], format!("http://{node}"));
+                let peer = Peer { node: node.clone(), incarnation: member.incarnation, address };
+                Some(HomeNode { peer, state: member.state })
+            }
+            _ => None,
+        };
+        future::ready(Ok(home)).boxed()
+    }
+
+    fn elsewhere<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Vec<WorkspaceId>> {
+        future::ready(Ok(Vec::new())).boxed()
+    }
+
+    fn nodes(&self) -> StoreFuture<'_, Vec<Node>> {
+        future::ready(Ok(Vec::new())).boxed()
+    }
+
+    fn workspaces(&self) -> StoreFuture<'_, Vec<Workspace>> {
+        future::ready(Ok(Vec::new())).boxed()
+    }
+
+    fn drain<'a>(&'a self, _: &'a str, _: bool) -> StoreFuture<'a, bool> {
+        future::ready(Ok(false)).boxed()
     }
 }
 
 /// Keeps a node in its fleet.
 async fn keep(member: &Arc<Member>) -> tokio::task::JoinHandle<()> {
     let (sessions, member) = (Harness::new().await.sessions, member.clone());
-    tokio::spawn(async move { sessions.keep(&member, LEASE.beat_every()).await })
+    tokio::spawn(async move { sessions.keep(&member).await })
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,4 +194,26 @@ async fn a_caller_that_stops_waiting_for_a_claim_does_not_keep_others_from_it() 
     assert!(tokio::time::timeout(LEASE.beat_every(), a.claim(&workspace)).await.is_err());
     shared.is_stuck.store(false, Ordering::SeqCst);
     assert_eq!(a.claim(&workspace).await.unwrap().epoch, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_owner_of_a_workspace_is_read_seldom_and_its_death_at_once() {
+    let shared = Shared::new();
+    let (a, b) = (shared.join("a").await, shared.join("b").await);
+    let workspace = a.workspace("/project");
+    a.claim_directory("/project").await.unwrap();
+    assert_eq!(a.owner(&workspace).await.unwrap(), Owner::Here);
+    assert_eq!(a.owner(&a.workspace("/other")).await.unwrap(), Owner::Here, "nobody has used it yet");
+    let peer = Owner::Peer(Peer { node: "a".to_owned(), incarnation: 1, address: "http://a".to_owned() });
+    let before = shared.questions.load(Ordering::SeqCst);
+    for _ in 0..10 {
+        assert_eq!(b.owner(&workspace).await.unwrap(), peer);
+    }
+    assert_eq!(shared.questions.load(Ordering::SeqCst), before + 1);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    shared.is_stuck.store(true, Ordering::SeqCst);
+    assert_eq!(b.owner(&workspace).await.unwrap(), peer, "an outage of the database hides no peer");
+    shared.is_stuck.store(false, Ordering::SeqCst);
+    shared.record.lock().unwrap().members.get_mut("a").unwrap().state = State::Dead;
+    assert_eq!(b.owner(&workspace).await.unwrap(), Owner::Away { node: "a".to_owned() });
 }

@@ -26,9 +26,16 @@ async fn a_permission_is_listed_until_it_is_answered_once() {
     });
     harness.submit(&session, "x").await;
     harness.until(|body| matches!(body, EventBody::PermissionAsked(_))).await;
-    let listed = harness.sessions.permissions(Some("/project")).await.unwrap();
+    let listed = harness.sessions.permissions(Some(&harness.sessions.workspace("/project"))).await.unwrap();
     assert_eq!(listed.len(), 1);
-    assert!(harness.sessions.permissions(Some("/elsewhere")).await.unwrap().is_empty());
+    assert!(
+        harness
+            .sessions
+            .permissions(Some(&harness.sessions.workspace("/elsewhere")))
+            .await
+            .unwrap()
+            .is_empty()
+    );
     let id = listed[0].id.clone();
     harness.sessions.reply_permission(&id, PermissionReply::Once, None).await.unwrap();
     let again = harness.sessions.reply_permission(&id, PermissionReply::Once, None).await;

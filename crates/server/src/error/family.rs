@@ -114,7 +114,7 @@ fn tagged(
             TaggedError::SessionNotFound { session_id, message, extra }
         }
         (_, NamedError::Unknown { reference, .. }, _) => TaggedError::Unknown { message, reference, extra },
-        (Fault::Overloaded | Fault::Closing | Fault::Full | Fault::NotBuilt, ..) => {
+        (fault, ..) if is_service(fault) => {
             TaggedError::ServiceUnavailable { message, service: Some(fault.name().into()), extra }
         }
         _ => TaggedError::InvalidRequest { message, kind: Some(fault.name().into()), field: None, extra },
@@ -129,6 +129,22 @@ fn segment(path: &str, number: usize) -> String {
     path.split('/').nth(number).unwrap_or_default().to_owned()
 }
 
+/// True for an error of the server and not of the call.
+fn is_service(fault: Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Overloaded
+            | Fault::Closing
+            | Fault::Full
+            | Fault::NotBuilt
+            | Fault::NodeAway
+            | Fault::NotOwner
+            | Fault::NodeLost
+            | Fault::NodeRefused
+            | Fault::NodeUnknown
+    )
+}
+
 /// The `_tag` of an error under `/api`.
 fn tag(fault: Fault) -> &'static str {
     match fault {
@@ -136,7 +152,7 @@ fn tag(fault: Fault) -> &'static str {
         Fault::PermissionGone | Fault::QuestionGone | Fault::PtyGone | Fault::PtyForbidden => fault.name(),
         Fault::Busy | Fault::Conflict => "ConflictError",
         Fault::Broken => "UnknownError",
-        Fault::Overloaded | Fault::Closing | Fault::Full | Fault::NotBuilt => "ServiceUnavailableError",
+        fault if is_service(fault) => "ServiceUnavailableError",
         _ => "InvalidRequestError",
     }
 }
@@ -155,7 +171,7 @@ fn newer_schema(fault: Fault) -> Value {
         Fault::PermissionGone | Fault::QuestionGone => "requestID",
         Fault::Busy | Fault::Conflict => "resource",
         Fault::Broken => "ref",
-        Fault::Overloaded | Fault::Closing | Fault::Full | Fault::NotBuilt => "service",
+        fault if is_service(fault) => "service",
         _ => "kind",
     };
     json!({

@@ -56,7 +56,7 @@ fn broken(message: impl AsRef<str>) -> Error {
 }
 
 /// Reads the whole body within its limits.
-async fn receive(request: Request) -> Result<(HeaderMap, Vec<u8>), Error> {
+pub(crate) async fn receive(request: Request) -> Result<(HeaderMap, Vec<u8>), Error> {
     let (parts, body) = request.into_parts();
     let too_large = || Error::plain(Fault::TooLarge, format!("the body is larger than {MAX_BODY} bytes"));
     let announced =

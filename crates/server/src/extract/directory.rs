@@ -3,8 +3,9 @@
 use std::{io, path::PathBuf, time::Duration};
 
 use axum::extract::{FromRequestParts, Query};
-use http::{HeaderMap, request::Parts};
-use protocol::wire_error::BadRequestKind;
+use engine::Sessions;
+use http::{HeaderMap, HeaderValue, request::Parts};
+use protocol::{WorkspaceId, wire_error::BadRequestKind};
 use serde::Deserialize;
 use workspace::files::Closed;
 
@@ -26,6 +27,15 @@ pub struct Directory {
     pub path: String,
     /// True if the query named the directory; lists are restricted to it then.
     pub named: bool,
+    /// The workspace of a directory that only another node has. A list of its sessions comes from the database.
+    pub(crate) elsewhere: Option<WorkspaceId>,
+}
+
+/// A directory of another node that a call to this one names; the fleet's layer has found it.
+#[derive(Debug, Clone)]
+pub(crate) struct Elsewhere {
+    pub(crate) path: String,
+    pub(crate) workspace: WorkspaceId,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -40,28 +50,56 @@ impl FromRequestParts<App> for Directory {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        let query =
-            Query::<Named>::try_from_uri(&parts.uri).map(|Query(named)| named.directory.or(named.location));
-        let query = query.map_err(|_| refuse(BadRequestKind::Query, "", "is named more than once"))?;
-        let (given, kind) = match query {
-            Some(given) => (Some(given), BadRequestKind::Query),
-            None => (header(&parts.headers)?, BadRequestKind::Headers),
-        };
+        let (given, kind) = given(parts)?;
         let named = kind == BadRequestKind::Query;
-        match given.filter(|given| !given.is_empty()) {
-            // OpenCode's client percent-encodes the value before it puts it into the query, which encodes it
-            // again.
-            Some(given) => Ok(Self { path: check(decode(&given), kind, &app.facts.closed).await?, named }),
-            None => Ok(Self { path: app.facts.directory.clone(), named: false }),
+        if let Some(Elsewhere { path, workspace }) = parts.extensions.get::<Elsewhere>().cloned() {
+            return Ok(Self { path, named, elsewhere: Some(workspace) });
+        }
+        match given {
+            Some(given) => {
+                Ok(Self { path: check(given, kind, &app.facts.closed).await?, named, elsewhere: None })
+            }
+            None => Ok(Self { path: app.facts.directory.clone(), named: false, elsewhere: None }),
         }
     }
 }
 
+/// The directory that a call names, and the part of the call that names it.
+pub(crate) fn given(parts: &Parts) -> Result<(Option<String>, BadRequestKind), Error> {
+    let query =
+        Query::<Named>::try_from_uri(&parts.uri).map(|Query(named)| named.directory.or(named.location));
+    let query = query.map_err(|_| refuse(BadRequestKind::Query, "", "is named more than once"))?;
+    let (given, kind) = match query {
+        Some(given) => (Some(given), BadRequestKind::Query),
+        None => (header(&parts.headers)?, BadRequestKind::Headers),
+    };
+    // OpenCode's client percent-encodes the value before it puts it into the query, which encodes it again.
+    Ok((given.filter(|given| !given.is_empty()).map(|given| decode(&given)), kind))
+}
+
+/// Names a directory in the header of a call that names none.
+pub(crate) fn name(headers: &mut HeaderMap, directory: &str) {
+    if let Ok(value) = HeaderValue::from_bytes(directory.replace('%', "%25").as_bytes()) {
+        headers.insert(HEADER, value);
+    }
+}
+
+/// Returns true if this machine has no such directory. A file system that does not answer may have it.
+pub(crate) async fn is_missing(directory: &str) -> bool {
+    let look = tokio::time::timeout(DEADLINE, tokio::fs::metadata(directory)).await;
+    matches!(look, Ok(Err(error)) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
+}
+
 impl Directory {
+    /// The workspace of the directory.
+    pub(crate) fn workspace(&self, sessions: &Sessions) -> WorkspaceId {
+        self.elsewhere.clone().unwrap_or_else(|| sessions.workspace(&self.path))
+    }
+
     /// A directory named in the body of a call.
     pub async fn named(given: String, app: &App) -> Result<Self, Error> {
         let path = check(given, BadRequestKind::Payload, &app.facts.closed).await?;
-        Ok(Self { path, named: true })
+        Ok(Self { path, named: true, elsewhere: None })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Derives the description of an operation from a handler's signature.
 
-use axum::{Json, extract::State, response::Response};
+use axum::{Extension, Json, extract::State, response::Response};
 use http::HeaderMap;
 use schemars::JsonSchema;
 
@@ -8,7 +8,10 @@ use super::Operation;
 use crate::{
     App, Error,
     error::Fault,
-    extract::{Body, ClientName, Directory, FromPath, Link, OptionalBody, Params, Query, Sent},
+    extract::{
+        Body, ClientName, Directory, FromPath, Link, OptionalBody, Params, Query, Sent, directory::Elsewhere,
+    },
+    fleet::Offered,
     instance::Here,
     security::Caller,
 };
@@ -45,6 +48,16 @@ impl Takes for Caller {
 
 /// The header is between Baton and its plugin host, and not part of the interface.
 impl Takes for Sent {
+    fn describe(_: &mut Operation) {}
+}
+
+/// Only nodes send it.
+impl<I> Takes for Offered<I> {
+    fn describe(_: &mut Operation) {}
+}
+
+/// The fleet's layer adds it; no client sends it.
+impl Takes for Option<Extension<Elsewhere>> {
     fn describe(_: &mut Operation) {}
 }
 

@@ -43,9 +43,24 @@ impl Method {
     }
 }
 
+/// The place that can answer a route, when several nodes share a record. A node passes a call of a session or a directory
+/// on to the node that owns its workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Any node, from the database: sessions, messages, lists, statuses, event streams.
+    Record,
+    /// The owner of the session's workspace: commands to its actor.
+    Session,
+    /// The owner of the directory's workspace: files, terminals, and everything that its configuration decides.
+    Directory,
+    /// Each node for itself: health, metrics, logins.
+    Node,
+}
+
 /// One route: handler, id and description.
 #[derive(Debug)]
 pub struct Route {
+    class: Class,
     method: Method,
     path: &'static str,
     id: &'static str,
@@ -53,26 +68,34 @@ pub struct Route {
     handler: MethodRouter<App>,
     describe: Vec<fn(&mut Operation)>,
     faults: Vec<Fault>,
+    is_stream: bool,
 }
 
 impl Route {
     /// A route whose handler describes itself.
-    pub fn new<H, T>(method: Method, path: &'static str, id: &'static str, handler: H) -> Self
+    pub fn new<H, T>(class: Class, method: Method, path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App> + Described<T>,
         T: 'static,
     {
-        Self { describe: vec![H::describe], ..Self::opaque(method, path, id, handler) }
+        Self { describe: vec![H::describe], ..Self::opaque(class, method, path, id, handler) }
     }
 
     /// A route whose handler reads the raw call; the table's entry describes it.
-    pub fn opaque<H, T>(method: Method, path: &'static str, id: &'static str, handler: H) -> Self
+    pub fn opaque<H, T>(
+        class: Class,
+        method: Method,
+        path: &'static str,
+        id: &'static str,
+        handler: H,
+    ) -> Self
     where
         H: Handler<T, App>,
         T: 'static,
     {
         let handler = on(method.filter(), handler);
-        Self { method, path, id, summary: "", handler, describe: Vec::new(), faults: vec![Fault::Broken] }
+        let (describe, faults) = (Vec::new(), vec![Fault::Broken]);
+        Self { class, method, path, id, summary: "", handler, describe, faults, is_stream: false }
     }
 
     /// One-line description of the operation.
@@ -106,6 +129,7 @@ impl Route {
     #[must_use]
     pub fn streams<T: JsonSchema>(mut self) -> Self {
         self.describe.push(Operation::streams::<T>);
+        self.is_stream = true;
         self
     }
 
@@ -123,6 +147,20 @@ impl Route {
 
     pub fn method(&self) -> Method {
         self.method
+    }
+
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// OpenCode's id of the operation.
+    pub fn id(&self) -> &'static str {
+        self.id
+    }
+
+    /// True if the response is a stream of events.
+    pub fn is_stream(&self) -> bool {
+        self.is_stream
     }
 
     pub(super) fn document(&self, schemas: Schemas) -> (Value, Schemas) {
@@ -145,12 +183,12 @@ impl Route {
 macro_rules! constructors {
     ($($name:ident => $method:ident),*) => {
         impl Route {
-            $(pub fn $name<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
+            $(pub fn $name<H, T>(class: Class, path: &'static str, id: &'static str, handler: H) -> Self
             where
                 H: Handler<T, App> + Described<T>,
                 T: 'static,
             {
-                Self::new(Method::$method, path, id, handler)
+                Self::new(class, Method::$method, path, id, handler)
             })*
         }
     };

@@ -3,11 +3,14 @@
 use axum::{Json, extract::State};
 use protocol::channel::Channel;
 
-use crate::{App, Error, openapi::Route};
+use crate::{
+    App, Error,
+    openapi::{Class, Route},
+};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/channel", "channel.list", list)
+        Route::get(Class::Node, "/channel", "channel.list", list)
             .summary("List the chat channels and the states of their connections"),
     ]
 }

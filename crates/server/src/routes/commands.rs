@@ -12,7 +12,7 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Body, Params, Sent},
-    openapi::Route,
+    openapi::{Class, Route},
 };
 
 /// The slash command that writes an AGENTS.md.
@@ -20,15 +20,15 @@ const INIT: &str = "init";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/session/{sessionID}/init", "session.init", init)
+        Route::post(Class::Session, "/session/{sessionID}/init", "session.init", init)
             .summary("Write an AGENTS.md for the project")
             .faults(&[Fault::NotFound, Fault::Conflict])
             .stores(),
-        Route::post("/session/{sessionID}/command", "session.command", command)
+        Route::post(Class::Session, "/session/{sessionID}/command", "session.command", command)
             .summary("Run a slash command and wait for the answer")
             .faults(&[Fault::NotFound, Fault::Conflict])
             .stores(),
-        Route::post("/session/{sessionID}/shell", "session.shell", shell)
+        Route::post(Class::Session, "/session/{sessionID}/shell", "session.shell", shell)
             .summary("Run a shell command of the user and wait for its end; fails while the session is busy")
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),

@@ -21,25 +21,26 @@ use crate::{
     error::Fault,
     extract::{Body, Directory},
     instance::Here,
-    openapi::{Gives, Operation, Route},
+    openapi::{Class, Gives, Operation, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/config", "config.get", config).summary("Get the configuration, without its secrets"),
-        Route::patch("/config", "config.update", change)
+        Route::get(Class::Directory, "/config", "config.get", config)
+            .summary("Get the configuration, without its secrets"),
+        Route::patch(Class::Directory, "/config", "config.update", change)
             .summary("Change the configuration of a project; running turns continue")
             .faults(&[Fault::Configuration, Fault::Full]),
-        Route::get("/global/config", "global.config.get", user_config)
+        Route::get(Class::Node, "/global/config", "global.config.get", user_config)
             .summary("Get the user's global configuration, without its secrets")
             .faults(&[Fault::Configuration]),
-        Route::patch("/global/config", "global.config.update", change_user)
+        Route::patch(Class::Node, "/global/config", "global.config.update", change_user)
             .summary("Change the user's global configuration; running turns continue")
             .faults(&[Fault::Configuration, Fault::Full]),
-        Route::get("/config/diagnostics", "config.diagnostics", diagnostics)
+        Route::get(Class::Directory, "/config/diagnostics", "config.diagnostics", diagnostics)
             .summary("List the warnings about the configuration of a directory")
             .faults(&[Fault::Configuration]),
-        Route::get("/config/providers", "config.providers", providers)
+        Route::get(Class::Directory, "/config/providers", "config.providers", providers)
             .summary("List the available providers and their models"),
     ]
 }

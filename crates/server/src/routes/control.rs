@@ -5,13 +5,17 @@ use protocol::Extra;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{Error, extract::Body, openapi::Route};
+use crate::{
+    Error,
+    extract::Body,
+    openapi::{Class, Route},
+};
 
 /// Maximum length of each text in a client's entry, in characters.
 const MAX_ENTRY: usize = 8_192;
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::post("/log", "app.log", log).summary("Write an entry to the server's log")]
+    vec![Route::post(Class::Node, "/log", "app.log", log).summary("Write an entry to the server's log")]
 }
 
 /// A log entry of a client.

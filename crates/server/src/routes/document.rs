@@ -9,13 +9,13 @@ use protocol::Extra;
 
 use crate::{
     metrics,
-    openapi::{self, Gives, Method, Operation, Route},
+    openapi::{self, Class, Gives, Method, Operation, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/doc", "doc.get", document).summary("Get this OpenAPI document"),
-        Route::opaque(Method::Get, "/metrics", "metrics.get", metrics::metrics)
+        Route::get(Class::Node, "/doc", "doc.get", document).summary("Get this OpenAPI document"),
+        Route::opaque(Class::Node, Method::Get, "/metrics", "metrics.get", metrics::metrics)
             .summary("Get metrics in the format of Prometheus")
             .gives_metrics(),
     ]

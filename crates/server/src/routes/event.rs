@@ -2,11 +2,14 @@
 
 use protocol::Event;
 
-use crate::{openapi::Route, sse};
+use crate::{
+    openapi::{Class, Route},
+    sse,
+};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/event", "event.subscribe", sse::event)
+        Route::get(Class::Record, "/event", "event.subscribe", sse::event)
             .summary("Follow the events of a directory")
             .streams::<Event>(),
     ]

@@ -13,7 +13,7 @@ use crate::{
     App, Error,
     blocking::blocking,
     extract::{Directory, Query},
-    openapi::Route,
+    openapi::{Class, Route},
     project::{worktree_of, worktrees},
 };
 
@@ -24,7 +24,7 @@ const MAX_SESSIONS: usize = 1_000;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/experimental/session", "experimental.session.list", list)
+        Route::get(Class::Record, "/experimental/session", "experimental.session.list", list)
             .summary("List the sessions of all projects, most recently updated first"),
     ]
 }
@@ -72,7 +72,7 @@ async fn list(
 ) -> Result<Page<GlobalSession, Millis>, Error> {
     let limit = query.limit.unwrap_or(USUAL_SESSIONS).clamp(1, MAX_SESSIONS);
     let listing = Listing {
-        workspace: directory.named.then(|| app.sessions.workspace(&directory.path)),
+        workspace: directory.named.then(|| directory.workspace(&app.sessions)),
         roots: query.roots.unwrap_or(false),
         updated_since: query.start,
         updated_before: query.cursor,

@@ -11,30 +11,35 @@ use crate::{
     error::Fault,
     extract::{Directory, Query},
     instance::ToolInfo,
-    openapi::Route,
+    openapi::{Class, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/experimental/capabilities", "experimental.capabilities.get", capabilities)
+        Route::get(Class::Node, "/experimental/capabilities", "experimental.capabilities.get", capabilities)
             .summary("Get the optional features of this server"),
-        Route::get("/experimental/console", "experimental.console.get", console)
+        Route::get(Class::Node, "/experimental/console", "experimental.console.get", console)
             .summary("Get the OpenCode console account; always empty"),
-        Route::get("/experimental/console/orgs", "experimental.console.listOrgs", organisations)
+        Route::get(Class::Node, "/experimental/console/orgs", "experimental.console.listOrgs", organisations)
             .summary("List the organisations of the account; always empty"),
-        Route::get("/experimental/tool", "tool.list", tools)
+        Route::get(Class::Directory, "/experimental/tool", "tool.list", tools)
             .summary("List the tools for a model")
             .faults(&[Fault::Configuration]),
-        Route::get("/experimental/tool/ids", "tool.ids", tool_ids)
+        Route::get(Class::Directory, "/experimental/tool/ids", "tool.ids", tool_ids)
             .summary("List the names of all tools")
             .faults(&[Fault::Configuration]),
-        Route::get("/experimental/workspace", "experimental.workspace.list", workspaces)
+        Route::get(Class::Node, "/experimental/workspace", "experimental.workspace.list", workspaces)
             .summary("List the workspaces; always empty"),
-        Route::get("/experimental/workspace/adapter", "experimental.workspace.adapter.list", adapters)
-            .summary("List the kinds of workspaces; always empty"),
-        Route::get("/experimental/workspace/status", "experimental.workspace.status", statuses)
+        Route::get(
+            Class::Node,
+            "/experimental/workspace/adapter",
+            "experimental.workspace.adapter.list",
+            adapters,
+        )
+        .summary("List the kinds of workspaces; always empty"),
+        Route::get(Class::Node, "/experimental/workspace/status", "experimental.workspace.status", statuses)
             .summary("List the connections to workspaces; always empty"),
-        Route::post("/sync/start", "sync.start", synchronise)
+        Route::post(Class::Node, "/sync/start", "sync.start", synchronise)
             .summary("Start to synchronise workspaces; no effect"),
     ]
 }

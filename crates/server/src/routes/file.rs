@@ -23,7 +23,7 @@ use crate::{
     blocking::blocking,
     error::Fault,
     extract::{Directory, Query},
-    openapi::Route,
+    openapi::{Class, Route},
 };
 
 /// Timeout of a search. The answer contains the results up to then.
@@ -35,14 +35,19 @@ const MAX_NAMES: usize = 200;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/find", "find.text", find_text).summary("Find lines that match a regular expression"),
-        Route::get("/find/file", "find.files", find_files).summary("Find files and directories by name"),
-        Route::get("/find/symbol", "find.symbols", find_symbols).summary("Find symbols; always empty"),
-        Route::get("/file", "file.list", list).summary("List a directory").faults(&[Fault::NotFound]),
-        Route::get("/file/content", "file.read", read)
+        Route::get(Class::Directory, "/find", "find.text", find_text)
+            .summary("Find lines that match a regular expression"),
+        Route::get(Class::Directory, "/find/file", "find.files", find_files)
+            .summary("Find files and directories by name"),
+        Route::get(Class::Directory, "/find/symbol", "find.symbols", find_symbols)
+            .summary("Find symbols; always empty"),
+        Route::get(Class::Directory, "/file", "file.list", list)
+            .summary("List a directory")
+            .faults(&[Fault::NotFound]),
+        Route::get(Class::Directory, "/file/content", "file.read", read)
             .summary("Read a file and its diff to the last commit")
             .faults(&[Fault::NotFound]),
-        Route::get("/file/status", "file.status", status)
+        Route::get(Class::Directory, "/file/status", "file.status", status)
             .summary("List the files that differ from the last commit"),
     ]
 }

@@ -6,7 +6,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::page::Page;
-use crate::{App, Error, extract::Query, openapi::Route};
+use crate::{
+    App, Error,
+    extract::Query,
+    openapi::{Class, Route},
+};
 
 /// Default number of texts per page.
 const USUAL_TEXTS: usize = 20;
@@ -15,7 +19,7 @@ const MAX_QUERY: usize = 500;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/find/message", "find.messages", find)
+        Route::get(Class::Record, "/find/message", "find.messages", find)
             .summary("Find texts of users and models in all sessions, newest first"),
     ]
 }

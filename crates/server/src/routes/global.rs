@@ -16,21 +16,21 @@ use crate::{
     App, Error,
     error::Fault,
     extract::Body,
-    openapi::{Gives, Operation, Route},
+    openapi::{Class, Gives, Operation, Route},
     security::Caller,
     sse,
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/global/health", "global.health", health)
+        Route::get(Class::Node, "/global/health", "global.health", health)
             .summary("Get the health of the server; without the password, only whether it is up"),
-        Route::get("/global/event", "global.event", sse::global_event)
+        Route::get(Class::Record, "/global/event", "global.event", sse::global_event)
             .summary("Follow the events of all directories")
             .streams::<GlobalEvent>(),
-        Route::post("/global/dispose", "global.dispose", dispose)
+        Route::post(Class::Node, "/global/dispose", "global.dispose", dispose)
             .summary("Reload the configuration of all directories; running turns continue"),
-        Route::post("/global/upgrade", "global.upgrade", upgrade)
+        Route::post(Class::Node, "/global/upgrade", "global.upgrade", upgrade)
             .summary("Upgrade the server; always refused")
             .faults(&[Fault::NotBuilt]),
     ]

@@ -10,19 +10,27 @@ use protocol::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{App, extract::Directory, instance::Here, openapi::Route};
+use crate::{
+    App,
+    extract::Directory,
+    instance::Here,
+    openapi::{Class, Route},
+};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/path", "path.get", paths).summary("Get the paths of a directory and of the server"),
-        Route::get("/vcs", "vcs.get", vcs).summary("Get the git branch of a directory"),
-        Route::get("/agent", "app.agents", agents).summary("List the agents"),
-        Route::get("/command", "command.list", commands).summary("List the slash commands"),
-        Route::get("/skill", "app.skills", skills).summary("List the skills"),
-        Route::post("/instance/dispose", "instance.dispose", dispose)
+        Route::get(Class::Directory, "/path", "path.get", paths)
+            .summary("Get the paths of a directory and of the server"),
+        Route::get(Class::Directory, "/vcs", "vcs.get", vcs).summary("Get the git branch of a directory"),
+        Route::get(Class::Directory, "/agent", "app.agents", agents).summary("List the agents"),
+        Route::get(Class::Directory, "/command", "command.list", commands).summary("List the slash commands"),
+        Route::get(Class::Directory, "/skill", "app.skills", skills).summary("List the skills"),
+        Route::post(Class::Directory, "/instance/dispose", "instance.dispose", dispose)
             .summary("Reload the configuration of a directory; running turns continue"),
-        Route::get("/lsp", "lsp.status", helpers).summary("List the language servers; always empty"),
-        Route::get("/formatter", "formatter.status", helpers).summary("List the formatters; always empty"),
+        Route::get(Class::Directory, "/lsp", "lsp.status", helpers)
+            .summary("List the language servers; always empty"),
+        Route::get(Class::Directory, "/formatter", "formatter.status", helpers)
+            .summary("List the formatters; always empty"),
     ]
 }
 

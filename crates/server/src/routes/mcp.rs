@@ -13,7 +13,7 @@ use crate::{
     extract::{Body, Params},
     instance::Here,
     mcp::McpServers,
-    openapi::{Method, Route},
+    openapi::{Class, Method, Route},
 };
 
 /// Login routes of MCP servers, which Baton does not support yet.
@@ -30,19 +30,23 @@ const LOGIN: [(&str, &str, &str); 3] = [
 pub(super) fn routes() -> Vec<Route> {
     let about_one = |route: Route| route.faults(&[Fault::ServerGone]);
     let mut routes = vec![
-        Route::get("/mcp", "mcp.status", status).summary("Get the status of the MCP servers by name"),
-        about_one(Route::post("/mcp", "mcp.add", add)).summary("Add an MCP server until Baton stops"),
-        about_one(Route::post("/mcp/{name}/connect", "mcp.connect", connect))
+        Route::get(Class::Directory, "/mcp", "mcp.status", status)
+            .summary("Get the status of the MCP servers by name"),
+        about_one(Route::post(Class::Directory, "/mcp", "mcp.add", add))
+            .summary("Add an MCP server until Baton stops"),
+        about_one(Route::post(Class::Directory, "/mcp/{name}/connect", "mcp.connect", connect))
             .summary("Connect to an MCP server; returns true if the connection succeeded"),
-        about_one(Route::post("/mcp/{name}/disconnect", "mcp.disconnect", disconnect))
+        about_one(Route::post(Class::Directory, "/mcp/{name}/disconnect", "mcp.disconnect", disconnect))
             .summary("Disconnect from an MCP server"),
-        about_one(Route::delete("/mcp/{name}/auth", "mcp.auth.remove", forget))
+        about_one(Route::delete(Class::Directory, "/mcp/{name}/auth", "mcp.auth.remove", forget))
             .summary("Delete the login at an MCP server; no effect"),
-        Route::get("/experimental/resource", "experimental.resource.list", resources)
+        Route::get(Class::Directory, "/experimental/resource", "experimental.resource.list", resources)
             .summary("List the resources of MCP servers"),
     ];
     routes.extend(LOGIN.into_iter().map(|(path, id, summary)| {
-        about_one(Route::new(Method::Post, path, id, refuse)).summary(summary).faults(&[Fault::NotBuilt])
+        about_one(Route::new(Class::Node, Method::Post, path, id, refuse))
+            .summary(summary)
+            .faults(&[Fault::NotBuilt])
     }));
     routes
 }

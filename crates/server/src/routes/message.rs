@@ -27,7 +27,7 @@ use crate::{
     array::Array,
     error::Fault,
     extract::{Body, Link, Params, Query},
-    openapi::{Gives, Operation, Route},
+    openapi::{Class, Gives, Operation, Route},
 };
 
 const NEWER_CURSOR: HeaderName = HeaderName::from_static("x-newer-cursor");
@@ -35,24 +35,39 @@ const NEWER_CURSOR: HeaderName = HeaderName::from_static("x-newer-cursor");
 pub(super) fn routes() -> Vec<Route> {
     let missing = &[Fault::NotFound];
     vec![
-        Route::get("/session/{sessionID}/message", "session.messages", list)
+        Route::get(Class::Record, "/session/{sessionID}/message", "session.messages", list)
             .summary("List the messages of a session, oldest first")
             .faults(missing),
-        Route::get("/session/{sessionID}/message/{messageID}", "session.message", get)
+        Route::get(Class::Record, "/session/{sessionID}/message/{messageID}", "session.message", get)
             .summary("Get a message")
             .faults(missing),
-        Route::delete("/session/{sessionID}/message/{messageID}", "session.deleteMessage", delete)
-            .summary("Delete a message; fails while the session is busy")
-            .faults(&[Fault::NotFound, Fault::Busy])
-            .stores(),
-        Route::delete("/session/{sessionID}/message/{messageID}/part/{partID}", "part.delete", delete_part)
-            .summary("Delete a part; fails while its message is open")
-            .faults(&[Fault::NotFound, Fault::Busy])
-            .stores(),
-        Route::patch("/session/{sessionID}/message/{messageID}/part/{partID}", "part.update", update_part)
-            .summary("Replace a part; fails while its message is open")
-            .faults(&[Fault::NotFound, Fault::Busy])
-            .stores(),
+        Route::delete(
+            Class::Session,
+            "/session/{sessionID}/message/{messageID}",
+            "session.deleteMessage",
+            delete,
+        )
+        .summary("Delete a message; fails while the session is busy")
+        .faults(&[Fault::NotFound, Fault::Busy])
+        .stores(),
+        Route::delete(
+            Class::Session,
+            "/session/{sessionID}/message/{messageID}/part/{partID}",
+            "part.delete",
+            delete_part,
+        )
+        .summary("Delete a part; fails while its message is open")
+        .faults(&[Fault::NotFound, Fault::Busy])
+        .stores(),
+        Route::patch(
+            Class::Session,
+            "/session/{sessionID}/message/{messageID}/part/{partID}",
+            "part.update",
+            update_part,
+        )
+        .summary("Replace a part; fails while its message is open")
+        .faults(&[Fault::NotFound, Fault::Busy])
+        .stores(),
     ]
 }
 

@@ -17,23 +17,29 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Body, ClientName, Directory, Params, Query},
-    openapi::{Gives, Operation, Route},
+    openapi::{Class, Gives, Operation, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/permission", "permission.list", list).summary("List the pending permission requests"),
-        Route::post("/permission/{requestID}/reply", "permission.reply", reply)
+        Route::get(Class::Record, "/permission", "permission.list", list)
+            .summary("List the pending permission requests"),
+        Route::post(Class::Session, "/permission/{requestID}/reply", "permission.reply", reply)
             .summary("Answer a permission")
             .faults(&[Fault::PermissionGone])
             .stores(),
-        Route::post("/session/{sessionID}/permissions/{permissionID}", "permission.respond", respond)
-            .summary("Answer a permission (older form)")
-            .faults(&[Fault::NotFound, Fault::PermissionGone])
-            .stores(),
-        Route::get("/api/permission/saved", "v2.permission.saved.list", saved)
+        Route::post(
+            Class::Session,
+            "/session/{sessionID}/permissions/{permissionID}",
+            "permission.respond",
+            respond,
+        )
+        .summary("Answer a permission (older form)")
+        .faults(&[Fault::NotFound, Fault::PermissionGone])
+        .stores(),
+        Route::get(Class::Record, "/api/permission/saved", "v2.permission.saved.list", saved)
             .summary("List the stored approvals"),
-        Route::delete("/api/permission/saved/{id}", "v2.permission.saved.remove", forget)
+        Route::delete(Class::Record, "/api/permission/saved/{id}", "v2.permission.saved.remove", forget)
             .summary("Delete a stored approval")
             .stores(),
     ]
@@ -60,7 +66,7 @@ async fn list(
     directory: Directory,
     Query(family): Query<Family>,
 ) -> Result<Json<Vec<PermissionRequest>>, Error> {
-    let mut waiting = app.sessions.permissions(Some(&directory.path)).await?;
+    let mut waiting = app.sessions.permissions(Some(&directory.workspace(&app.sessions))).await?;
     waiting.retain(|request| family.has(&Request::Permission(request.clone())));
     Ok(Json(waiting))
 }

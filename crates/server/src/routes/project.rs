@@ -19,7 +19,7 @@ use crate::{
     blocking::blocking,
     error::Fault,
     extract::{Body, Directory, Params},
-    openapi::Route,
+    openapi::{Class, Route},
     project::{ResolvedDirectory, worktree_of, worktrees},
 };
 
@@ -32,15 +32,17 @@ const EVERYWHERE: &str = "global";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/project", "project.list", list).summary("List the projects that have sessions"),
-        Route::get("/project/current", "project.current", current).summary("Get the project of a directory"),
-        Route::post("/project/git/init", "project.initGit", init_git)
+        Route::get(Class::Record, "/project", "project.list", list)
+            .summary("List the projects that have sessions"),
+        Route::get(Class::Directory, "/project/current", "project.current", current)
+            .summary("Get the project of a directory"),
+        Route::post(Class::Directory, "/project/git/init", "project.initGit", init_git)
             .summary("Create a git repository in a directory"),
-        Route::patch("/project/{projectID}", "project.update", update)
+        Route::patch(Class::Record, "/project/{projectID}", "project.update", update)
             .summary("Change the name, icon or start command of a project")
             .faults(&[Fault::ProjectGone])
             .stores(),
-        Route::get("/project/{projectID}/directories", "project.directories", directories)
+        Route::get(Class::Record, "/project/{projectID}/directories", "project.directories", directories)
             .summary("List the directories of a project"),
     ]
 }

@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
-use protocol::{MessageWithParts, SessionId, message::ModelRef, prompt::PromptInput};
+use protocol::{MessageId, MessageWithParts, SessionId, message::ModelRef, prompt::PromptInput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -14,20 +14,21 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Body, Params, Sent},
-    openapi::{Gives, Operation, Route},
+    fleet::Offered,
+    openapi::{Class, Gives, Operation, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/session/{sessionID}/message", "session.prompt", prompt)
+        Route::post(Class::Session, "/session/{sessionID}/message", "session.prompt", prompt)
             .summary("Submit a prompt and wait for the answer")
             .faults(&[Fault::NotFound, Fault::Busy, Fault::Conflict])
             .stores(),
-        Route::post("/session/{sessionID}/prompt_async", "session.prompt_async", submit)
+        Route::post(Class::Session, "/session/{sessionID}/prompt_async", "session.prompt_async", submit)
             .summary("Submit a prompt; events carry the answer")
             .faults(&[Fault::NotFound, Fault::Busy, Fault::Conflict])
             .stores(),
-        Route::post("/session/{sessionID}/summarize", "session.summarize", summarize)
+        Route::post(Class::Session, "/session/{sessionID}/summarize", "session.summarize", summarize)
             .summary("Summarise the conversation after the running turn")
             .faults(&[Fault::NotFound, Fault::Conflict])
             .stores(),
@@ -39,18 +40,22 @@ async fn prompt(
     State(app): State<App>,
     Params(id): Params<SessionId>,
     Sent(sender): Sent,
+    Offered(offered): Offered<MessageId>,
     Body(input): Body<PromptInput>,
 ) -> Result<Json<MessageWithParts>, Error> {
-    Ok(Json(app.sessions.prompt(&id, PromptInput { sender, ..input }).await?))
+    let message_id = input.message_id.or(offered);
+    Ok(Json(app.sessions.prompt(&id, PromptInput { sender, message_id, ..input }).await?))
 }
 
 async fn submit(
     State(app): State<App>,
     Params(id): Params<SessionId>,
     Sent(sender): Sent,
+    Offered(offered): Offered<MessageId>,
     Body(input): Body<PromptInput>,
 ) -> Result<Accepted, Error> {
-    app.sessions.submit(&id, PromptInput { sender, ..input }).await?;
+    let message_id = input.message_id.or(offered);
+    app.sessions.submit(&id, PromptInput { sender, message_id, ..input }).await?;
     Ok(Accepted)
 }
 

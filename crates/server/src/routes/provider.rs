@@ -16,25 +16,35 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Body, Directory, Params},
-    openapi::Route,
+    openapi::{Class, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/provider", "provider.list", list::list)
+        Route::get(Class::Directory, "/provider", "provider.list", list::list)
             .summary("List all providers and the available ones"),
-        Route::get("/provider/auth", "provider.auth", methods)
+        Route::get(Class::Directory, "/provider/auth", "provider.auth", methods)
             .summary("List the login methods of plugins by provider"),
-        Route::post("/provider/{providerID}/oauth/authorize", "provider.oauth.authorize", begin)
-            .summary("Start a login")
-            .faults(&[Fault::LogIn]),
-        Route::post("/provider/{providerID}/oauth/callback", "provider.oauth.callback", complete)
-            .summary("Complete a login")
-            .faults(&[Fault::LogIn, Fault::Full]),
-        Route::put("/auth/{providerID}", "auth.set", log_in)
+        Route::post(
+            Class::Directory,
+            "/provider/{providerID}/oauth/authorize",
+            "provider.oauth.authorize",
+            begin,
+        )
+        .summary("Start a login")
+        .faults(&[Fault::LogIn]),
+        Route::post(
+            Class::Directory,
+            "/provider/{providerID}/oauth/callback",
+            "provider.oauth.callback",
+            complete,
+        )
+        .summary("Complete a login")
+        .faults(&[Fault::LogIn, Fault::Full]),
+        Route::put(Class::Node, "/auth/{providerID}", "auth.set", log_in)
             .summary("Store a provider's credential")
             .faults(&[Fault::Full]),
-        Route::delete("/auth/{providerID}", "auth.remove", log_out)
+        Route::delete(Class::Node, "/auth/{providerID}", "auth.remove", log_out)
             .summary("Delete a provider's credential")
             .faults(&[Fault::Full]),
     ]

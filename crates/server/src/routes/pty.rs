@@ -30,7 +30,7 @@ use crate::{
     error::Fault,
     extract::{Body, Directory, OptionalBody, Params},
     instance::Here,
-    openapi::Route,
+    openapi::{Class, Route},
     terminals::{Order, TICKET},
 };
 
@@ -42,20 +42,23 @@ const MAX_TITLE: usize = 1_000;
 pub(super) fn routes() -> Vec<Route> {
     let gone = &[Fault::PtyGone];
     vec![
-        Route::get("/pty/shells", "pty.shells", shells::list).summary("List the shells of this machine"),
-        Route::get("/pty", "pty.list", list).summary("List the terminals of a directory"),
-        Route::post("/pty", "pty.create", create)
+        Route::get(Class::Directory, "/pty/shells", "pty.shells", shells::list)
+            .summary("List the shells of this machine"),
+        Route::get(Class::Directory, "/pty", "pty.list", list).summary("List the terminals of a directory"),
+        Route::post(Class::Directory, "/pty", "pty.create", create)
             .summary("Start a program in a new terminal")
             .faults(&[Fault::Overloaded, Fault::Closing]),
-        Route::get("/pty/{ptyID}", "pty.get", get).summary("Get a terminal").faults(gone),
-        Route::put("/pty/{ptyID}", "pty.update", update).summary("Rename or resize a terminal").faults(gone),
-        Route::delete("/pty/{ptyID}", "pty.remove", remove)
+        Route::get(Class::Directory, "/pty/{ptyID}", "pty.get", get).summary("Get a terminal").faults(gone),
+        Route::put(Class::Directory, "/pty/{ptyID}", "pty.update", update)
+            .summary("Rename or resize a terminal")
+            .faults(gone),
+        Route::delete(Class::Directory, "/pty/{ptyID}", "pty.remove", remove)
             .summary("End a terminal's program and all processes it has started")
             .faults(gone),
-        Route::post("/pty/{ptyID}/connect-token", "pty.connectToken", ticket)
+        Route::post(Class::Directory, "/pty/{ptyID}/connect-token", "pty.connectToken", ticket)
             .summary("Get a ticket that opens a terminal's WebSocket once")
             .faults(&[Fault::PtyGone, Fault::PtyForbidden]),
-        Route::get("/pty/{ptyID}/connect", "pty.connect", socket::connect)
+        Route::get(Class::Directory, "/pty/{ptyID}/connect", "pty.connect", socket::connect)
             .summary("Connect to a terminal through a WebSocket")
             .faults(&[Fault::PtyGone, Fault::PtyForbidden, Fault::Overloaded]),
     ]

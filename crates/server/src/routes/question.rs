@@ -10,19 +10,19 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Body, ClientName, Directory, Params, Query},
-    openapi::Route,
+    openapi::{Class, Route},
 };
 
 use super::permission::Family;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/question", "question.list", list).summary("List the pending questions"),
-        Route::post("/question/{requestID}/reply", "question.reply", reply)
+        Route::get(Class::Record, "/question", "question.list", list).summary("List the pending questions"),
+        Route::post(Class::Session, "/question/{requestID}/reply", "question.reply", reply)
             .summary("Answer a question")
             .faults(&[Fault::QuestionGone])
             .stores(),
-        Route::post("/question/{requestID}/reject", "question.reject", reject)
+        Route::post(Class::Session, "/question/{requestID}/reject", "question.reject", reject)
             .summary("Dismiss a question")
             .faults(&[Fault::QuestionGone])
             .stores(),
@@ -34,7 +34,7 @@ async fn list(
     directory: Directory,
     Query(family): Query<Family>,
 ) -> Result<Json<Vec<QuestionRequest>>, Error> {
-    let mut waiting = app.sessions.questions(Some(&directory.path)).await?;
+    let mut waiting = app.sessions.questions(Some(&directory.workspace(&app.sessions))).await?;
     waiting.retain(|request| family.has(&Request::Question(request.clone())));
     Ok(Json(waiting))
 }

@@ -10,20 +10,20 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Body, Params},
-    openapi::Route,
+    openapi::{Class, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     const PROMPT: &str = "/session/{sessionID}/queue/{messageID}";
     vec![
-        Route::get("/session/{sessionID}/queue", "session.queue", list)
+        Route::get(Class::Record, "/session/{sessionID}/queue", "session.queue", list)
             .summary("List the waiting prompts in the order in which turns take them up")
             .faults(&[Fault::NotFound]),
-        Route::patch(PROMPT, "session.queue.update", update)
+        Route::patch(Class::Session, PROMPT, "session.queue.update", update)
             .summary("Change the content, delivery or position of a waiting prompt")
             .faults(&[Fault::NotFound, Fault::Conflict])
             .stores(),
-        Route::delete(PROMPT, "session.queue.withdraw", withdraw)
+        Route::delete(Class::Session, PROMPT, "session.queue.withdraw", withdraw)
             .summary("End a waiting prompt without running it, and return its content")
             .faults(&[Fault::NotFound, Fault::Conflict])
             .stores(),

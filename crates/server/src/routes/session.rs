@@ -19,7 +19,8 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Body, Directory, OptionalBody, Params, Query},
-    openapi::Route,
+    fleet::Offered,
+    openapi::{Class, Route},
 };
 
 /// Default number of sessions per list.
@@ -30,67 +31,76 @@ const MAX_SESSIONS: usize = 10_000;
 pub(super) fn routes() -> Vec<Route> {
     let missing = &[Fault::NotFound];
     vec![
-        Route::get("/session", "session.list", list).summary("List sessions, most recently updated first"),
-        Route::post("/session", "session.create", create)
+        Route::get(Class::Record, "/session", "session.list", list)
+            .summary("List sessions, most recently updated first"),
+        Route::post(Class::Session, "/session", "session.create", create)
             .summary("Create a session")
             .faults(missing)
             .stores(),
-        Route::get("/session/status", "session.status", statuses)
+        Route::get(Class::Record, "/session/status", "session.status", statuses)
             .summary("Get the status of the sessions that are not idle"),
-        Route::get("/session/{sessionID}", "session.get", get).summary("Get a session").faults(missing),
-        Route::delete("/session/{sessionID}", "session.delete", delete)
+        Route::get(Class::Record, "/session/{sessionID}", "session.get", get)
+            .summary("Get a session")
+            .faults(missing),
+        Route::delete(Class::Session, "/session/{sessionID}", "session.delete", delete)
             .summary(
                 "Abort and delete a session and its children, or with `unusedSince` only if none is in use",
             )
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
-        Route::patch("/session/{sessionID}", "session.update", update)
+        Route::patch(Class::Session, "/session/{sessionID}", "session.update", update)
             .summary("Change title, metadata, permission rules, archiving or automatic continuation")
             .faults(missing)
             .stores(),
-        Route::get("/session/{sessionID}/children", "session.children", children)
+        Route::get(Class::Record, "/session/{sessionID}/children", "session.children", children)
             .summary("List the children of a session")
             .faults(missing),
-        Route::get("/session/{sessionID}/family", "session.family", family)
+        Route::get(Class::Record, "/session/{sessionID}/family", "session.family", family)
             .summary("Get the root of a session and all sessions below it, with their statuses and totals")
             .faults(missing),
-        Route::get("/session/{sessionID}/todo", "session.todo", todos)
+        Route::get(Class::Record, "/session/{sessionID}/todo", "session.todo", todos)
             .summary("Get the todo list of a session")
             .faults(missing),
-        Route::get("/session/{sessionID}/diff", "session.diff", diff)
+        Route::get(Class::Record, "/session/{sessionID}/diff", "session.diff", diff)
             .summary("Get the file changes of a prompt's turn")
             .faults(missing),
-        Route::get("/session/{sessionID}/turn", "session.turn", turn)
+        Route::get(Class::Record, "/session/{sessionID}/turn", "session.turn", turn)
             .summary("Get the newest user prompt and its answer")
             .faults(missing),
-        Route::post("/session/{sessionID}/continuation", "session.continuation", continuation)
-            .summary("Stop or resume automatic continuation")
-            .faults(missing)
-            .stores(),
-        Route::put("/session/{sessionID}/seen", "session.seen", seen)
+        Route::post(
+            Class::Session,
+            "/session/{sessionID}/continuation",
+            "session.continuation",
+            continuation,
+        )
+        .summary("Stop or resume automatic continuation")
+        .faults(missing)
+        .stores(),
+        Route::put(Class::Session, "/session/{sessionID}/seen", "session.seen", seen)
             .summary("Mark a session as seen up to an event, or as unread")
             .faults(missing)
             .stores(),
-        Route::post("/session/{sessionID}/abort", "session.abort", abort)
+        Route::post(Class::Session, "/session/{sessionID}/abort", "session.abort", abort)
             .summary("Abort the running turn and wait until the session is idle")
             .stores(),
-        Route::post("/session/{sessionID}/revert", "session.revert", revert)
+        Route::post(Class::Session, "/session/{sessionID}/revert", "session.revert", revert)
             .summary(
                 "Revert a message or part and everything after it, including file changes; fails while busy",
             )
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
-        Route::post("/session/{sessionID}/unrevert", "session.unrevert", unrevert)
+        Route::post(Class::Session, "/session/{sessionID}/unrevert", "session.unrevert", unrevert)
             .summary("Undo a pending revert; fails while busy")
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
         Route::post(
+            Class::Session,
             "/experimental/session/{sessionID}/background",
             "experimental.session.background",
             background,
         )
         .summary("Continue a turn without waiting for its subagents"),
-        Route::post("/session/{sessionID}/fork", "session.fork", fork)
+        Route::post(Class::Session, "/session/{sessionID}/fork", "session.fork", fork)
             .summary("Copy a session's messages into a new session")
             .faults(missing)
             .stores(),
@@ -125,11 +135,15 @@ async fn list(
     directory: Directory,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Vec<Session>>, Error> {
-    let place = app.projects.find(&directory.path).await;
     let exact = directory.named && query.scope.is_none() && query.path.is_none();
+    // The project of a directory on another node cannot be looked up here, so its list is that of the workspace.
+    let project = match &directory.elsewhere {
+        Some(_) => None,
+        None => Some(app.projects.find(&directory.path).await.project),
+    };
     let listing = Listing {
-        project: Some(place.project),
-        workspace: exact.then(|| app.sessions.workspace(&place.directory)),
+        workspace: (exact || project.is_none()).then(|| directory.workspace(&app.sessions)),
+        project,
         path: query.path,
         roots: query.roots.unwrap_or(false),
         updated_since: query.start,
@@ -143,8 +157,10 @@ async fn list(
 async fn create(
     State(app): State<App>,
     directory: Directory,
+    Offered(id): Offered<SessionId>,
     OptionalBody(input): OptionalBody<SessionInput>,
 ) -> Result<Json<Session>, Error> {
+    let input = SessionInput { id, ..input };
     let place = app.projects.find(&directory.path).await;
     Ok(Json(app.sessions.create(place.home(), input).await?))
 }
@@ -154,7 +170,7 @@ async fn statuses(
     State(app): State<App>,
     directory: Directory,
 ) -> Result<Json<BTreeMap<String, SessionStatus>>, Error> {
-    let statuses = app.sessions.statuses(Some(&directory.path)).await?;
+    let statuses = app.sessions.statuses(Some(&directory.workspace(&app.sessions))).await?;
     Ok(Json(statuses.into_iter().map(|(id, status)| (id.to_string(), status)).collect()))
 }
 

@@ -8,14 +8,18 @@ use protocol::{Event, EventId, Extra, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{App, Error, extract::Body, openapi::Route};
+use crate::{
+    App, Error,
+    extract::Body,
+    openapi::{Class, Route},
+};
 
 /// Maximum number of events per answer. A client that receives this many calls again with its new positions.
 const MAX_EVENTS: usize = 1_000;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/sync/history", "sync.history.list", history)
+        Route::post(Class::Record, "/sync/history", "sync.history.list", history)
             .summary("List the events of sessions after the given positions, at most 1000"),
     ]
 }

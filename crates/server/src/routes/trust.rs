@@ -5,17 +5,22 @@ use axum::{Json, extract::State};
 use protocol::trust::Trust;
 
 use super::instance::announce;
-use crate::{App, Error, error::Fault, extract::Directory, openapi::Route};
+use crate::{
+    App, Error,
+    error::Fault,
+    extract::Directory,
+    openapi::{Class, Route},
+};
 
 pub(super) fn routes() -> Vec<Route> {
     let route = |route: Route| route.faults(&[Fault::Configuration]);
     vec![
-        route(Route::get("/trust", "trust.get", show))
+        route(Route::get(Class::Directory, "/trust", "trust.get", show))
             .summary("Get the trust of a directory and the parts of its configuration that have no effect"),
-        route(Route::post("/trust", "trust.grant", grant))
+        route(Route::post(Class::Directory, "/trust", "trust.grant", grant))
             .summary("Trust a directory and everything below it; running turns continue")
             .faults(&[Fault::Full]),
-        route(Route::delete("/trust", "trust.revoke", revoke))
+        route(Route::delete(Class::Directory, "/trust", "trust.revoke", revoke))
             .summary("Revoke the trust of a directory; running turns continue")
             .faults(&[Fault::Full]),
     ]

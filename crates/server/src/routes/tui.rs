@@ -13,7 +13,7 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Body, Directory},
-    openapi::Route,
+    openapi::{Class, Route},
     remote::Call,
 };
 
@@ -55,19 +55,20 @@ pub(super) fn routes() -> Vec<Route> {
             let event = EventBody::TuiCommandExecute(properties(json!({ "command": command })));
             publish(&app, &directory, Call { path, body: json!({}) }, event).await
         };
-        Route::post(path, id, run).summary(summary)
+        Route::post(Class::Directory, path, id, run).summary(summary)
     };
     let mut routes = vec![
-        Route::post("/tui/append-prompt", "tui.appendPrompt", append_prompt)
+        Route::post(Class::Directory, "/tui/append-prompt", "tui.appendPrompt", append_prompt)
             .summary("Append text to the prompt"),
     ];
     routes.extend(SHORTCUTS.map(shortcut));
     routes.extend([
-        Route::post("/tui/execute-command", "tui.executeCommand", execute)
+        Route::post(Class::Directory, "/tui/execute-command", "tui.executeCommand", execute)
             .summary("Run a command of the terminal UI"),
-        Route::post("/tui/show-toast", "tui.showToast", toast).summary("Show a toast"),
-        Route::post("/tui/publish", "tui.publish", pass_on).summary("Publish an event of the terminal UI"),
-        Route::post("/tui/select-session", "tui.selectSession", select)
+        Route::post(Class::Directory, "/tui/show-toast", "tui.showToast", toast).summary("Show a toast"),
+        Route::post(Class::Directory, "/tui/publish", "tui.publish", pass_on)
+            .summary("Publish an event of the terminal UI"),
+        Route::post(Class::Directory, "/tui/select-session", "tui.selectSession", select)
             .summary("Open a session")
             .faults(&[Fault::NotFound]),
     ]);

@@ -4,7 +4,7 @@
 use crate::{
     Error,
     error::Fault,
-    openapi::{Method, Route},
+    openapi::{Class, Method, Route},
 };
 
 /// Baton publishes nothing.
@@ -148,7 +148,10 @@ pub(super) fn routes() -> Vec<Route> {
             let message = format!("{id} is not available in this version. {why}");
             Error::plain(Fault::NotBuilt, message)
         };
-        Route::new(method, path, id, refuse).summary(summary).takes_names().faults(&[Fault::NotBuilt])
+        Route::new(Class::Node, method, path, id, refuse)
+            .summary(summary)
+            .takes_names()
+            .faults(&[Fault::NotBuilt])
     };
     ROUTES.iter().map(route).collect()
 }

@@ -19,7 +19,7 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Body, Directory, Query},
-    openapi::{Gives, Operation, Route},
+    openapi::{Class, Gives, Operation, Route},
 };
 
 /// Default number of unchanged lines around a change.
@@ -31,10 +31,12 @@ const KIND: &str = "text/x-diff; charset=utf-8";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/vcs/status", "vcs.status", status).summary("List the changed files"),
-        Route::get("/vcs/diff", "vcs.diff", diff).summary("List the changed files with their patches"),
-        Route::get("/vcs/diff/raw", "vcs.diff.raw", raw).summary("Get all changes as one patch"),
-        Route::post("/vcs/apply", "vcs.apply", apply)
+        Route::get(Class::Directory, "/vcs/status", "vcs.status", status).summary("List the changed files"),
+        Route::get(Class::Directory, "/vcs/diff", "vcs.diff", diff)
+            .summary("List the changed files with their patches"),
+        Route::get(Class::Directory, "/vcs/diff/raw", "vcs.diff.raw", raw)
+            .summary("Get all changes as one patch"),
+        Route::post(Class::Directory, "/vcs/apply", "vcs.apply", apply)
             .summary("Apply a patch to the worktree")
             .faults(&[Fault::NotApplied]),
     ]

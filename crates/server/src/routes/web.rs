@@ -12,21 +12,21 @@ use crate::{
     Error,
     error::Fault,
     extract::{Body, OptionalBody, Params, Query},
-    openapi::{Gives, Operation, Route},
+    openapi::{Class, Gives, Operation, Route},
     security::{Browser, Caller},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/web/me", "web.me", me)
+        Route::get(Class::Node, "/web/me", "web.me", me)
             .summary("Tell a browser whether it has to sign in; needs no password"),
-        Route::post("/web/login", "web.login", login)
+        Route::post(Class::Node, "/web/login", "web.login", login)
             .summary("Sign a browser in with the password; the response sets its cookie")
             .faults(&[Fault::Overloaded]),
-        Route::post("/web/logout", "web.logout", logout).summary("Sign this browser out"),
-        Route::get("/web/session", "web.session.list", list)
+        Route::post(Class::Node, "/web/logout", "web.logout", logout).summary("Sign this browser out"),
+        Route::get(Class::Node, "/web/session", "web.session.list", list)
             .summary("List the browsers that are signed in, newest first"),
-        Route::delete("/web/session/{browserID}", "web.session.revoke", revoke)
+        Route::delete(Class::Node, "/web/session/{browserID}", "web.session.revoke", revoke)
             .summary("Sign another browser out")
             .faults(&[Fault::NotFound]),
     ]

@@ -32,7 +32,7 @@ use crate::{
     error::Fault,
     extract::{Body, Directory, OptionalBody},
     instance::Here,
-    openapi::Route,
+    openapi::{Class, Route},
     project::ResolvedDirectory,
 };
 
@@ -52,16 +52,16 @@ const MAX_SHOWN: usize = 1_000;
 pub(super) fn routes() -> Vec<Route> {
     let faults = &[Fault::Worktree];
     vec![
-        Route::get("/experimental/worktree", "worktree.list", list)
+        Route::get(Class::Directory, "/experimental/worktree", "worktree.list", list)
             .summary("List the worktrees of a project")
             .faults(faults),
-        Route::post("/experimental/worktree", "worktree.create", create)
+        Route::post(Class::Directory, "/experimental/worktree", "worktree.create", create)
             .summary("Create a worktree on a new branch and prepare it with the project's start command")
             .faults(faults),
-        Route::delete("/experimental/worktree", "worktree.remove", remove)
+        Route::delete(Class::Directory, "/experimental/worktree", "worktree.remove", remove)
             .summary("Delete a worktree, its files and its branch")
             .faults(faults),
-        Route::post("/experimental/worktree/reset", "worktree.reset", reset)
+        Route::post(Class::Directory, "/experimental/worktree/reset", "worktree.reset", reset)
             .summary("Reset a worktree to the project's main branch")
             .faults(faults),
     ]
@@ -175,7 +175,7 @@ async fn main_branch(repository: &Repository) -> Result<String, Error> {
 /// Aborts the sessions and ends the terminals of a worktree before its files disappear.
 async fn quiet(app: &App, tree: &git::Worktree) -> Result<(), Error> {
     let directory = tree.path.to_string_lossy();
-    for session in app.sessions.statuses(Some(&directory)).await?.into_keys() {
+    for session in app.sessions.statuses(Some(&app.sessions.workspace(&directory))).await?.into_keys() {
         app.sessions.abort(&session).await?;
     }
     for terminal in app.terminals.list(&directory) {

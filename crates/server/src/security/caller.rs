@@ -8,7 +8,7 @@ use axum::{
 };
 use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
 
-use super::{AccessPolicy, Browsers, HEALTH, Peer, browsers::LIFETIME, origin, password, verify};
+use super::{AccessPolicy, Browsers, HEALTH, Peer, READY, browsers::LIFETIME, origin, password, verify};
 use crate::Error;
 
 /// Name of the cookie.
@@ -51,7 +51,7 @@ pub(super) fn needs_no_password(call: &Parts) -> bool {
 /// is refused, so that a client can check its own.
 fn is_probe(call: &Parts) -> bool {
     matches!(call.method, Method::GET | Method::HEAD)
-        && call.uri.path() == HEALTH
+        && [HEALTH, READY].contains(&call.uri.path())
         && password::given(call).is_none()
 }
 

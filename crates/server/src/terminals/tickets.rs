@@ -40,6 +40,12 @@ impl Tickets {
         let mut bytes = [0; 32];
         SystemRandom.fill(&mut bytes);
         let ticket = URL_SAFE_NO_PAD.encode(bytes);
+        self.admit(ticket.clone(), terminal);
+        ticket
+    }
+
+    /// Accepts a ticket that another node has issued for its terminal. This node only lets its holder pass.
+    pub(crate) fn admit(&self, ticket: String, terminal: PtyId) {
         let now = Instant::now();
         let mut issued = self.issued.lock();
         issued.retain(|_, ticket| ticket.until > now);
@@ -49,8 +55,7 @@ impl Tickets {
         {
             issued.remove(&oldest);
         }
-        issued.insert(ticket.clone(), Ticket { terminal, until: now + TICKET });
-        ticket
+        issued.insert(ticket, Ticket { terminal, until: now + TICKET });
     }
 
     /// Consumes a ticket. Returns true if it was valid for this terminal.

@@ -11,6 +11,7 @@ mod contract;
 mod document;
 mod edges;
 mod files;
+mod fleet;
 mod generated;
 mod harness;
 mod instance;

@@ -25,6 +25,8 @@ use super::{failure::Fault, query::number, schema, tls::Tls};
 pub(super) const LOCK_LOG: &str = "SELECT pg_advisory_xact_lock(1113683054, 2)";
 /// Takes the lock on the numbers of searched texts for a transaction.
 pub(super) const LOCK_TEXTS: &str = "SELECT pg_advisory_xact_lock(1113683054, 4)";
+/// Takes the right to trim the log for a transaction, if no other node has it.
+pub(super) const LOCK_TRIM: &str = "SELECT pg_try_advisory_xact_lock(1113683054, 5)";
 /// Takes the database for one server alone, for a session.
 const LOCK_ALONE: &str = "SELECT pg_try_advisory_lock(1113683054, 1)";
 /// Takes the same lock together with other nodes of a fleet. A server that wants the database for itself is refused.
@@ -118,13 +120,21 @@ pub enum OpenError {
     #[error("the role of {server} lacks a right: {detail}; docs/fleet.md lists the rights that it needs")]
     Rights { server: Server, detail: String },
     #[error(
-        "{server} is in use by another server{holder}; several servers on one database are not supported yet"
+        "{server} is in use by another server{holder}; stop that server, or start all servers of this database as nodes, with --node NAME"
     )]
     Locked {
         server: Server,
         /// A description of the other server's connection, in parentheses.
         holder: String,
     },
+    #[error(
+        "{server} belongs to a fleet of nodes; start this server as a node, with --node NAME, or connect to a running node with --attach URL"
+    )]
+    Fleet { server: Server },
+    #[error(
+        "{server} contains sessions of a server without a node name; no node may act for their directories. Give the nodes a new database, or start the server without --node"
+    )]
+    Nameless { server: Server },
     #[error("the node {node} of {server} is already running; choose another name, or stop that server first")]
     Running { server: Server, node: String },
     #[error("the node {node} of {server} was declared dead while it started; start it again")]
@@ -254,6 +264,9 @@ impl Target {
         let late = |_| refused(&self.server, Fault::Late);
         let client = timeout(OPENING, self.lock()).await.map_err(late)??;
         timeout(MIGRATION, schema::migrate(&client, &self.server)).await.map_err(late)??;
+        if self.finds(&client, "EXISTS (SELECT FROM baton.workspace WHERE home IS NOT NULL)").await? {
+            return Err(OpenError::Fleet { server: self.server.clone() });
+        }
         let token = timeout(OPENING, self.begin(&client)).await.map_err(late)??;
         Ok((client, token))
     }
@@ -279,7 +292,21 @@ impl Target {
         client.batch_execute(LOCK_SCHEMA).await.map_err(failed)?;
         timeout(MIGRATION, schema::migrate(&client, server)).await.map_err(late)??;
         client.batch_execute(UNLOCK_SCHEMA).await.map_err(failed)?;
+        let nameless = "EXISTS (SELECT FROM baton.session WHERE NOT EXISTS
+            (SELECT FROM baton.workspace WHERE workspace.id = session.workspace))";
+        if self.finds(&client, nameless).await? {
+            return Err(OpenError::Nameless { server: server.clone() });
+        }
         Ok(client)
+    }
+
+    /// Evaluates a condition on the tables.
+    async fn finds(&self, client: &Client, condition: &str) -> Result<bool, OpenError> {
+        let sql = format!("SELECT {condition}");
+        let asked = client.query_typed_one(&sql, &[]);
+        let late = |_| refused(&self.server, Fault::Late);
+        let row = timeout(OPENING, asked).await.map_err(late)?;
+        row.map(|row| row.get(0)).map_err(|error| refused(&self.server, Fault::Sql(error)))
     }
 
     /// Opens the writer's connection of a node that is registered.
@@ -321,7 +348,12 @@ impl Target {
         let begun = Instant::now();
         while !take(&client, lock, &[]).await.map_err(|fault| refused(server, fault))? {
             if begun.elapsed() >= LOCK {
-                return Err(OpenError::Locked { server: server.clone(), holder: holder(&client).await });
+                let server = server.clone();
+                // Nodes share the lock, so only a server that wants it alone finds them.
+                return Err(match (is_shared(&client).await, holder(&client).await) {
+                    (true, _) => OpenError::Fleet { server },
+                    (false, holder) => OpenError::Locked { server, holder },
+                });
             }
             sleep(LOCK_PAUSE).await;
         }
@@ -434,7 +466,7 @@ async fn inspect(client: &Client, server: &Server) -> Result<(), OpenError> {
 }
 
 /// The values of a statement, with their types.
-type Values<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
+pub(super) type Values<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 
 /// Tries to take a lock.
 async fn take(client: &Client, lock: &str, values: Values<'_>) -> Result<bool, Fault> {
@@ -464,6 +496,14 @@ async fn register(
     client.batch_execute("COMMIT").await?;
     let node = node.into();
     Ok(row.map(|row| Token { node, incarnation: row.get(0), writer: row.get(1), backend: row.get(2) }))
+}
+
+/// Returns true if nodes hold the lock together.
+async fn is_shared(client: &Client) -> bool {
+    let sql = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock'
+        AND classid = 1113683054 AND objid = 1 AND objsubid = 2
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
+    client.query_typed_one(sql, &[]).await.is_ok_and(|row| row.get(0))
 }
 
 /// Describes the connection that holds the node's lock, as far as the role may see it.

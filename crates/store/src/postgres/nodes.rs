@@ -10,9 +10,12 @@ use engine::{
         Identity, Kind, Refusal, Ruling,
         record::{Member, Ownership, State},
     },
-    ports::{Error, NodeRecord, Rows, StoreFailure, StoreFuture, Transaction},
+    ports::{Error, HomeNode, NodeRecord, Peer, Rows, StoreFailure, StoreFuture, Transaction},
 };
-use protocol::WorkspaceId;
+use protocol::{
+    WorkspaceId,
+    fleet::{Node, Workspace},
+};
 use tokio::{sync::Mutex, time::timeout};
 use tokio_postgres::{
     Client, Row,
@@ -20,9 +23,11 @@ use tokio_postgres::{
 };
 
 use super::{
-    connect::{LOCK_LOG, OpenError, Target},
+    overview,
+    connect::{LOCK_LOG, OpenError, Target, Values},
     failure::{self, Fault},
     query::{Found, column, count, id, number},
+    text::storable,
 };
 
 /// Time for one transaction. The server's own timeouts are shorter.
@@ -38,6 +43,8 @@ pub struct Nodes {
     /// The connection for changes of ownership and for looks; `None` after a failure.
     changes: Mutex<Option<Client>>,
     beats: Mutex<Option<Client>>,
+    /// The connection that answers calls of clients, which do not wait for changes.
+    questions: Mutex<Option<Client>>,
 }
 
 impl Nodes {
@@ -53,6 +60,7 @@ impl Nodes {
             version: version.to_owned(),
             changes: Mutex::new(Some(client)),
             beats: Mutex::default(),
+            questions: Mutex::default(),
         }))
     }
 
@@ -70,17 +78,28 @@ impl Nodes {
         done.map_err(|fault| self.failed(&fault))
     }
 
-    fn failed(&self, fault: &Fault) -> Error {
+    pub(super) fn failed(&self, fault: &Fault) -> Error {
         failure::failed(&self.target.server, "changing the nodes of", fault)
     }
 
     async fn beat(&self, by: &Identity<String>) -> Result<Ruling, Error> {
         let mut place = self.beats.lock().await;
         let client = self.take(&mut place).await?;
-        let sql = "UPDATE node SET beat = beat + 1 WHERE id = $1 AND incarnation = $2";
+        let sql = "UPDATE node SET beat = beat + 1, beaten = now() WHERE id = $1 AND incarnation = $2";
         let changed = self.finish(execute(&client, sql, &identity(by, &number(by.incarnation)))).await?;
         *place = Some(client);
         Ok(done_if(changed > 0, Refusal::Dead))
+    }
+
+    /// Stores the wish that a node takes no new work. It needs no log lock, because no commit depends on it.
+    async fn wish(&self, node: &str, wanted: bool) -> Result<bool, Error> {
+        let mut place = self.changes.lock().await;
+        let client = self.take(&mut place).await?;
+        let sql = "UPDATE node SET drain = $2 WHERE id = $1 AND state <> 'dead' AND id <> 'single'";
+        let values: [(&(dyn ToSql + Sync), Type); 2] = [(&node, Type::TEXT), (&wanted, Type::BOOL)];
+        let changed = self.finish(execute(&client, sql, &values)).await?;
+        *place = Some(client);
+        Ok(changed > 0)
     }
 
     async fn change(&self, transaction: Transaction) -> Result<Ruling, Error> {
@@ -117,7 +136,7 @@ impl Nodes {
         match transaction {
             Transaction::Register { .. } => Ok(Ruling::Done),
             Transaction::Beat { .. } => {
-                update("UPDATE node SET beat = beat + 1 WHERE id = $1").await?;
+                update("UPDATE node SET beat = beat + 1, beaten = now() WHERE id = $1").await?;
                 Ok(Ruling::Done)
             }
             Transaction::Drain { .. } => {
@@ -153,10 +172,10 @@ impl Nodes {
     }
 
     async fn register(&self, client: &Client, node: &str) -> Found<Ruling> {
-        let sql = "INSERT INTO node (id, incarnation, writer, address, version)
-            VALUES ($1, baton.floor() + 1, baton.floor(), $2, $3)
-            ON CONFLICT (id) DO UPDATE SET incarnation = node.incarnation + 1, state = 'up',
-                address = excluded.address, version = excluded.version
+        let sql = "INSERT INTO node (id, incarnation, writer, address, version, beaten)
+            VALUES ($1, baton.floor() + 1, baton.floor(), $2, $3, now())
+            ON CONFLICT (id) DO UPDATE SET incarnation = node.incarnation + 1, state = 'up', drain = false,
+                address = excluded.address, version = excluded.version, beaten = excluded.beaten
             RETURNING incarnation";
         let values: [(&(dyn ToSql + Sync), Type); 3] =
             [(&node, Type::TEXT), (&self.address, Type::TEXT), (&self.version, Type::TEXT)];
@@ -171,6 +190,8 @@ impl Nodes {
         let work = async {
             client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
             let nodes = client.query_typed(NODES, &[]).await?;
+            let name = [(&self.name as &(dyn ToSql + Sync), Type::TEXT)];
+            let wish = client.query_typed_opt("SELECT drain FROM node WHERE id = $1", &name).await?;
             let values: [(&(dyn ToSql + Sync), Type); 2] =
                 [(&self.name, Type::TEXT), (&custodies, Type::TEXT_ARRAY)];
             let workspaces = client.query_typed(WORKSPACES, &values).await?;
@@ -181,6 +202,7 @@ impl Nodes {
                     .iter()
                     .map(|row| Ok((id(row, 0)?, (ownership(row)?, column(row, 5)?))))
                     .collect::<Found<_>>()?,
+                is_drain_wanted: wish.as_ref().map_or(Ok(false), |row| column(row, 0))?,
             })
         };
         let rows = self.finish(work).await?;
@@ -188,25 +210,67 @@ impl Nodes {
         Ok(rows)
     }
 
-    async fn read_row(&self, workspace: &WorkspaceId) -> Result<Ownership<String>, Error> {
+    async fn read_row(
+        &self,
+        workspace: &WorkspaceId,
+        directory: Option<&str>,
+    ) -> Result<Ownership<String>, Error> {
         let mut place = self.changes.lock().await;
         let client = self.take(&mut place).await?;
         let work = async {
             // A session without a row is one of a server that had the database for itself.
-            let sql = "INSERT INTO workspace (id, home, epoch) SELECT $1, $2, baton.floor()
-                WHERE NOT EXISTS (SELECT FROM session WHERE workspace = $1) ON CONFLICT DO NOTHING";
-            execute(&client, sql, &[(&workspace.as_str(), Type::TEXT), (&self.name, Type::TEXT)]).await?;
+            let sql = "INSERT INTO workspace (id, home, epoch, path) SELECT $1, $2, baton.floor(), $3
+                WHERE NOT EXISTS (SELECT FROM session WHERE workspace = $1) OR EXISTS (SELECT FROM workspace WHERE id = $1)
+                ON CONFLICT (id) DO UPDATE SET path = excluded.path
+                    WHERE workspace.path IS NULL AND excluded.path IS NOT NULL";
+            let directory = directory.map(storable);
+            let values: [(&(dyn ToSql + Sync), Type); 3] =
+                [(&workspace.as_str(), Type::TEXT), (&self.name, Type::TEXT), (&directory, Type::TEXT)];
+            execute(&client, sql, &values).await?;
             let sql = "SELECT id, home, owner, epoch, custody FROM workspace WHERE id = $1";
             let row = client.query_typed_opt(sql, &[(&workspace.as_str(), Type::TEXT)]).await?;
             row.as_ref().map(ownership).transpose()
         };
         let row = self.finish(work).await?;
         *place = Some(client);
-        row.ok_or_else(|| {
-            let message = format!("the workspace {workspace} belongs to a server without a node name");
-            Error::new(StoreFailure::Fenced, message)
-        })
+        row.ok_or_else(|| of_no_node(workspace))
     }
+
+    async fn read_home(&self, workspace: &WorkspaceId) -> Result<Option<HomeNode>, Error> {
+        let sql = "SELECT home, coalesce(node.incarnation, 0), coalesce(node.address, ''), coalesce(node.state, 'dead'),
+                EXISTS (SELECT FROM session WHERE workspace = $1)
+            FROM (SELECT) AS one LEFT JOIN workspace ON workspace.id = $1 LEFT JOIN node ON node.id = home";
+        let rows = self.question(sql, &[(&workspace.as_str(), Type::TEXT)]).await?;
+        let row = rows.first().map(home).transpose().map_err(|fault| self.failed(&fault))?;
+        match row.unwrap_or_default() {
+            (None, true) => Err(of_no_node(workspace)),
+            (home, _) => Ok(home),
+        }
+    }
+
+    async fn read_elsewhere(&self, directory: &str) -> Result<Vec<WorkspaceId>, Error> {
+        let sql = "SELECT id FROM workspace WHERE path = $1 AND home IS DISTINCT FROM $2 ORDER BY id";
+        let rows =
+            self.question(sql, &[(&storable(directory), Type::TEXT), (&self.name, Type::TEXT)]).await?;
+        let ids: Found<Vec<_>> = rows.iter().map(|row| id(row, 0)).collect();
+        ids.map_err(|fault| self.failed(&fault))
+    }
+
+    pub(super) async fn question(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Error> {
+        let mut place = self.questions.lock().await;
+        let client = match place.take().filter(|client| !client.is_closed()) {
+            Some(client) => client,
+            None => self.target.reader().await.map_err(|fault| self.failed(&fault))?,
+        };
+        let rows = self.finish(async { Ok(client.query_typed(sql, values).await?) }).await?;
+        *place = Some(client);
+        Ok(rows)
+    }
+}
+
+fn of_no_node(workspace: &WorkspaceId) -> Error {
+    let message = format!("the workspace {workspace} belongs to a server without a node name");
+    Error::new(StoreFailure::Fenced, message)
 }
 
 impl NodeRecord for Nodes {
@@ -223,8 +287,34 @@ impl NodeRecord for Nodes {
         Box::pin(self.read(custodies))
     }
 
-    fn row<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Ownership<String>> {
-        Box::pin(self.read_row(workspace))
+    fn row<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        directory: Option<&'a str>,
+    ) -> StoreFuture<'a, Ownership<String>> {
+        Box::pin(self.read_row(workspace, directory))
+    }
+
+    fn home<'a>(&'a self, workspace: &'a WorkspaceId) -> StoreFuture<'a, Option<HomeNode>> {
+        Box::pin(self.read_home(workspace))
+    }
+
+    fn elsewhere<'a>(&'a self, directory: &'a str) -> StoreFuture<'a, Vec<WorkspaceId>> {
+        Box::pin(self.read_elsewhere(directory))
+    }
+
+    fn nodes(&self) -> StoreFuture<'_, Vec<Node>> {
+        Box::pin(async { overview::read(&self.question(overview::NODES, &[]).await?, overview::node, self) })
+    }
+
+    fn workspaces(&self) -> StoreFuture<'_, Vec<Workspace>> {
+        Box::pin(async {
+            overview::read(&self.question(overview::WORKSPACES, &[]).await?, overview::workspace, self)
+        })
+    }
+
+    fn drain<'a>(&'a self, node: &'a str, wanted: bool) -> StoreFuture<'a, bool> {
+        Box::pin(self.wish(node, wanted))
     }
 }
 
@@ -262,7 +352,7 @@ async fn claim(
     row.map_or(Ok(Ruling::Refused(Refusal::Changed)), |row| Ok(Ruling::Claimed { epoch: count(&row, 0)? }))
 }
 
-async fn execute(client: &Client, sql: &str, values: &[(&(dyn ToSql + Sync), Type)]) -> Found<u64> {
+async fn execute(client: &Client, sql: &str, values: Values<'_>) -> Found<u64> {
     Ok(client.execute_typed(sql, values).await?)
 }
 
@@ -274,12 +364,25 @@ fn done_if(condition: bool, refusal: Refusal) -> Ruling {
     if condition { Ruling::Done } else { Ruling::Refused(refusal) }
 }
 
-fn member(row: &Row) -> Found<(String, Member)> {
-    let state = match column(row, 4)? {
+/// The node with the files of a workspace, and true if sessions have used it.
+fn home(row: &Row) -> Found<(Option<HomeNode>, bool)> {
+    let node: Option<String> = column(row, 0)?;
+    let (incarnation, address) = (count(row, 1)?, column::<String>(row, 2)?);
+    let state = state(column(row, 3)?);
+    let home = node.map(|node| HomeNode { peer: Peer { node, incarnation, address }, state });
+    Ok((home, column(row, 4)?))
+}
+
+fn state(text: &str) -> State {
+    match text {
         "up" => State::Up,
         "draining" => State::Draining,
         _ => State::Dead,
-    };
+    }
+}
+
+fn member(row: &Row) -> Found<(String, Member)> {
+    let state = state(column(row, 4)?);
     let member = Member { incarnation: count(row, 1)?, writer: count(row, 2)?, beat: count(row, 3)?, state };
     Ok((column(row, 0)?, member))
 }

@@ -8,7 +8,10 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-use super::query::{Found, column, number};
+use super::{
+    connect::LOCK_TRIM,
+    query::{Found, column, number},
+};
 use crate::sqlite::RetentionLimits;
 
 /// Default maximum number of events.
@@ -45,9 +48,19 @@ impl Retention {
     }
 
     /// Removes at most one batch and returns the number of removed events. The caller has opened a transaction.
-    pub(super) async fn trim(&mut self, client: &Client, end: u64, now: Millis) -> Found<usize> {
+    pub(super) async fn trim(
+        &mut self,
+        client: &Client,
+        end: u64,
+        now: Millis,
+        is_node: bool,
+    ) -> Found<usize> {
         self.looked = end;
         self.more = false;
+        // Nodes trim in turns: two of them would delete the same rows and wait for each other.
+        if is_node && !client.query_typed_one(LOCK_TRIM, &[]).await?.get::<_, bool>(0) {
+            return Ok(0);
+        }
         let Some(upto) = self.expired(client, now).await? else { return Ok(0) };
         let events = "DELETE FROM event USING log
             WHERE log.position <= $1 AND event.session = log.session AND event.seq = log.seq";

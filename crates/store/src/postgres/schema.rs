@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("workspaces.sql"),
     include_str!("fences.sql"),
     include_str!("nodes.sql"),
+    include_str!("places.sql"),
 ];
 
 /// Creates or migrates the tables. Refuses a schema of a newer Baton and a schema of another program.

@@ -20,25 +20,29 @@ use crate::{
     error::Fault,
     extract::{Directory, Params},
     instance::Here,
-    openapi::Route,
+    openapi::{Class, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/api/health", "v2.health.get", health).summary("Check that the server is running"),
-        Route::get("/api/agent", "v2.agent.list", agents).summary("List the agents"),
-        Route::get("/api/model", "v2.model.list", models).summary("List the available models"),
-        Route::get("/api/provider", "v2.provider.list", providers).summary("List the available providers"),
-        Route::get("/api/provider/{providerID}", "v2.provider.get", provider)
+        Route::get(Class::Node, "/api/health", "v2.health.get", health)
+            .summary("Check that the server is running"),
+        Route::get(Class::Directory, "/api/agent", "v2.agent.list", agents).summary("List the agents"),
+        Route::get(Class::Directory, "/api/model", "v2.model.list", models)
+            .summary("List the available models"),
+        Route::get(Class::Directory, "/api/provider", "v2.provider.list", providers)
+            .summary("List the available providers"),
+        Route::get(Class::Directory, "/api/provider/{providerID}", "v2.provider.get", provider)
             .summary("Get a provider")
             .faults(&[Fault::NotFound]),
-        Route::get("/api/command", "v2.command.list", commands).summary("List the slash commands"),
-        Route::get("/api/skill", "v2.skill.list", skills).summary("List the skills"),
-        Route::get("/api/reference", "v2.reference.list", references)
+        Route::get(Class::Directory, "/api/command", "v2.command.list", commands)
+            .summary("List the slash commands"),
+        Route::get(Class::Directory, "/api/skill", "v2.skill.list", skills).summary("List the skills"),
+        Route::get(Class::Directory, "/api/reference", "v2.reference.list", references)
             .summary("List the configured reference directories"),
-        Route::get("/api/permission/request", "v2.permission.request.list", permissions)
+        Route::get(Class::Record, "/api/permission/request", "v2.permission.request.list", permissions)
             .summary("List the pending permission requests"),
-        Route::get("/api/question/request", "v2.question.request.list", questions)
+        Route::get(Class::Record, "/api/question/request", "v2.question.request.list", questions)
             .summary("List the pending questions"),
     ]
 }
@@ -181,7 +185,7 @@ async fn permissions(
     State(app): State<App>,
     directory: Directory,
 ) -> Result<Json<Located<Vec<v2::Permission>>>, Error> {
-    let waiting = app.sessions.permissions(Some(&directory.path)).await?;
+    let waiting = app.sessions.permissions(Some(&directory.workspace(&app.sessions))).await?;
     Ok(located(&app, &directory, waiting.into_iter().map(v2::Permission::from).collect()).await)
 }
 
@@ -189,7 +193,7 @@ async fn questions(
     State(app): State<App>,
     directory: Directory,
 ) -> Result<Json<Located<Vec<QuestionRequest>>>, Error> {
-    let waiting = app.sessions.questions(Some(&directory.path)).await?;
+    let waiting = app.sessions.questions(Some(&directory.workspace(&app.sessions))).await?;
     Ok(located(&app, &directory, waiting).await)
 }
 

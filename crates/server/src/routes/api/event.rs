@@ -29,7 +29,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use super::history::translated;
 use crate::{
     App, Error,
-    openapi::Route,
+    openapi::{Class, Route},
     sse::{CutOff, HEADERS, cut_off},
 };
 
@@ -41,7 +41,7 @@ const MAX_OPEN: usize = 1_000;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/api/event", "v2.event.subscribe", follow)
+        Route::get(Class::Record, "/api/event", "v2.event.subscribe", follow)
             .summary("Follow the events of all directories")
             .streams::<AnyEvent>(),
     ]

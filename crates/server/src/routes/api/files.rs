@@ -19,14 +19,17 @@ use crate::{
     blocking::blocking,
     error::Fault,
     extract::{Directory, Params, Query, Tail},
-    openapi::{Gives, Operation, Route},
+    openapi::{Class, Gives, Operation, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/api/fs/list", "v2.fs.list", list).summary("List a directory").faults(&[Fault::NotFound]),
-        Route::get("/api/fs/find", "v2.fs.find", find).summary("Find files and directories by name"),
-        Route::get("/api/fs/read/*", "v2.fs.read", read)
+        Route::get(Class::Directory, "/api/fs/list", "v2.fs.list", list)
+            .summary("List a directory")
+            .faults(&[Fault::NotFound]),
+        Route::get(Class::Directory, "/api/fs/find", "v2.fs.find", find)
+            .summary("Find files and directories by name"),
+        Route::get(Class::Directory, "/api/fs/read/*", "v2.fs.read", read)
             .summary("Read a file as bytes")
             .faults(&[Fault::NotFound]),
     ]

@@ -27,7 +27,7 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Params, Query},
-    openapi::Route,
+    openapi::{Class, Route},
     sse::HEADERS,
 };
 
@@ -43,10 +43,10 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 pub(super) fn routes() -> Vec<Route> {
     let missing = &[Fault::NotFound];
     vec![
-        Route::get("/api/session/{sessionID}/history", "v2.session.history", history)
+        Route::get(Class::Record, "/api/session/{sessionID}/history", "v2.session.history", history)
             .summary("List the events of a session, page by page")
             .faults(missing),
-        Route::get("/api/session/{sessionID}/event", "v2.session.events", follow)
+        Route::get(Class::Record, "/api/session/{sessionID}/event", "v2.session.events", follow)
             .summary("Follow the events of a session, from any position in its history")
             .faults(missing)
             .streams::<v2::Event>(),

@@ -20,19 +20,24 @@ use crate::{
     error::Fault,
     extract::{Body, Directory, Params},
     instance::Here,
-    openapi::Route,
+    openapi::{Class, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/api/integration", "v2.integration.list", list)
+        Route::get(Class::Directory, "/api/integration", "v2.integration.list", list)
             .summary("List the integrations of providers and the credentials in use"),
-        Route::get("/api/integration/{integrationID}", "v2.integration.get", get)
+        Route::get(Class::Directory, "/api/integration/{integrationID}", "v2.integration.get", get)
             .summary("Get the integration of a provider"),
-        Route::post("/api/integration/{integrationID}/connect/key", "v2.integration.connect.key", connect)
-            .summary("Store a provider's API key")
-            .faults(&[Fault::Full]),
-        Route::delete("/api/credential/{credentialID}", "v2.credential.remove", disconnect)
+        Route::post(
+            Class::Node,
+            "/api/integration/{integrationID}/connect/key",
+            "v2.integration.connect.key",
+            connect,
+        )
+        .summary("Store a provider's API key")
+        .faults(&[Fault::Full]),
+        Route::delete(Class::Node, "/api/credential/{credentialID}", "v2.credential.remove", disconnect)
             .summary("Delete a provider's API key")
             .faults(&[Fault::Full]),
     ]

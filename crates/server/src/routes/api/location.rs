@@ -4,11 +4,15 @@ use axum::{Json, extract::State};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{App, extract::Directory, openapi::Route};
+use crate::{
+    App,
+    extract::Directory,
+    openapi::{Class, Route},
+};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/api/location", "v2.location.get", location)
+        Route::get(Class::Directory, "/api/location", "v2.location.get", location)
             .summary("Get the directory and project of a call"),
     ]
 }

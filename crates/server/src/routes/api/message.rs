@@ -24,7 +24,7 @@ use crate::{
     array::{Array, Elements},
     error::Fault,
     extract::{Params, Query},
-    openapi::{Gives, Operation, Route},
+    openapi::{Class, Gives, Operation, Route},
 };
 
 /// Default number of messages per page.
@@ -37,13 +37,13 @@ const PAGE_BYTES: usize = 8 * 1024 * 1024;
 pub(super) fn routes() -> Vec<Route> {
     let missing = &[Fault::NotFound];
     vec![
-        Route::get("/api/session/{sessionID}/message", "v2.session.messages", list)
+        Route::get(Class::Record, "/api/session/{sessionID}/message", "v2.session.messages", list)
             .summary("List the messages of a session, page by page")
             .faults(missing),
-        Route::get("/api/session/{sessionID}/message/{messageID}", "v2.session.message", get)
+        Route::get(Class::Record, "/api/session/{sessionID}/message/{messageID}", "v2.session.message", get)
             .summary("Get a message")
             .faults(missing),
-        Route::get("/api/session/{sessionID}/context", "v2.session.context", context)
+        Route::get(Class::Record, "/api/session/{sessionID}/context", "v2.session.context", context)
             .summary("List the messages since the newest summary, oldest first")
             .faults(missing),
     ]

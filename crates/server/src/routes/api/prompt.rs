@@ -15,12 +15,13 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Body, Params, Sent},
-    openapi::Route,
+    fleet::Offered,
+    openapi::{Class, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/api/session/{sessionID}/prompt", "v2.session.prompt", prompt)
+        Route::post(Class::Session, "/api/session/{sessionID}/prompt", "v2.session.prompt", prompt)
             .summary("Submit a prompt; events carry the answer")
             .faults(&[Fault::NotFound, Fault::Busy])
             .stores(),
@@ -31,10 +32,12 @@ async fn prompt(
     State(app): State<App>,
     Params(session_id): Params<SessionId>,
     Sent(sender): Sent,
+    Offered(offered): Offered<MessageId>,
     Body(request): Body<PromptRequest>,
 ) -> Result<Json<Data<Admitted>>, Error> {
     let (delivery, said) = (request.delivery.unwrap_or_default(), request.prompt.text.clone());
-    let input = PromptInput { sender, ..PromptInput::from(request) };
+    let input = PromptInput::from(request);
+    let input = PromptInput { sender, message_id: input.message_id.clone().or(offered), ..input };
     let submitted = app.sessions.submit(&session_id, input).await?;
     let prompt = Prompt::of(&submitted.message);
     let (id, time_created) = (submitted.message.info.id().clone(), submitted.message.info.created());

@@ -17,27 +17,30 @@ use crate::{
     error::Fault,
     extract::{Body, Directory, OptionalBody, Params},
     instance::Here,
-    openapi::Route,
+    openapi::{Class, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     let gone = &[Fault::PtyGone];
     vec![
-        Route::get("/api/pty", "v2.pty.list", list).summary("List the terminals of a directory"),
-        Route::post("/api/pty", "v2.pty.create", create)
+        Route::get(Class::Directory, "/api/pty", "v2.pty.list", list)
+            .summary("List the terminals of a directory"),
+        Route::post(Class::Directory, "/api/pty", "v2.pty.create", create)
             .summary("Start a program in a new terminal")
             .faults(&[Fault::Overloaded, Fault::Closing]),
-        Route::get("/api/pty/{ptyID}", "v2.pty.get", get).summary("Get a terminal").faults(gone),
-        Route::put("/api/pty/{ptyID}", "v2.pty.update", update)
+        Route::get(Class::Directory, "/api/pty/{ptyID}", "v2.pty.get", get)
+            .summary("Get a terminal")
+            .faults(gone),
+        Route::put(Class::Directory, "/api/pty/{ptyID}", "v2.pty.update", update)
             .summary("Rename or resize a terminal")
             .faults(gone),
-        Route::delete("/api/pty/{ptyID}", "v2.pty.remove", remove)
+        Route::delete(Class::Directory, "/api/pty/{ptyID}", "v2.pty.remove", remove)
             .summary("End a terminal's program and all processes it has started")
             .faults(gone),
-        Route::post("/api/pty/{ptyID}/connect-token", "v2.pty.connectToken", ticket)
+        Route::post(Class::Directory, "/api/pty/{ptyID}/connect-token", "v2.pty.connectToken", ticket)
             .summary("Get a ticket that opens a terminal's WebSocket once")
             .faults(&[Fault::PtyGone, Fault::PtyForbidden]),
-        Route::get("/api/pty/{ptyID}/connect", "v2.pty.connect", socket::connect)
+        Route::get(Class::Directory, "/api/pty/{ptyID}/connect", "v2.pty.connect", socket::connect)
             .summary("Connect to a terminal through a WebSocket")
             .faults(&[Fault::PtyGone, Fault::PtyForbidden, Fault::Overloaded]),
     ]

@@ -12,16 +12,22 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Body, ClientName, Params},
-    openapi::Route,
+    openapi::{Class, Route},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     let missing = &[Fault::NotFound];
     vec![
-        Route::get("/api/session/{sessionID}/permission", "v2.session.permission.list", permissions)
-            .summary("List the permissions that a session waits for")
-            .faults(missing),
         Route::get(
+            Class::Record,
+            "/api/session/{sessionID}/permission",
+            "v2.session.permission.list",
+            permissions,
+        )
+        .summary("List the permissions that a session waits for")
+        .faults(missing),
+        Route::get(
+            Class::Record,
             "/api/session/{sessionID}/permission/{requestID}",
             "v2.session.permission.get",
             permission,
@@ -29,6 +35,7 @@ pub(super) fn routes() -> Vec<Route> {
         .summary("Get a permission that a session waits for")
         .faults(&[Fault::NotFound, Fault::PermissionGone]),
         Route::post(
+            Class::Session,
             "/api/session/{sessionID}/permission/{requestID}/reply",
             "v2.session.permission.reply",
             reply,
@@ -36,10 +43,11 @@ pub(super) fn routes() -> Vec<Route> {
         .summary("Answer a permission")
         .faults(&[Fault::NotFound, Fault::PermissionGone])
         .stores(),
-        Route::get("/api/session/{sessionID}/question", "v2.session.question.list", questions)
+        Route::get(Class::Record, "/api/session/{sessionID}/question", "v2.session.question.list", questions)
             .summary("List the questions that a session waits for")
             .faults(missing),
         Route::post(
+            Class::Session,
             "/api/session/{sessionID}/question/{requestID}/reply",
             "v2.session.question.reply",
             answer,
@@ -48,6 +56,7 @@ pub(super) fn routes() -> Vec<Route> {
         .faults(&[Fault::NotFound, Fault::QuestionGone])
         .stores(),
         Route::post(
+            Class::Session,
             "/api/session/{sessionID}/question/{requestID}/reject",
             "v2.session.question.reject",
             dismiss,

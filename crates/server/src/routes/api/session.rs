@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::{Json, extract::State};
+use axum::{Extension, Json, extract::State};
 use engine::ports::Listing;
 use protocol::{
     MessageId, SessionId,
@@ -17,8 +17,9 @@ use super::{Done, Order, page_size, read_cursor, write_cursor};
 use crate::{
     App, Error,
     error::Fault,
-    extract::{Body, Directory, OptionalBody, Params, Query},
-    openapi::Route,
+    extract::{Body, Directory, OptionalBody, Params, Query, directory::Elsewhere},
+    fleet::Offered,
+    openapi::{Class, Route},
 };
 
 /// Default number of sessions per page.
@@ -29,45 +30,63 @@ const MAX_PAGE: usize = 200;
 pub(super) fn routes() -> Vec<Route> {
     let missing = &[Fault::NotFound];
     vec![
-        Route::get("/api/session", "v2.session.list", list).summary("List sessions, page by page"),
-        Route::post("/api/session", "v2.session.create", create).summary("Create a session").stores(),
-        Route::get("/api/session/active", "v2.session.active", active)
+        Route::get(Class::Record, "/api/session", "v2.session.list", list)
+            .summary("List sessions, page by page"),
+        Route::post(Class::Session, "/api/session", "v2.session.create", create)
+            .summary("Create a session")
+            .stores(),
+        Route::get(Class::Record, "/api/session/active", "v2.session.active", active)
             .summary("List the sessions with a running turn"),
-        Route::get("/api/session/{sessionID}", "v2.session.get", get)
+        Route::get(Class::Record, "/api/session/{sessionID}", "v2.session.get", get)
             .summary("Get a session")
             .faults(missing),
-        Route::post("/api/session/{sessionID}/agent", "v2.session.switchAgent", switch_agent)
+        Route::post(Class::Session, "/api/session/{sessionID}/agent", "v2.session.switchAgent", switch_agent)
             .summary("Select the agent for the next prompts")
             .faults(missing)
             .stores(),
-        Route::post("/api/session/{sessionID}/model", "v2.session.switchModel", switch_model)
+        Route::post(Class::Session, "/api/session/{sessionID}/model", "v2.session.switchModel", switch_model)
             .summary("Select the model for the next prompts")
             .faults(missing)
             .stores(),
-        Route::post("/api/session/{sessionID}/compact", "v2.session.compact", compact)
+        Route::post(Class::Session, "/api/session/{sessionID}/compact", "v2.session.compact", compact)
             .summary("Summarise the conversation after the running turn")
             .faults(missing)
             .stores(),
-        Route::post("/api/session/{sessionID}/wait", "v2.session.wait", wait)
+        Route::post(Class::Session, "/api/session/{sessionID}/wait", "v2.session.wait", wait)
             .summary("Wait until the session is idle")
             .faults(missing)
             .stores(),
-        Route::post("/api/session/{sessionID}/interrupt", "v2.session.interrupt", interrupt)
+        Route::post(Class::Session, "/api/session/{sessionID}/interrupt", "v2.session.interrupt", interrupt)
             .summary("Abort the running turn and wait until the session is idle")
             .faults(missing)
             .stores(),
-        Route::post("/api/session/{sessionID}/revert/stage", "v2.session.revert.stage", stage)
-            .summary("Revert a message and all later ones; fails while the session is busy")
-            .faults(&[Fault::NotFound, Fault::Busy])
-            .stores(),
-        Route::post("/api/session/{sessionID}/revert/clear", "v2.session.revert.clear", clear)
-            .summary("Undo a pending revert; fails while the session is busy")
-            .faults(&[Fault::NotFound, Fault::Busy])
-            .stores(),
-        Route::post("/api/session/{sessionID}/revert/commit", "v2.session.revert.commit", commit)
-            .summary("Make a pending revert final; fails while the session is busy")
-            .faults(&[Fault::NotFound, Fault::Busy])
-            .stores(),
+        Route::post(
+            Class::Session,
+            "/api/session/{sessionID}/revert/stage",
+            "v2.session.revert.stage",
+            stage,
+        )
+        .summary("Revert a message and all later ones; fails while the session is busy")
+        .faults(&[Fault::NotFound, Fault::Busy])
+        .stores(),
+        Route::post(
+            Class::Session,
+            "/api/session/{sessionID}/revert/clear",
+            "v2.session.revert.clear",
+            clear,
+        )
+        .summary("Undo a pending revert; fails while the session is busy")
+        .faults(&[Fault::NotFound, Fault::Busy])
+        .stores(),
+        Route::post(
+            Class::Session,
+            "/api/session/{sessionID}/revert/commit",
+            "v2.session.revert.commit",
+            commit,
+        )
+        .summary("Make a pending revert final; fails while the session is busy")
+        .faults(&[Fault::NotFound, Fault::Busy])
+        .stores(),
     ]
 }
 
@@ -101,6 +120,7 @@ struct Offset {
 
 async fn list(
     State(app): State<App>,
+    elsewhere: Option<Extension<Elsewhere>>,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<v2::Session>>, Error> {
     let size = page_size(query.limit, PAGE, MAX_PAGE)?;
@@ -116,7 +136,10 @@ async fn list(
         .sessions
         .list(Listing {
             project: query.project,
-            workspace: query.directory.map(|directory| app.sessions.workspace(&directory)),
+            workspace: query.directory.map(|directory| match elsewhere {
+                Some(Extension(elsewhere)) => elsewhere.workspace,
+                None => app.sessions.workspace(&directory),
+            }),
             path: query.subpath,
             search: query.search,
             limit,
@@ -138,9 +161,11 @@ async fn list(
 async fn create(
     State(app): State<App>,
     directory: Directory,
+    Offered(offered): Offered<SessionId>,
     OptionalBody(input): OptionalBody<v2::SessionInput>,
 ) -> Result<Json<Data<v2::Session>>, Error> {
     let v2::SessionInput { id, agent, model, location, .. } = input;
+    let id = id.or(offered);
     let (directory, workspace_id) = match location {
         Some(location) => (Directory::named(location.directory, &app).await?.path, location.workspace_id),
         None => (directory.path, None),

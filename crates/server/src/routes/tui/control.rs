@@ -7,16 +7,16 @@ use crate::{
     App, Error,
     error::Fault,
     extract::{Directory, OptionalBody},
-    openapi::Route,
+    openapi::{Class, Route},
     remote::{Call, PATIENCE},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/tui/control/next", "tui.control.next", next)
+        Route::get(Class::Directory, "/tui/control/next", "tui.control.next", next)
             .summary("Wait for the next remote-control call; the server queues calls after the first poll")
             .faults(&[Fault::TooSlow]),
-        Route::post("/tui/control/response", "tui.control.response", response)
+        Route::post(Class::Directory, "/tui/control/response", "tui.control.response", response)
             .summary("Report the result of a call; ignored"),
     ]
 }

@@ -12,7 +12,7 @@ use engine::{
     limits::Limits,
     member::Member,
     ports::{
-        Commit, Fleet as _, Log as _, NoUndo, Reads as _, Resolved, Runners, Stopwatch, StoreFailure,
+        Commit, Fleet as _, Log as _, NoUndo, Owner, Reads as _, Resolved, Runners, Stopwatch, StoreFailure,
         SystemClock, SystemRandom, Unresolved, Wanted,
     },
 };
@@ -196,4 +196,35 @@ async fn a_node_that_is_started_again_ends_its_turns_without_waiting() {
     let a = Server::start(&url, "a", &time).await;
     assert_eq!(a.idles().await, 1, "no time has passed");
     assert!(b.store.status(&id("ses_a")).await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_find_the_node_that_has_a_directory() {
+    let Some(databases) = Databases::start() else { return };
+    let (url, time) = (databases.url(), Arc::new(Seconds::default()));
+    let a = Server::start(&url, "a", &time).await;
+    let b = Server::start(&url, "b", &time).await;
+    let workspace = a.member.workspace(DIRECTORY);
+    assert!(b.member.elsewhere(DIRECTORY).await.unwrap().is_empty(), "no session has used it yet");
+    assert_eq!(a.member.claim_directory(DIRECTORY).await.unwrap().workspace, workspace);
+    leave_a_turn(&a).await;
+    assert_eq!(b.member.elsewhere(DIRECTORY).await.unwrap(), [workspace.clone()]);
+    assert!(a.member.elsewhere(DIRECTORY).await.unwrap().is_empty());
+    assert_eq!(a.member.owner(&workspace).await.unwrap(), Owner::Here);
+    let Owner::Peer(peer) = b.member.owner(&workspace).await.unwrap() else { panic!("a is alive") };
+    assert_eq!((peer.node.as_str(), peer.incarnation, peer.address.as_str()), ("a", 1, "http://127.0.0.1"));
+    drop(a);
+    for _ in 0..=LEASE.as_secs() {
+        time.pass();
+        b.sessions.tend(&b.member).await;
+    }
+    assert!(!b.member.may_run(&workspace), "b has it in custody");
+    let away = Owner::Away { node: "a".to_owned() };
+    assert_eq!(b.member.owner(&workspace).await.unwrap(), away);
+    let c = Server::start(&url, "c", &time).await;
+    assert_eq!(c.member.owner(&workspace).await.unwrap(), away, "on every node");
+    let a = Server::start(&url, "a", &time).await;
+    assert_eq!(a.member.owner(&workspace).await.unwrap(), Owner::Here);
+    let Owner::Peer(peer) = b.member.owner(&workspace).await.unwrap() else { panic!("a is back") };
+    assert_eq!(peer.incarnation, a.member.identity().unwrap().incarnation);
 }

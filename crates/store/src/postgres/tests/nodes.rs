@@ -8,7 +8,7 @@ use engine::{
         lease::Seen as Counter,
         record::{Ownership, State},
     },
-    ports::{Log as _, NodeRecord as _, StoreFailure, Transaction},
+    ports::{Log as _, NodeRecord as _, Transaction},
 };
 use protocol::WorkspaceId;
 use tokio::time::timeout;
@@ -17,7 +17,7 @@ use super::{
     super::{Nodes, OpenError, connect::LOCK_LOG},
     *,
 };
-use crate::contract::{commit, created, here, id, there};
+use crate::contract::{commit, created, here, id};
 
 /// Longer than any step takes on a busy machine.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -96,7 +96,7 @@ async fn the_database_rules_as_the_reference_does() {
             "step {step}: {transaction:?}"
         );
         for (workspace, row) in &record.holdings {
-            assert_eq!(nodes.row(workspace).await.unwrap(), *row, "step {step}: {transaction:?}");
+            assert_eq!(nodes.row(workspace, None).await.unwrap(), *row, "step {step}: {transaction:?}");
         }
         has_died |= record.members.values().any(|member| member.state == State::Dead);
         let kind = format!("{ruling:?}");
@@ -166,21 +166,25 @@ async fn a_name_is_used_once_and_never_beside_a_server_without_one() {
     assert!(matches!(refused, OpenError::Running { .. }), "{refused}");
     let second = Nodes::open(&url, "b", "", "1").await.unwrap();
     let refused = Postgres::open(&url, Options::default(), Arc::new(Seen::default())).await.unwrap_err();
-    assert!(matches!(refused, OpenError::Locked { .. }), "{refused}");
+    assert!(matches!(refused, OpenError::Fleet { .. }), "{refused}");
     drop((first, second));
     open(&url, Options::default()).await.0.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_workspace_of_a_server_without_a_name_is_not_taken() {
+async fn nodes_and_a_server_without_a_name_do_not_take_over_each_others_sessions() {
     let Some(databases) = Databases::start() else { return };
+    let url = databases.url();
+    let node = Nodes::open(&url, "a", "", "1").await.unwrap();
+    node.row(&here(), Some("/here")).await.unwrap();
+    drop(node);
+    let refused = Postgres::open(&url, Options::default(), Arc::new(Seen::default())).await.unwrap_err();
+    assert!(matches!(refused, OpenError::Fleet { .. }), "{refused}");
+
     let url = databases.url();
     let (alone, _) = open(&url, Options::default()).await;
     alone.append(commit("ses_a", 0, vec![created("ses_a")])).await.unwrap();
     alone.close().await.unwrap();
-    let nodes = Nodes::open(&url, "a", "", "1").await.unwrap();
-    let error = nodes.row(&here()).await.unwrap_err();
-    assert_eq!(error.failure, StoreFailure::Fenced, "{error}");
-    let own = nodes.row(&there()).await.unwrap();
-    assert_eq!((own.kind, own.epoch), (Kind::Own("a".to_owned()), 0));
+    let refused = Nodes::open(&url, "a", "", "1").await.unwrap_err();
+    assert!(matches!(refused, OpenError::Nameless { .. }), "{refused}");
 }

@@ -42,7 +42,7 @@ impl Writer {
         };
         let by = Identity { node: name.to_owned(), incarnation };
         let workspace: WorkspaceId = own_workspace(name, "/project");
-        let epoch = nodes.row(&workspace).await.unwrap().epoch;
+        let epoch = nodes.row(&workspace, None).await.unwrap().epoch;
         let claim = Transaction::Claim { by: by.clone(), holding: workspace.clone(), epoch, custody: false };
         nodes.apply(claim).await.unwrap();
         let seen = Arc::new(Seen::default());
