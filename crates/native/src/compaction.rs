@@ -163,7 +163,7 @@ impl Loop<'_> {
         tokio::select! {
             biased;
             () = self.turn.cancelled() => true,
-            choice = self.turn.hooks().compaction_autocontinue(&input, usual) => choice.enabled,
+            choice = self.turn.hooks().change(&input, usual) => choice.enabled,
         }
     }
 

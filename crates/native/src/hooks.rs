@@ -87,7 +87,7 @@ impl Inner {
             return None;
         }
         let provider = self.known(answering)?.0.clone();
-        let choice = turn.hooks().small_model(&SmallModel { provider }, SmallModelChoice::default()).await;
+        let choice = turn.hooks().change(&SmallModel { provider }, SmallModelChoice::default()).await;
         let model = choice.model?;
         Some(ModelRef::new(&model.provider_id, &model.id))
     }
@@ -102,13 +102,13 @@ pub(super) async fn change_request(
     let (Some(chat), hooks) = (chat, turn.hooks()) else { return request };
     if hooks.wants(HookPoint::SystemTransform) {
         let input = SystemTransform { session_id: Some(chat.session_id.clone()), model: chat.model.clone() };
-        let changed = hooks.system_transform(&input, System { system: vec![request.system.clone()] }).await;
+        let changed = hooks.change(&input, System { system: vec![request.system.clone()] }).await;
         let sections =
             changed.system.iter().map(|section| section.trim()).filter(|section| !section.is_empty());
         request.system = sections.collect::<Vec<_>>().join("\n\n");
     }
     if hooks.wants(HookPoint::ChatParams) {
-        let changed = hooks.chat_params(chat, params(&request)).await;
+        let changed = hooks.change(chat, params(&request)).await;
         request.sampling.temperature = changed.temperature.map(|number| number.0);
         request.sampling.top_p = changed.top_p.map(|number| number.0);
         request.sampling.top_k = changed.top_k.and_then(count);
@@ -116,7 +116,7 @@ pub(super) async fn change_request(
         request.options = changed.options;
     }
     if hooks.wants(HookPoint::ChatHeaders) {
-        for (name, value) in hooks.chat_headers(chat, Headers::default()).await.headers {
+        for (name, value) in hooks.change(chat, Headers::default()).await.headers {
             request.headers.set(&name, value);
         }
     }
@@ -180,7 +180,7 @@ pub(super) async fn titled(turn: &Turn, prompt: MessageWithParts) -> Option<Mess
 }
 
 async fn transformed(turn: &Turn, messages: Vec<MessageWithParts>) -> Vec<MessageWithParts> {
-    turn.hooks().messages_transform(&MessagesTransform {}, Messages { messages }).await.messages
+    turn.hooks().change(&MessagesTransform {}, Messages { messages }).await.messages
 }
 
 /// Lets hooks change the descriptions of the loop's own tools. Tools of MCP servers stay as they are.
@@ -196,7 +196,7 @@ pub(super) async fn define(hooks: &dyn Hooks, tools: &mut [llm::Tool], is_own: i
             parameters: tool.schema.clone(),
             json_schema: tool.schema.clone(),
         };
-        let changed = hooks.tool_definition(&input, output).await;
+        let changed = hooks.change(&input, output).await;
         tool.description = changed.description;
         let schemas = [changed.json_schema, changed.parameters].into_iter();
         if let Some(changed) = schemas.filter(Value::is_object).find(|schema| *schema != tool.schema) {
@@ -214,7 +214,7 @@ pub(super) async fn before(turn: &Turn, tool: &str, call: &str, input: &Extra) -
     let about =
         ToolBefore { tool: tool.to_owned(), session_id: turn.session.id.clone(), call_id: call.to_owned() };
     let given = ToolArgs { args: Value::Object(input.clone()) };
-    Ok(match turn.hooks().tool_before(&about, given).await?.args {
+    Ok(match turn.hooks().admit(&about, given).await?.args {
         Value::Object(changed) => changed,
         // Tools take only objects, so anything else is ignored.
         _ => input.clone(),
@@ -237,7 +237,7 @@ pub(super) async fn after(turn: &Turn, tool: &str, call: &str, args: &Extra, out
         output: std::mem::take(&mut output.text),
         metadata: std::mem::take(&mut output.metadata),
     };
-    let changed = turn.hooks().tool_after(&about, given).await;
+    let changed = turn.hooks().change(&about, given).await;
     (output.title, output.text, output.metadata) = (changed.title, changed.output, changed.metadata);
     true
 }
@@ -252,7 +252,7 @@ pub(super) async fn variables(turn: &Turn, directory: &std::path::Path, call: &s
         session_id: Some(turn.session.id.clone()),
         call_id: Some(call.to_owned()),
     };
-    let variables = turn.hooks().shell_env(&input, Environment::default()).await.env.into_iter();
+    let variables = turn.hooks().change(&input, Environment::default()).await.env.into_iter();
     // The system rejects other names and values, and the process would not start.
     let possible =
         |name: &str, value: &str| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
@@ -265,5 +265,5 @@ pub(super) async fn compacting(turn: &Turn) -> CompactionPrompt {
         return CompactionPrompt::default();
     }
     let input = Compacting { session_id: turn.session.id.clone() };
-    turn.hooks().session_compacting(&input, CompactionPrompt::default()).await
+    turn.hooks().change(&input, CompactionPrompt::default()).await
 }

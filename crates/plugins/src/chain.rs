@@ -3,19 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::{
-    any::Any, collections::HashSet, convert::Infallible, fmt, panic::AssertUnwindSafe, sync::Arc,
-    time::Duration,
-};
+use std::{any::Any, collections::HashSet, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use engine::each_hook;
-use engine::ports::hooks::{
-    Autocontinue, AutocontinueChoice, ChatContext, ChatMessage, CommandBefore, CommandParts, Compacting,
-    CompactionPrompt, Definition, Environment, Headers, HookPoint, Hooked, Hooks, Messages,
-    MessagesTransform, Next, Params, PermissionAsk, PermissionStatus, Prompted, Refusal, ShellEnv,
-    SmallModel, SmallModelChoice, System, SystemTransform, Text, TextComplete, ToolAfter, ToolArgs,
-    ToolBefore, ToolDefinition, ToolOutcome, TurnEnding,
-};
+use engine::ports::hooks::{HookCall, HookPoint, Hooked, Hooks, Refusal};
 use futures::future::FutureExt;
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -74,30 +64,29 @@ impl Chain {
     }
 
     /// Passes the output through all plugins. A refusal ends the chain.
-    async fn call<'a, I, O: Clone, R>(
-        &'a self,
-        point: HookPoint,
-        input: &'a I,
-        mut output: O,
-        method: impl Fn(&'a dyn Hooks, &'a I, O) -> Hooked<'a, Result<O, R>>,
-    ) -> Result<O, R> {
+    async fn pass(&self, call: HookCall<'_>) -> Result<(), Refusal> {
+        let HookCall { point, input, output } = call;
         if let Some(first) = self.first.as_deref().filter(|first| first.wants(point)) {
-            output = method(first, input, output).await?;
+            first.call(HookCall { point, input, output: &mut *output }).await?;
         }
         let limit = if point == HookPoint::TurnEnd { TURN_END } else { HOOK };
         for link in self.links.iter().filter(|link| link.hooks.wants(point)) {
-            let given = output.clone();
+            let mut changed = output.copy();
+            let call = HookCall { point, input, output: &mut *changed };
             // Inside of an async block, because a plugin may panic before it returns a future.
-            let asked = async { method(&*link.hooks, input, given).await };
+            let asked = async { link.hooks.call(call).await };
             match timeout(limit, AssertUnwindSafe(asked).catch_unwind()).await {
-                Ok(Ok(changed)) => output = changed?,
+                Ok(Ok(answer)) => {
+                    answer?;
+                    output.assign(changed);
+                }
                 Ok(Err(panic)) => {
                     self.failed(link, point, &format!("it panicked: {}", panic_message(&*panic)));
                 }
                 Err(_) => self.failed(link, point, &format!("it takes longer than {} s", limit.as_secs())),
             }
         }
-        Ok(output)
+        Ok(())
     }
 
     fn failed(&self, link: &NamedHooks, point: HookPoint, why: &str) {
@@ -115,39 +104,12 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
 
-/// Implements every hook by calling each plugin in order.
-macro_rules! ask_all {
-    ($($(#[$doc:meta])* $method:ident($point:ident, $input:ty, $output:ty);)*) => {
-        impl Hooks for Chain {
-            fn wants(&self, point: HookPoint) -> bool {
-                self.first.iter().chain(self.links.iter().map(|link| &link.hooks)).any(|hooks| hooks.wants(point))
-            }
+impl Hooks for Chain {
+    fn wants(&self, point: HookPoint) -> bool {
+        self.first.iter().chain(self.links.iter().map(|link| &link.hooks)).any(|hooks| hooks.wants(point))
+    }
 
-            fn tool_before<'a>(
-                &'a self,
-                input: &'a ToolBefore,
-                output: ToolArgs,
-            ) -> Hooked<'a, Result<ToolArgs, Refusal>> {
-                self.call(HookPoint::ToolBefore, input, output, |hooks, input, output| {
-                    hooks.tool_before(input, output)
-                })
-                .boxed()
-            }
-
-            $(
-                fn $method<'a>(&'a self, input: &'a $input, output: $output) -> Hooked<'a, $output> {
-                    async move {
-                        let changed = self.call(HookPoint::$point, input, output, |hooks, input, output| {
-                            hooks.$method(input, output).map(Ok::<_, Infallible>).boxed()
-                        });
-                        let Ok(changed) = changed.await;
-                        changed
-                    }
-                    .boxed()
-                }
-            )*
-        }
-    };
+    fn call<'a>(&'a self, call: HookCall<'a>) -> Hooked<'a> {
+        self.pass(call).boxed()
+    }
 }
-
-each_hook!(ask_all);

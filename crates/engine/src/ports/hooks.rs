@@ -1,10 +1,10 @@
 //! Hooks: the points at which plugins may observe a turn or change what happens in it.
 //!
-//! Every method takes its context by reference and the value it may change by value, and returns that value. No
-//! hook can block a turn: each caller sets a deadline, and an abort wins over all hooks.
-//!
-//! One hook can also refuse: [`Hooks::tool_before`] may forbid a tool call.
+//! A call has an input, and an output that plugins may change. The type of the output identifies the point, so callers
+//! use [`change`](trait.Hooks.html#method.change) for all of them. No hook can block a turn: each caller sets a
+//! deadline, and an abort wins over all hooks.
 
+mod call;
 mod shapes;
 #[cfg(test)]
 mod tests;
@@ -13,6 +13,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::{self, BoxFuture, FutureExt};
 
+pub use call::{HookCall, HookOutput, HookValue};
 pub use shapes::{
     Autocontinue, AutocontinueChoice, ChatContext, ChatMessage, CommandBefore, CommandParts, Compacting,
     CompactionPrompt, Definition, Environment, Headers, Messages, MessagesTransform, Next, Params,
@@ -21,17 +22,17 @@ pub use shapes::{
     ToolDefinition, ToolOutcome, TurnEnding,
 };
 
-/// Return type of hook methods.
-pub type Hooked<'a, T> = BoxFuture<'a, T>;
+/// Return type of hooks.
+pub type Hooked<'a> = BoxFuture<'a, Result<(), Refusal>>;
 
 /// The reason why a hook forbids a tool call, as text for the model and the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(pub String);
 
-/// Declares the hook points with their names in OpenCode's plugin interface.
+/// Declares the hook points: the name in OpenCode's plugin interface, the input and the output.
 macro_rules! points {
-    ($($(#[$doc:meta])* $point:ident = $name:literal,)*) => {
+    ($($(#[$doc:meta])* $point:ident = $name:literal, $input:ty => $output:ty;)*) => {
         /// A point at which a hook may be called.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum HookPoint {
@@ -48,42 +49,47 @@ macro_rules! points {
                 }
             }
         }
+
+        $(impl HookOutput for $output {
+            const POINT: HookPoint = HookPoint::$point;
+            type Input = $input;
+        })*
     };
 }
 
 points! {
     /// A prompt is about to be stored.
-    ChatMessage = "chat.message",
+    ChatMessage = "chat.message", ChatMessage => Prompted;
     /// A model is about to be called: its parameters.
-    ChatParams = "chat.params",
+    ChatParams = "chat.params", ChatContext => Params;
     /// A model is about to be called: the headers of the call.
-    ChatHeaders = "chat.headers",
-    /// The user is about to be asked for a permission.
-    PermissionAsk = "permission.ask",
+    ChatHeaders = "chat.headers", ChatContext => Headers;
+    /// The user is about to be asked for a permission. A hook may answer in place of the user.
+    PermissionAsk = "permission.ask", PermissionAsk => PermissionStatus;
     /// A slash command has become a prompt.
-    CommandBefore = "command.execute.before",
-    /// A tool is about to run.
-    ToolBefore = "tool.execute.before",
-    /// A tool call has succeeded.
-    ToolAfter = "tool.execute.after",
+    CommandBefore = "command.execute.before", CommandBefore => CommandParts;
+    /// A tool is about to run. A hook may forbid it: the model receives the reason and the turn continues.
+    ToolBefore = "tool.execute.before", ToolBefore => ToolArgs;
+    /// A tool call has succeeded: its result.
+    ToolAfter = "tool.execute.after", ToolAfter => ToolOutcome;
     /// A tool is about to be described to a model.
-    ToolDefinition = "tool.definition",
-    /// A process is about to be started.
-    ShellEnv = "shell.env",
-    /// The conversation is about to be converted to the model's format.
-    MessagesTransform = "experimental.chat.messages.transform",
+    ToolDefinition = "tool.definition", ToolDefinition => Definition;
+    /// A process is about to be started: its environment.
+    ShellEnv = "shell.env", ShellEnv => Environment;
+    /// The conversation is about to be converted to the model's format; the stored messages stay as they are.
+    MessagesTransform = "experimental.chat.messages.transform", MessagesTransform => Messages;
     /// The system prompt is complete, and can still be changed.
-    SystemTransform = "experimental.chat.system.transform",
+    SystemTransform = "experimental.chat.system.transform", SystemTransform => System;
     /// A model for small tasks, such as titles, is being chosen.
-    SmallModel = "experimental.provider.small_model",
+    SmallModel = "experimental.provider.small_model", SmallModel => SmallModelChoice;
     /// The conversation is about to be summarised.
-    SessionCompacting = "experimental.session.compacting",
+    SessionCompacting = "experimental.session.compacting", Compacting => CompactionPrompt;
     /// The conversation was summarised and the turn is about to continue.
-    CompactionAutocontinue = "experimental.compaction.autocontinue",
-    /// A text part of an answer has ended.
-    TextComplete = "experimental.text.complete",
-    /// A turn is about to end (Baton's addition).
-    TurnEnd = "turn.end",
+    CompactionAutocontinue = "experimental.compaction.autocontinue", Autocontinue => AutocontinueChoice;
+    /// A text part of an answer has ended, and its final version is about to be stored.
+    TextComplete = "experimental.text.complete", TextComplete => Text;
+    /// A turn is about to end (Baton's addition). A hook may continue it.
+    TurnEnd = "turn.end", TurnEnding => Next;
 }
 
 impl HookPoint {
@@ -99,88 +105,44 @@ impl fmt::Display for HookPoint {
     }
 }
 
-/// Passes every method of [`Hooks`] that can only change a value to a macro: its name, its point, its input and its
-/// output. Implementations that forward all hooks use it instead of a list of their own. The types have to be in
-/// scope at the call. [`Hooks::tool_before`], the one hook that can also refuse, is not included; each
-/// implementation writes it out.
-#[macro_export]
-macro_rules! each_hook {
-    ($declare:ident) => {
-        $declare! {
-            /// Changes a prompt before it is stored.
-            chat_message(ChatMessage, ChatMessage, Prompted);
-            /// Changes the parameters of a model call.
-            chat_params(ChatParams, ChatContext, Params);
-            /// Changes the headers of a model call.
-            chat_headers(ChatHeaders, ChatContext, Headers);
-            /// Answers a permission in place of the user, or leaves it to the user.
-            permission_ask(PermissionAsk, PermissionAsk, PermissionStatus);
-            /// Changes the prompt that a slash command expands to.
-            command_before(CommandBefore, CommandBefore, CommandParts);
-            /// Changes the result of a tool call.
-            tool_after(ToolAfter, ToolAfter, ToolOutcome);
-            /// Changes a tool's description for the model.
-            tool_definition(ToolDefinition, ToolDefinition, Definition);
-            /// Changes the environment of a process.
-            shell_env(ShellEnv, ShellEnv, Environment);
-            /// Changes the conversation that the model receives; the stored messages stay as they are.
-            messages_transform(MessagesTransform, MessagesTransform, Messages);
-            /// Changes the system prompt.
-            system_transform(SystemTransform, SystemTransform, System);
-            /// Chooses the model for small tasks.
-            small_model(SmallModel, SmallModel, SmallModelChoice);
-            /// Changes the prompt that summarises the conversation.
-            session_compacting(SessionCompacting, Compacting, CompactionPrompt);
-            /// Decides whether the turn continues after the conversation was summarised.
-            compaction_autocontinue(CompactionAutocontinue, Autocontinue, AutocontinueChoice);
-            /// Changes a text part of an answer before its final version is stored.
-            text_complete(TextComplete, TextComplete, Text);
-            /// May continue a turn that is about to end.
-            turn_end(TurnEnd, TurnEnding, Next);
-        }
-    };
+/// A plugin's view of turns. Callers prepare a call only if [`Hooks::wants`] returns true for its point.
+pub trait Hooks: Send + Sync {
+    /// Returns true if a plugin listens at this point.
+    fn wants(&self, point: HookPoint) -> bool;
+
+    /// Lets the plugin change the output of a call. Only a call at [`HookPoint::ToolBefore`] can be refused; the first
+    /// refusal ends it, and no later plugin is called.
+    fn call<'a>(&'a self, call: HookCall<'a>) -> Hooked<'a>;
 }
 
-/// Declares the trait: one method for each point, which by default returns its output unchanged.
-macro_rules! hooks {
-    ($($(#[$doc:meta])* $method:ident($point:ident, $input:ty, $output:ty);)*) => {
-        /// A plugin's view of turns. Callers use a method only if [`Hooks::wants`] returns true for its point.
-        pub trait Hooks: Send + Sync {
-            /// Returns true if a plugin listens at this point; otherwise callers skip the work of preparing the
-            /// call.
-            fn wants(&self, point: HookPoint) -> bool;
+impl<'h> dyn Hooks + 'h {
+    /// Returns the value as plugins have changed it.
+    pub async fn change<O: HookOutput>(&self, input: &O::Input, mut output: O) -> O {
+        // Only the arguments of tools are refused, and they pass through `admit`.
+        let _ = self.call(HookCall::new(input, &mut output)).await;
+        output
+    }
 
-            /// Changes the arguments of a tool call, or forbids it. The model receives the reason and the turn
-            /// continues. The first refusal ends the chain: no later hook is called.
-            fn tool_before<'a>(
-                &'a self,
-                input: &'a ToolBefore,
-                output: ToolArgs,
-            ) -> Hooked<'a, Result<ToolArgs, Refusal>> {
-                let _ = input;
-                future::ready(Ok(output)).boxed()
-            }
+    /// Returns the arguments of a tool call as plugins have changed them, or the reason why they forbid the call.
+    pub async fn admit(&self, input: &ToolBefore, mut args: ToolArgs) -> Result<ToolArgs, Refusal> {
+        self.call(HookCall::new(input, &mut args)).await?;
+        Ok(args)
+    }
 
-            $(
-                $(#[$doc])*
-                fn $method<'a>(&'a self, input: &'a $input, output: $output) -> Hooked<'a, $output> {
-                    let _ = input;
-                    future::ready(output).boxed()
-                }
-            )*
-        }
-    };
-}
-
-each_hook!(hooks);
-
-/// Waits for a hook, at most for `limit`; after that, `before` is the result. The plugin host has shorter deadlines
-/// of its own, so this is a backstop.
-pub(crate) async fn within<T>(limit: Duration, point: HookPoint, before: T, hook: Hooked<'_, T>) -> T {
-    tokio::time::timeout(limit, hook).await.unwrap_or_else(|_| {
-        tracing::warn!(%point, seconds = limit.as_secs(), "hook timed out; its result is ignored");
-        before
-    })
+    /// Like [`Self::change`], at most for `limit`; after that the value stays as it was. The plugin host has shorter
+    /// deadlines of its own, so this is a backstop.
+    pub(crate) async fn change_within<O: HookOutput>(
+        &self,
+        limit: Duration,
+        input: &O::Input,
+        before: O,
+    ) -> O {
+        let hook = self.change(input, before.clone());
+        tokio::time::timeout(limit, hook).await.unwrap_or_else(|_| {
+            tracing::warn!(point = %O::POINT, seconds = limit.as_secs(), "hook timed out; its result is ignored");
+            before
+        })
+    }
 }
 
 /// An implementation without any hooks.
@@ -190,6 +152,10 @@ pub struct NoHooks;
 impl Hooks for NoHooks {
     fn wants(&self, _: HookPoint) -> bool {
         false
+    }
+
+    fn call<'a>(&'a self, _: HookCall<'a>) -> Hooked<'a> {
+        future::ready(Ok(())).boxed()
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
     limits::MAX_NEXT,
     ports::{
         HookPoint, Resolved,
-        hooks::{Next, TurnEnding, within},
+        hooks::{Next, TurnEnding},
     },
     transcript::Transcript,
 };
@@ -184,10 +184,7 @@ impl Actor {
             continued: episode.map_or(0, |episode| episode.rounds),
         };
         let (hooks, limit) = (last.resolved.hooks.clone(), self.shared().limits.hook);
-        let task = tokio::spawn(async move {
-            let hook = hooks.turn_end(&about, Next::default());
-            within(limit, HookPoint::TurnEnd, Next::default(), hook).await
-        });
+        let task = tokio::spawn(async move { hooks.change_within(limit, &about, Next::default()).await });
         self.pause = Some(Pause::Hooks(run, AbortOnDropHandle::new(task)));
         None
     }

@@ -11,7 +11,7 @@ use super::turn::{Call, Settled, Turn};
 use crate::{
     ports::{
         HookPoint,
-        hooks::{Hooked, PermissionAsk, PermissionStatus, Text, TextComplete, within},
+        hooks::{HookOutput, PermissionAsk, PermissionStatus, Text, TextComplete},
     },
     transcript::OpenText,
 };
@@ -36,8 +36,7 @@ impl Turn {
             let about =
                 TextComplete { session_id: self.session.id.clone(), message_id: message, part_id: part };
             let before = Text { text };
-            let hook = self.hooks.text_complete(&about, before.clone());
-            let after = self.unless_cancelled(HookPoint::TextComplete, before.clone(), hook).await;
+            let after = self.unless_cancelled(&about, before.clone()).await;
             if after != before {
                 self.send(AgentEvent::TextReplaced { key, text: after.text }).await;
             }
@@ -51,8 +50,7 @@ impl Turn {
             Request::Permission(permission) => {
                 let about = PermissionAsk::new(permission, asked);
                 let before = PermissionStatus { status: Action::Ask };
-                let hook = self.hooks.permission_ask(&about, before);
-                self.unless_cancelled(HookPoint::PermissionAsk, before, hook).await.status
+                self.unless_cancelled(&about, before).await.status
             }
             Request::Question(_) => Action::Ask,
         };
@@ -63,12 +61,12 @@ impl Turn {
         }
     }
 
-    /// Waits for a hook. Returns `before` if the hook takes too long or the turn is stopped.
-    async fn unless_cancelled<T: Clone>(&self, point: HookPoint, before: T, hook: Hooked<'_, T>) -> T {
+    /// Returns the value as hooks have changed it, or as it was if they take too long or the turn is stopped.
+    async fn unless_cancelled<O: HookOutput>(&self, input: &O::Input, before: O) -> O {
         tokio::select! {
             biased;
             () = self.cancelled() => before,
-            after = within(self.hook_limit, point, before.clone(), hook) => after,
+            after = self.hooks.change_within(self.hook_limit, input, before.clone()) => after,
         }
     }
 }

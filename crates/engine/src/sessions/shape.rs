@@ -13,7 +13,7 @@ use crate::{
     Error,
     ports::{
         HookPoint, Resolved,
-        hooks::{ChatMessage, CommandBefore, CommandParts, Prompted, within},
+        hooks::{ChatMessage, CommandBefore, CommandParts, Prompted},
     },
     session::stored,
 };
@@ -27,8 +27,7 @@ impl Sessions {
         resolved: Resolved,
         input: PromptInput,
     ) -> (PromptInput, Option<Resolved>) {
-        let point = HookPoint::ChatMessage;
-        if !resolved.hooks.wants(point) {
+        if !resolved.hooks.wants(HookPoint::ChatMessage) {
             return (input, Some(resolved));
         }
         let about = ChatMessage {
@@ -45,8 +44,8 @@ impl Sessions {
         };
         let id = message.id.clone();
         let before = Prompted { message: *message, parts };
-        let hook = resolved.hooks.chat_message(&about, before.clone());
-        let Prompted { message, parts } = within(self.shared.limits.hook, point, before, hook).await;
+        let limit = self.shared.limits.hook;
+        let Prompted { message, parts } = resolved.hooks.change_within(limit, &about, before).await;
         let same = message.agent == resolved.agent && message.model == resolved.model;
         let input = PromptInput {
             message_id: Some(id),
@@ -69,8 +68,7 @@ impl Sessions {
         prompt: PromptInput,
     ) -> Result<PromptInput, Error> {
         let hooks = self.resolve(session, &prompt).await?.hooks;
-        let point = HookPoint::CommandBefore;
-        if !hooks.wants(point) {
+        if !hooks.wants(HookPoint::CommandBefore) {
             return Ok(prompt);
         }
         let about = CommandBefore {
@@ -79,8 +77,7 @@ impl Sessions {
             arguments: input.arguments.clone(),
         };
         let before = CommandParts { parts: prompt.parts };
-        let hook = hooks.command_before(&about, before.clone());
-        let CommandParts { parts } = within(self.shared.limits.hook, point, before, hook).await;
+        let CommandParts { parts } = hooks.change_within(self.shared.limits.hook, &about, before).await;
         Ok(PromptInput { parts, ..prompt })
     }
 }

@@ -6,7 +6,7 @@ use engine::{
     lifecycle::continuation::ContinuationPolicy,
     ports::{
         ChildSpec, HookPoint, Hooks, Page,
-        hooks::{Hooked, Next, TurnEnding},
+        hooks::{HookCall, Hooked, Next},
     },
     session::Turn,
 };
@@ -526,11 +526,13 @@ impl Hooks for InsistentPlugin {
         point == HookPoint::TurnEnd
     }
 
-    fn turn_end<'a>(&'a self, ending: &'a TurnEnding, _: Next) -> Hooked<'a, Next> {
+    fn call<'a>(&'a self, call: HookCall<'a>) -> Hooked<'a> {
         if self.0 {
             return future::pending().boxed();
         }
-        future::ready(Next { text: Some(format!("again, after {}", ending.continued)) }).boxed()
+        let (ending, next) = call.typed::<Next>().unwrap();
+        next.text = Some(format!("again, after {}", ending.continued));
+        future::ready(Ok(())).boxed()
     }
 }
 

@@ -10,10 +10,7 @@ use engine::{
     limits::Limits,
     ports::{
         HookPoint, Hooks, Page,
-        hooks::{
-            ChatMessage, CommandBefore, CommandParts, Hooked, PermissionAsk, PermissionStatus, Prompted,
-            Text, TextComplete,
-        },
+        hooks::{CommandParts, HookCall, Hooked, PermissionStatus, Prompted, Text},
     },
     session::Turn,
 };
@@ -49,20 +46,6 @@ impl Plugin {
     fn new(deed: Behaviour, points: impl IntoIterator<Item = HookPoint>) -> Self {
         Self { points: points.into_iter().collect(), deed, heard: Arc::default() }
     }
-
-    fn answer<T: Send + 'static>(
-        &self,
-        input: &impl serde::Serialize,
-        output: T,
-        change: fn(T) -> T,
-    ) -> Hooked<'static, T> {
-        self.heard.lock().unwrap().push(serde_json::to_string(input).unwrap());
-        match self.deed {
-            Behaviour::Shout => future::ready(change(output)).boxed(),
-            Behaviour::Hang => future::pending().boxed(),
-            Behaviour::Decide(_) => future::ready(output).boxed(),
-        }
-    }
 }
 
 fn shout(part: &mut TextPart) {
@@ -74,44 +57,38 @@ impl Hooks for Plugin {
         self.points.contains(&point)
     }
 
-    fn chat_message<'a>(&'a self, input: &'a ChatMessage, output: Prompted) -> Hooked<'a, Prompted> {
-        self.answer(input, output, |mut prompted| {
+    fn call<'a>(&'a self, call: HookCall<'a>) -> Hooked<'a> {
+        self.heard.lock().unwrap().push(call.input.encode().unwrap().to_string());
+        match self.deed {
+            Behaviour::Shout => shout_all(call),
+            Behaviour::Hang => return future::pending().boxed(),
+            Behaviour::Decide(decision) => call.typed::<PermissionStatus>().unwrap().1.status = decision,
+        }
+        future::ready(Ok(())).boxed()
+    }
+}
+
+fn shout_all(call: HookCall<'_>) {
+    match call.point {
+        HookPoint::ChatMessage => {
+            let (_, prompted) = call.typed::<Prompted>().unwrap();
             prompted.message.system = Some("be loud".into());
             for part in &mut prompted.parts {
                 if let PartBody::Text(text) = &mut part.body {
                     shout(text);
                 }
             }
-            prompted
-        })
-    }
-
-    fn command_before<'a>(
-        &'a self,
-        input: &'a CommandBefore,
-        output: CommandParts,
-    ) -> Hooked<'a, CommandParts> {
-        self.answer(input, output, |mut command| {
+        }
+        HookPoint::CommandBefore => {
+            let (_, command) = call.typed::<CommandParts>().unwrap();
             let text = TextPart { text: "and this".into(), ..TextPart::default() };
             command.parts.push(PartInput { id: None, body: PartInputBody::Text(text) });
-            command
-        })
-    }
-
-    fn text_complete<'a>(&'a self, input: &'a TextComplete, output: Text) -> Hooked<'a, Text> {
-        self.answer(input, output, |text| Text { text: text.text.to_uppercase() })
-    }
-
-    fn permission_ask<'a>(
-        &'a self,
-        input: &'a PermissionAsk,
-        output: PermissionStatus,
-    ) -> Hooked<'a, PermissionStatus> {
-        let output = match self.deed {
-            Behaviour::Decide(status) => PermissionStatus { status },
-            _ => output,
-        };
-        self.answer(input, output, |status| status)
+        }
+        HookPoint::TextComplete => {
+            let (_, text) = call.typed::<Text>().unwrap();
+            text.text = text.text.to_uppercase();
+        }
+        _ => {}
     }
 }
 

@@ -21,7 +21,7 @@ use engine::{
     memory::faults::Fault,
     ports::{
         ChildSpec, StoreFailure,
-        hooks::{HookPoint, Hooked, Hooks, Next, TurnEnding},
+        hooks::{HookCall, HookPoint, Hooked, Hooks, Next},
     },
     session::Turn,
 };
@@ -143,11 +143,13 @@ impl Hooks for RandomPlugin {
         point == HookPoint::TurnEnd
     }
 
-    fn turn_end<'a>(&'a self, _: &'a TurnEnding, _: Next) -> Hooked<'a, Next> {
+    fn call<'a>(&'a self, call: HookCall<'a>) -> Hooked<'a> {
         let mut dice = Dice(self.0.fetch_add(1, Ordering::Relaxed));
         async move {
             tokio::time::sleep(Duration::from_millis(dice.roll(500))).await;
-            Next { text: (dice.roll(2) == 0).then(|| "and now the rest".to_owned()) }
+            let (_, next) = call.typed::<Next>().unwrap();
+            next.text = (dice.roll(2) == 0).then(|| "and now the rest".to_owned());
+            Ok(())
         }
         .boxed()
     }

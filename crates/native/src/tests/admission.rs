@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use engine::memory::Memory;
-use engine::ports::hooks::{HookPoint, Hooked, Hooks, Refusal, ToolArgs, ToolBefore};
+use engine::ports::hooks::{HookCall, HookPoint, Hooked, Hooks};
 use futures::future::{self, FutureExt};
 use protocol::{WorkspaceId, message::ModelRef, prompt::PromptInput};
 use serde_json::json;
@@ -21,11 +21,11 @@ impl Hooks for Takeover {
         point == HookPoint::ToolBefore
     }
 
-    fn tool_before<'a>(&'a self, _: &'a ToolBefore, args: ToolArgs) -> Hooked<'a, Result<ToolArgs, Refusal>> {
+    fn call<'a>(&'a self, _: HookCall<'a>) -> Hooked<'a> {
         if let Some((memory, workspace)) = self.0.get() {
             memory.change_owner(workspace);
         }
-        future::ready(Ok(args)).boxed()
+        future::ready(Ok(())).boxed()
     }
 }
 

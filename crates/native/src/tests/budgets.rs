@@ -99,7 +99,8 @@ async fn minutes_run_out_in_the_middle_of_a_step() {
 
 #[tokio::test]
 async fn a_command_does_not_outlive_the_time_of_its_turn() {
-    let mark = format!("{}", std::process::id());
+    // Other tests of this process mark their commands with its id.
+    let mark = format!("budget-{}", std::process::id());
     let command = format!("BATON_TEST_MARK={mark} sleep 600");
     let model = ScriptedModel::new([Reply::call("c", "bash", json!({ "command": command }))]);
     let (harness, session, end, _) = turn(json!({ "minutes": { "turn": 0.01 } }), &model).await;

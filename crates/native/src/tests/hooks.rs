@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::ports::hooks::{
-    Autocontinue, AutocontinueChoice, ChatContext, Compacting, CompactionPrompt, Definition, Environment,
-    Headers, HookPoint, Hooked, Hooks, Messages, MessagesTransform, Params, Refusal, ShellEnv, SmallModel,
-    SmallModelChoice, System, SystemTransform, ToolAfter, ToolArgs, ToolBefore, ToolDefinition, ToolOutcome,
+    AutocontinueChoice, ChatContext, CompactionPrompt, Definition, Environment, Headers, HookCall, HookPoint,
+    Hooked, Hooks, Messages, Params, Refusal, SmallModelChoice, System, ToolArgs, ToolBefore, ToolOutcome,
 };
 use futures::future::{self, FutureExt};
 use llm::Purpose;
@@ -53,109 +52,95 @@ impl Hooks for RecordingHooks {
         self.wanted.contains(&point)
     }
 
-    fn chat_params<'a>(&'a self, chat: &'a ChatContext, mut output: Params) -> Hooked<'a, Params> {
-        self.chat("params", chat);
-        output.temperature = Some(Number(0.25));
-        output.top_k = Some(Number(40.0));
-        output.max_output_tokens = Some(Number(123.0));
-        output.options.insert("effort".into(), "high".into());
-        future::ready(output).boxed()
+    fn call<'a>(&'a self, call: HookCall<'a>) -> Hooked<'a> {
+        future::ready(self.change(call)).boxed()
     }
+}
 
-    fn chat_headers<'a>(&'a self, chat: &'a ChatContext, mut output: Headers) -> Hooked<'a, Headers> {
-        self.chat("headers", chat);
-        output.headers.insert("X-Shaped".into(), "yes".into());
-        future::ready(output).boxed()
-    }
-
-    fn system_transform<'a>(&'a self, _: &'a SystemTransform, mut output: System) -> Hooked<'a, System> {
-        output.system.push("Be brief.".into());
-        future::ready(output).boxed()
-    }
-
-    fn messages_transform<'a>(
-        &'a self,
-        _: &'a MessagesTransform,
-        mut output: Messages,
-    ) -> Hooked<'a, Messages> {
-        for message in &mut output.messages {
-            for part in &mut message.parts {
-                if let PartBody::Text(text) = &mut part.body {
-                    text.text = text.text.replace("please", "kindly").replace("A summary", "A digest");
+impl RecordingHooks {
+    fn change(&self, call: HookCall<'_>) -> Result<(), Refusal> {
+        match call.point {
+            HookPoint::ChatParams => {
+                let (chat, output) = call.typed::<Params>().unwrap();
+                self.chat("params", chat);
+                output.temperature = Some(Number(0.25));
+                output.top_k = Some(Number(40.0));
+                output.max_output_tokens = Some(Number(123.0));
+                output.options.insert("effort".into(), "high".into());
+            }
+            HookPoint::ChatHeaders => {
+                let (chat, output) = call.typed::<Headers>().unwrap();
+                self.chat("headers", chat);
+                output.headers.insert("X-Shaped".into(), "yes".into());
+            }
+            HookPoint::SystemTransform => {
+                call.typed::<System>().unwrap().1.system.push("Be brief.".into());
+            }
+            HookPoint::MessagesTransform => {
+                for message in &mut call.typed::<Messages>().unwrap().1.messages {
+                    for part in &mut message.parts {
+                        if let PartBody::Text(text) = &mut part.body {
+                            text.text =
+                                text.text.replace("please", "kindly").replace("A summary", "A digest");
+                        }
+                    }
                 }
             }
+            HookPoint::ToolDefinition => {
+                let (input, output) = call.typed::<Definition>().unwrap();
+                output.description = format!("{}, shaped", input.tool_id);
+                output.json_schema = json!({ "type": "object" });
+            }
+            HookPoint::ToolBefore => {
+                let (input, output) = call.typed::<ToolArgs>().unwrap();
+                return self.before_tool(input, output);
+            }
+            HookPoint::ToolAfter => {
+                let (input, output) = call.typed::<ToolOutcome>().unwrap();
+                self.note(format!("after {} {} {}", input.tool, input.call_id, input.args));
+                output.output.push_str(" and seen");
+                output.title = "seen".into();
+                output.metadata.insert("seen".into(), true.into());
+            }
+            HookPoint::ShellEnv => {
+                let (input, output) = call.typed::<Environment>().unwrap();
+                self.note(format!("env {}", input.call_id.as_deref().unwrap_or("-")));
+                output.env.insert("SHAPED".into(), "by a plugin".into());
+                output.env.insert("NOT=ONE".into(), "x".into());
+            }
+            HookPoint::SmallModel => {
+                let (input, output) = call.typed::<SmallModelChoice>().unwrap();
+                output.model = input.provider.models.get("other").cloned();
+            }
+            HookPoint::SessionCompacting => {
+                call.typed::<CompactionPrompt>().unwrap().1.context.push("Mind the harbour.".into());
+            }
+            HookPoint::CompactionAutocontinue => {
+                let (input, output) = call.typed::<AutocontinueChoice>().unwrap();
+                self.chat(if input.overflow { "refused" } else { "full" }, &input.chat);
+                output.enabled = false;
+            }
+            _ => {}
         }
-        future::ready(output).boxed()
+        Ok(())
     }
 
-    fn tool_definition<'a>(
-        &'a self,
-        input: &'a ToolDefinition,
-        mut output: Definition,
-    ) -> Hooked<'a, Definition> {
-        output.description = format!("{}, shaped", input.tool_id);
-        output.json_schema = json!({ "type": "object" });
-        future::ready(output).boxed()
-    }
-
-    fn tool_before<'a>(
-        &'a self,
-        input: &'a ToolBefore,
-        mut output: ToolArgs,
-    ) -> Hooked<'a, Result<ToolArgs, Refusal>> {
+    fn before_tool(&self, input: &ToolBefore, output: &mut ToolArgs) -> Result<(), Refusal> {
         self.note(format!("before {} {} {}", input.tool, input.call_id, output.args));
         match input.tool.as_str() {
             "bash" => output.args = json!({ "command": "printf shaped" }),
             "peer_echo" => output.args = json!({ "text": "shaped" }),
             "task" if output.args["prompt"] == "forbidden" => {
-                return future::ready(Err(Refusal("Nobody else may do this".into()))).boxed();
+                return Err(Refusal("Nobody else may do this".into()));
             }
             "task" => output.args["prompt"] = "shaped".into(),
             "read" if output.args["filePath"] == ".env" => {
-                return future::ready(Err(Refusal("Do not read .env files".into()))).boxed();
+                return Err(Refusal("Do not read .env files".into()));
             }
             "read" => output.args = json!({ "wrong": true }),
             _ => {}
         }
-        future::ready(Ok(output)).boxed()
-    }
-
-    fn tool_after<'a>(&'a self, input: &'a ToolAfter, mut output: ToolOutcome) -> Hooked<'a, ToolOutcome> {
-        self.note(format!("after {} {} {}", input.tool, input.call_id, input.args));
-        output.output.push_str(" and seen");
-        output.title = "seen".into();
-        output.metadata.insert("seen".into(), true.into());
-        future::ready(output).boxed()
-    }
-
-    fn shell_env<'a>(&'a self, input: &'a ShellEnv, mut output: Environment) -> Hooked<'a, Environment> {
-        self.note(format!("env {}", input.call_id.as_deref().unwrap_or("-")));
-        output.env.insert("SHAPED".into(), "by a plugin".into());
-        output.env.insert("NOT=ONE".into(), "x".into());
-        future::ready(output).boxed()
-    }
-
-    fn small_model<'a>(&'a self, input: &'a SmallModel, _: SmallModelChoice) -> Hooked<'a, SmallModelChoice> {
-        let model = input.provider.models.get("other").cloned();
-        future::ready(SmallModelChoice { model }).boxed()
-    }
-
-    fn session_compacting<'a>(
-        &'a self,
-        _: &'a Compacting,
-        mut output: CompactionPrompt,
-    ) -> Hooked<'a, CompactionPrompt> {
-        output.context.push("Mind the harbour.".into());
-        future::ready(output).boxed()
-    }
-
-    fn compaction_autocontinue<'a>(
-        &'a self,
-        input: &'a Autocontinue,
-        _: AutocontinueChoice,
-    ) -> Hooked<'a, AutocontinueChoice> {
-        self.chat(if input.overflow { "refused" } else { "full" }, &input.chat);
-        future::ready(AutocontinueChoice { enabled: false }).boxed()
+        Ok(())
     }
 }
 
@@ -414,20 +399,7 @@ async fn an_abort_does_not_wait_for_a_plugin() {
         fn wants(&self, point: HookPoint) -> bool {
             point == self.0
         }
-        fn chat_params<'a>(&'a self, _: &'a ChatContext, _: Params) -> Hooked<'a, Params> {
-            future::pending().boxed()
-        }
-        fn messages_transform<'a>(&'a self, _: &'a MessagesTransform, _: Messages) -> Hooked<'a, Messages> {
-            future::pending().boxed()
-        }
-        fn tool_before<'a>(
-            &'a self,
-            _: &'a ToolBefore,
-            _: ToolArgs,
-        ) -> Hooked<'a, Result<ToolArgs, Refusal>> {
-            future::pending().boxed()
-        }
-        fn tool_after<'a>(&'a self, _: &'a ToolAfter, _: ToolOutcome) -> Hooked<'a, ToolOutcome> {
+        fn call<'a>(&'a self, _: HookCall<'a>) -> Hooked<'a> {
             future::pending().boxed()
         }
     }

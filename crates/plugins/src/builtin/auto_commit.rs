@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::ports::hooks::{HookPoint, Hooked, Hooks, Next, TurnEnding};
+use engine::ports::hooks::{HookCall, HookPoint, Hooked, Hooks, Next, TurnEnding};
 use engine::ports::{self, Page, Reads};
 use futures::future::FutureExt;
 use protocol::{Message, MessageId, MessageWithParts, Part, PartBody, Session};
@@ -63,13 +63,14 @@ impl Hooks for AutoCommit {
         point == HookPoint::TurnEnd
     }
 
-    fn turn_end<'a>(&'a self, ending: &'a TurnEnding, output: Next) -> Hooked<'a, Next> {
+    fn call<'a>(&'a self, call: HookCall<'a>) -> Hooked<'a> {
         async move {
+            let Some((ending, next)) = call.typed::<Next>() else { return Ok(()) };
             // A turn that continues has not ended, and a child's changes are committed with its parent's.
-            if output.text.is_none() && ending.parent_id.is_none() {
+            if next.text.is_none() && ending.parent_id.is_none() {
                 self.commit(ending).await;
             }
-            output
+            Ok(())
         }
         .boxed()
     }

@@ -1,5 +1,6 @@
 //! Well-behaved and failing plugins.
 
+use engine::ports::hooks::{Text, TextComplete, ToolArgs, ToolBefore};
 use futures::future;
 use protocol::{MessageId, PartId, SessionId};
 
@@ -13,29 +14,34 @@ impl Hooks for Writer {
         matches!(point, HookPoint::TextComplete | HookPoint::ToolBefore)
     }
 
-    fn tool_before<'a>(
-        &'a self,
-        _: &'a ToolBefore,
-        output: ToolArgs,
-    ) -> Hooked<'a, Result<ToolArgs, Refusal>> {
+    fn call<'a>(&'a self, call: HookCall<'a>) -> Hooked<'a> {
         match self.0 {
-            "hangs" => future::pending().boxed(),
+            "hangs" => return future::pending().boxed(),
             "panics early" => panic!("before the future"),
-            "forbids" => future::ready(Err(Refusal(format!("no {}", output.args)))).boxed(),
-            name => {
-                let args = format!("{} {name}", output.args.as_str().unwrap()).into();
-                future::ready(Ok(ToolArgs { args })).boxed()
+            "panics late" => return async { panic!("{} {}", "within", "the future") }.boxed(),
+            _ => {}
+        }
+        let answer = match call.point {
+            HookPoint::TextComplete => {
+                let (_, text) = call.typed::<Text>().unwrap();
+                text.text = format!("{} {}", text.text, self.0);
+                Ok(())
             }
-        }
+            _ => self.before_tool(call.typed::<ToolArgs>().unwrap().1),
+        };
+        future::ready(answer).boxed()
     }
+}
 
-    fn text_complete<'a>(&'a self, _: &'a TextComplete, output: Text) -> Hooked<'a, Text> {
-        match self.0 {
-            "hangs" => future::pending().boxed(),
-            "panics early" => panic!("before the future"),
-            "panics late" => async { panic!("{} {}", "within", "the future") }.boxed(),
-            name => future::ready(Text { text: format!("{} {name}", output.text) }).boxed(),
+impl Writer {
+    fn before_tool(&self, args: &mut ToolArgs) -> Result<(), Refusal> {
+        if self.0 == "forbids" {
+            // A refused call does not see this.
+            let given = std::mem::replace(&mut args.args, "changed".into());
+            return Err(Refusal(format!("no {given}")));
         }
+        args.args = format!("{} {}", args.args.as_str().unwrap(), self.0).into();
+        Ok(())
     }
 }
 
@@ -54,13 +60,15 @@ async fn complete(chain: &Chain) -> String {
         message_id: "msg_1".parse::<MessageId>().unwrap(),
         part_id: "prt_1".parse::<PartId>().unwrap(),
     };
-    chain.text_complete(&input, Text { text: "said".into() }).await.text
+    let hooks: &dyn Hooks = chain;
+    hooks.change(&input, Text { text: "said".into() }).await.text
 }
 
 async fn before(chain: &Chain) -> Result<String, String> {
     let session_id = "ses_1".parse::<SessionId>().unwrap();
     let input = ToolBefore { tool: "read".into(), session_id, call_id: "call_1".into() };
-    let output = chain.tool_before(&input, ToolArgs { args: "given".into() }).await;
+    let hooks: &dyn Hooks = chain;
+    let output = hooks.admit(&input, ToolArgs { args: "given".into() }).await;
     output.map(|output| output.args.as_str().unwrap().to_owned()).map_err(|refusal| refusal.to_string())
 }
 

@@ -3,19 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use engine::each_hook;
-use engine::ports::hooks::{
-    Autocontinue, AutocontinueChoice, ChatContext, ChatMessage, CommandBefore, CommandParts, Compacting,
-    CompactionPrompt, Definition, Environment, Headers, HookPoint, Hooked, Hooks, Messages,
-    MessagesTransform, Next, Params, PermissionAsk, PermissionStatus, Prompted, Refusal, ShellEnv,
-    SmallModel, SmallModelChoice, System, SystemTransform, Text, TextComplete, ToolAfter, ToolArgs,
-    ToolBefore, ToolDefinition, ToolOutcome, TurnEnding,
-};
+use engine::ports::hooks::{HookCall, HookPoint, Hooked, Hooks, Refusal};
 use futures::future::FutureExt;
 use protocol::config::Plugin;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::Host;
 use super::ask::{Fault, Question, ask};
@@ -33,11 +25,11 @@ pub struct Member {
 }
 
 #[derive(Serialize)]
-struct Call<'a, I, O> {
+struct Call {
     plugin: usize,
     name: &'static str,
-    input: &'a I,
-    output: &'a O,
+    input: Box<RawValue>,
+    output: Box<RawValue>,
 }
 
 impl Member {
@@ -55,36 +47,22 @@ impl Member {
         if point == HookPoint::TurnEnd { limits.turn_end } else { limits.hook }
     }
 
-    /// The output after the plugin's hook, unchanged if the hook fails.
-    async fn call<I: Serialize, O: Serialize + DeserializeOwned>(
-        &self,
-        point: HookPoint,
-        input: &I,
-        output: O,
-    ) -> O {
-        match self.change(point, input, &output).await {
-            Ok(changed) => changed.unwrap_or(output),
-            Err(fault) => {
-                self.failed(point, &fault);
-                output
-            }
-        }
-    }
-
-    /// The arguments of a tool call after the plugin's hook; a refusal if the hook throws, or if a required plugin does
-    /// not answer.
-    async fn admit(&self, input: &ToolBefore, output: ToolArgs) -> Result<ToolArgs, Refusal> {
-        let limit = self.limit(HookPoint::ToolBefore);
-        if self.is_required && !(self.host.settled(limit).await && self.host.has_loaded(self.number)) {
+    /// Calls the plugin's hook, which changes nothing if it fails. A tool call is refused if the hook throws, or if a
+    /// required plugin does not answer.
+    async fn pass(&self, mut call: HookCall<'_>) -> Result<(), Refusal> {
+        let point = call.point;
+        let (may_refuse, limit) = (point == HookPoint::ToolBefore, self.limit(point));
+        let must_answer = may_refuse && self.is_required;
+        if must_answer && !(self.host.settled(limit).await && self.host.has_loaded(self.number)) {
             return Err(Refusal(format!("the plugin {} is required and does not run", self.name)));
         }
-        match self.change(HookPoint::ToolBefore, input, &output).await {
-            Ok(changed) => Ok(changed.unwrap_or(output)),
-            Err(Fault::Thrown(why)) => Err(Refusal(why)),
+        match self.change(&mut call).await {
+            Ok(()) => Ok(()),
+            Err(Fault::Thrown(why)) if may_refuse => Err(Refusal(why)),
             Err(fault) => {
-                self.failed(HookPoint::ToolBefore, &fault);
+                self.failed(point, &fault);
                 let why = || Refusal(format!("the plugin {} is required and does not answer", self.name));
-                if self.is_required { Err(why()) } else { Ok(output) }
+                if must_answer { Err(why()) } else { Ok(()) }
             }
         }
     }
@@ -94,52 +72,34 @@ impl Member {
         self.host.0.shared.report(Some(self.number), &at, &why.to_string());
     }
 
-    /// The changed output; `None` if the plugin is not called.
-    async fn change<I: Serialize, O: Serialize + DeserializeOwned>(
-        &self,
-        point: HookPoint,
-        input: &I,
-        output: &O,
-    ) -> Result<Option<O>, Fault> {
-        let Some(running) = self.host.0.shared.running() else { return Ok(None) };
-        let call = Call { plugin: self.number, name: point.name(), input, output };
-        let call = to_raw_value(&call).map_err(|error| Fault::Broken(error.to_string()))?;
+    /// Changes the output, if the plugin is running.
+    async fn change(&self, call: &mut HookCall<'_>) -> Result<(), Fault> {
+        let Some(running) = self.host.0.shared.running() else { return Ok(()) };
+        let name = call.point.name();
+        let encoded = || {
+            let (input, output) = (call.input.encode()?, call.output.encode()?);
+            to_raw_value(&Call { plugin: self.number, name, input, output })
+        };
+        let encoded = encoded().map_err(|error| Fault::Broken(error.to_string()))?;
         let question =
-            Question { plugin: self.number, hook: point.name(), method: "hook", limit: self.limit(point) };
-        let Some(changed) = ask(running, question, call).await? else { return Ok(None) };
-        serde_json::from_str(changed.get()).map(Some).map_err(|error| Fault::misfit(&error))
+            Question { plugin: self.number, hook: name, method: "hook", limit: self.limit(call.point) };
+        let Some(changed) = ask(running, question, encoded).await? else { return Ok(()) };
+        call.output.decode(&changed).map_err(|error| Fault::misfit(&error))
     }
 }
 
-/// Implements every hook by calling the process.
-macro_rules! pass_on {
-    ($($(#[$doc:meta])* $method:ident($point:ident, $input:ty, $output:ty);)*) => {
-        impl Hooks for Member {
-            fn wants(&self, point: HookPoint) -> bool {
-                if self.is_required && point == HookPoint::ToolBefore {
-                    return true;
-                }
-                self.host.0.shared.running().is_some_and(|running| running.wants(self.number, point))
-            }
-
-            fn tool_before<'a>(
-                &'a self,
-                input: &'a ToolBefore,
-                output: ToolArgs,
-            ) -> Hooked<'a, Result<ToolArgs, Refusal>> {
-                self.admit(input, output).boxed()
-            }
-
-            $(
-                fn $method<'a>(&'a self, input: &'a $input, output: $output) -> Hooked<'a, $output> {
-                    self.call(HookPoint::$point, input, output).boxed()
-                }
-            )*
+impl Hooks for Member {
+    fn wants(&self, point: HookPoint) -> bool {
+        if self.is_required && point == HookPoint::ToolBefore {
+            return true;
         }
-    };
-}
+        self.host.0.shared.running().is_some_and(|running| running.wants(self.number, point))
+    }
 
-each_hook!(pass_on);
+    fn call<'a>(&'a self, call: HookCall<'a>) -> Hooked<'a> {
+        self.pass(call).boxed()
+    }
+}
 
 impl fmt::Debug for Member {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

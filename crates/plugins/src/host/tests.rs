@@ -132,7 +132,8 @@ async fn text(host: &Host, plugin: usize) -> String {
     let input: TextComplete =
         serde_json::from_value(json!({ "sessionID": "ses_1", "messageID": "msg_1", "partID": "prt_1" }))
             .unwrap();
-    member.text_complete(&input, Text { text: "as it was".to_owned() }).await.text
+    let hooks: &dyn Hooks = &member;
+    hooks.change(&input, Text { text: "as it was".to_owned() }).await.text
 }
 
 fn wants(host: &Host, plugin: usize) -> bool {

@@ -144,7 +144,7 @@ async fn shaped(app: &App, place: &Place, cwd: &Path) -> BTreeMap<String, String
         return BTreeMap::new();
     }
     let input = ShellEnv { cwd: cwd.to_string_lossy().into_owned(), session_id: None, call_id: None };
-    let mut shaped = hooks.shell_env(&input, Environment::default()).await.env;
+    let mut shaped = hooks.change(&input, Environment::default()).await.env;
     // Invalid variables of a plugin are dropped; the client's call must not fail because of them.
     shaped.retain(|name, value| is_name(name) && !value.contains('\0'));
     shaped

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use engine::{
     StreamItem,
     bus::{Place, Scope},
-    ports::hooks::{Environment, HookPoint, Hooked, Hooks, ShellEnv},
+    ports::hooks::{Environment, HookCall, HookPoint, Hooked, Hooks},
 };
 use futures::future::{BoxFuture, ready};
 use protocol::{Rest, login::Login, provider::Provider, trust::Trust};
@@ -93,12 +93,13 @@ impl Hooks for Shaper {
         point == HookPoint::ShellEnv
     }
 
-    fn shell_env<'a>(&'a self, input: &'a ShellEnv, mut output: Environment) -> Hooked<'a, Environment> {
+    fn call<'a>(&'a self, call: HookCall<'a>) -> Hooked<'a> {
+        let (input, output) = call.typed::<Environment>().unwrap();
         assert!(input.session_id.is_none() && input.call_id.is_none());
         for (name, value) in [("SHAPED", input.cwd.as_str()), ("MINE", "a plugin's"), ("NO=NAME", "x")] {
             output.env.insert(name.to_owned(), value.to_owned());
         }
-        Box::pin(ready(output))
+        Box::pin(ready(Ok(())))
     }
 }
 

@@ -202,5 +202,5 @@ fn without_plugins_hooks_change_nothing() {
     assert!(HookPoint::ALL.iter().all(|point| !NoHooks.wants(*point)));
     let text = Text { text: "as it was".into() };
     let input = TextComplete { session_id: session(), message_id: message(), part_id: part() };
-    assert_eq!(NoHooks.text_complete(&input, text.clone()).now_or_never().unwrap(), text);
+    assert_eq!(NoHooks::shared().change(&input, text.clone()).now_or_never().unwrap(), text);
 }

@@ -140,7 +140,8 @@ impl TestWorktree {
             continued,
         };
         let given = output.clone();
-        assert_eq!(self.plugin().turn_end(&ending, output).await, given, "it never lets a turn go on");
+        let hooks: &dyn Hooks = &self.plugin();
+        assert_eq!(hooks.change(&ending, output).await, given, "it never lets a turn go on");
     }
 
     async fn end(&self, session: &str, prompt: &str) {

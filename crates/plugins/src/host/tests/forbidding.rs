@@ -42,7 +42,8 @@ async fn read(host: &Host, path: &str) -> Result<Value, String> {
     let input = json!({ "tool": "read", "sessionID": "ses_1", "callID": "call_1" });
     let input: ToolBefore = serde_json::from_value(input).unwrap();
     let output = ToolArgs { args: json!({ "filePath": path }) };
-    let answer = host.members().remove(0).tool_before(&input, output).await;
+    let hooks: &dyn Hooks = &host.members().remove(0);
+    let answer = hooks.admit(&input, output).await;
     answer.map(|output| output.args).map_err(|refusal| refusal.to_string())
 }
 

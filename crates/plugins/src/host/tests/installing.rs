@@ -41,7 +41,8 @@ async fn run_tool(host: &Host) -> Result<Value, String> {
     let input = json!({ "tool": "bash", "sessionID": "ses_1", "callID": "call_1" });
     let input: ToolBefore = serde_json::from_value(input).unwrap();
     let output = ToolArgs { args: json!({ "command": "ls" }) };
-    let answer = host.members().remove(0).tool_before(&input, output).await;
+    let hooks: &dyn Hooks = &host.members().remove(0);
+    let answer = hooks.admit(&input, output).await;
     answer.map(|output| output.args).map_err(|refusal| refusal.to_string())
 }
 
