@@ -62,7 +62,7 @@ async fn credentials_of_the_client_stay_on_the_entry_node() {
         ("authorization", basic.as_str()),
         ("cookie", "baton_session=secret; other=1"),
         ("proxy-authorization", "Basic c2VjcmV0"),
-        ("origin", "http://localhost:3000"),
+        ("origin", "tauri://localhost"),
         ("connection", "x-private"),
         ("x-private", "of one connection"),
         ("x-baton-workspace", "wrk_forged"),
@@ -75,7 +75,7 @@ async fn credentials_of_the_client_stay_on_the_entry_node() {
     let head = b.seen().split_off(before).remove(0);
     assert_eq!(head.call, format!("PATCH /session/{id}"));
     let shown = format!("{:?}", head.headers);
-    for secret in [token, PASSWORD, "secret", "authorization", "cookie", "x-private", "origin", "forged"] {
+    for secret in [token, PASSWORD, "secret", "authorization", "cookie", "x-private", "tauri", "forged"] {
         assert!(!shown.contains(secret), "{secret}: {shown}");
     }
     assert_eq!(head.headers["x-kept"], "yes");
@@ -150,7 +150,10 @@ async fn an_event_stream_is_passed_through_while_its_owner_lives() {
     let peer = b.peer();
     drop(b);
     assert!(events.ended().await);
-    fleet.owners(&a.sessions.workspace_of(&id.parse().unwrap()).await.unwrap(), [Owner::Away { node: peer.node }]);
+    fleet.owners(
+        &a.sessions.workspace_of(&id.parse().unwrap()).await.unwrap(),
+        [Owner::Away { node: peer.node }],
+    );
     let mut events = a.follow(&format!("{path}&after={cursor}")).await;
     let text = events.until("server.ready").await;
     assert!(!text.contains("server.resync"), "{text}");
