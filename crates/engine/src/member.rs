@@ -27,7 +27,7 @@ use crate::{
         record::{Ownership, State},
     },
     ports::{
-        Error, Fence, Fleet, NodeRecord, Owner, Rows, Stopwatch, StoreFailure, StoreFuture, Transaction,
+        Error, Fence, Fleet, NodeRecord, Owner, Rows, Standing, Stopwatch, StoreFailure, StoreFuture, Transaction,
         own_workspace,
     },
 };
@@ -404,6 +404,13 @@ impl Fleet for Member {
 
     fn elsewhere<'a>(&'a self, directory: &'a str) -> StoreFuture<'a, Vec<WorkspaceId>> {
         self.record.elsewhere(directory)
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        let inner = self.lock();
+        let custodies = inner.node.custodies().count();
+        let owned = inner.node.held().count().saturating_sub(custodies);
+        Some(Standing { owned, custodies, silent: self.stopwatch.elapsed().saturating_sub(inner.looked) })
     }
 
     fn unready(&self) -> Option<String> {

@@ -10,7 +10,7 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use engine::Stats;
+use engine::{Stats, ports::Standing};
 use http::{HeaderValue, header};
 use prometheus_client::{
     collector::Collector,
@@ -68,6 +68,7 @@ pub async fn metrics(State(app): State<App>, counted: Option<Extension<Counted>>
     let all = usize::try_from(app.sessions.count().await?).unwrap_or(usize::MAX);
     let figures = Figures {
         engine: app.sessions.stats(),
+        node: app.sessions.fleet().standing().map(|standing| (standing, app.sessions.fleet().unready().is_none())),
         idle: all.saturating_sub(statuses.len()),
         busy: statuses.len() - retrying,
         retrying,
@@ -84,6 +85,8 @@ pub async fn metrics(State(app): State<App>, counted: Option<Extension<Counted>>
 #[derive(Debug)]
 struct Figures {
     engine: Stats,
+    /// What this node holds, and if it is ready; `None` for a server that is no node.
+    node: Option<(Standing, bool)>,
     idle: usize,
     busy: usize,
     retrying: usize,
@@ -150,6 +153,17 @@ impl Collector for Figures {
             commits.encode_histogram::<NoLabelSet>(sum, store.commits, &buckets, None)?;
             counter(out, "commits_refused", "Commits refused by the store", store.refused)?;
             gauge(out, "writer_queue", "Commits and checkpoints that wait for the writer", store.waiting)?;
+        }
+
+        if let Some((standing, is_ready)) = &self.node {
+            let about = "1 if load balancers may send this node calls";
+            gauge(out, "node_ready", about, u64::from(*is_ready))?;
+            let about = "Time since this node has read the rows of the other nodes";
+            gauge(out, "node_silent_seconds", about, standing.silent.as_secs_f64())?;
+            let mut held = describe(out, "node_workspaces", "Directories that this node acts for", Gauge)?;
+            for (kind, count) in [("own", standing.owned), ("custody", standing.custodies)] {
+                held.encode_family(&[("kind", kind)])?.encode_gauge(&count)?;
+            }
         }
 
         describe(out, "build_info", "Version of the server", Gauge)?
@@ -225,6 +239,7 @@ mod tests {
                 used: Used { cost: Number(1.25), tokens: 4_321, steps: 17 },
                 bus: BusStats { subscribers: 2, deepest: 5, cut_off: 1, published: 900 },
             },
+            node: None,
             idle: 40,
             busy: 2,
             retrying: 1,

@@ -182,8 +182,12 @@ pub(super) fn edge(engine: &Engine, policy: AccessPolicy, page: Page) -> (Router
     let app = App::new(engine.sessions.clone(), engine.facts.clone(), engine.instances.clone())
         .with_channels(engine.channels())
         .with_page(page);
+    let app = match node::forwarding(engine) {
+        Some(options) => app.with_fleet(options),
+        None => app,
+    };
     let terminals = app.terminals.clone();
-    let policy = policy.with_tickets(terminals.tickets());
+    let policy = policy.with_tickets(terminals.tickets()).with_fleet(app.forwarding());
     (security::layer(metrics::with_store(router(app), engine.counted()), policy), terminals)
 }
 

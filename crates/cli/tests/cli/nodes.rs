@@ -1,6 +1,9 @@
 //! Tests of `--node` and `baton nodes`: a server as a node of a fleet.
 
+use std::path::Path;
+
 use rustix::process::Signal;
+use serde_json::Value;
 use testkit::postgres::Cluster;
 
 use crate::harness::{Ended, Harness, Server, finish};
@@ -103,4 +106,29 @@ async fn a_node_refuses_webhooks_and_sessions_of_a_server_without_a_name() {
     alone.stop().await;
     let left = refused(&other, &["--store", &url, "--node", "a"]).await;
     assert!(left.stderr.contains("sessions of a server without a node name"), "{}", left.stderr);
+}
+
+#[tokio::test]
+async fn the_examples_of_a_fleet_are_accepted() {
+    let read = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/fleet");
+        std::fs::read_to_string(folder.join(name)).unwrap()
+    };
+    let compose: Value = serde_saphyr::from_str(&read("compose.yaml")).unwrap();
+    let pods: Vec<Value> = serde_saphyr::from_multiple(&read("kubernetes.yaml")).unwrap();
+    let words = |line: &Value| line.as_str().unwrap().split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let container = &pods.iter().find(|it| it["kind"] == "StatefulSet").unwrap()["spec"]["template"]["spec"]["containers"][0];
+    let args = container["args"].as_array().unwrap();
+    let pod = args.iter().map(|it| it.as_str().unwrap().replace("$(NODE)", "baton-0")).collect();
+    let harness = Harness::new();
+    for args in [words(&compose["services"]["a"]["command"]), words(&compose["services"]["b"]["command"]), pod] {
+        let args = args.iter().filter(|arg| !arg.starts_with("--data-dir")).map(|arg| arg.replace("0.0.0.0", "127.0.0.1"));
+        let args: Vec<_> = args.chain(["--port".to_owned(), "0".to_owned()]).collect();
+        let mut command = harness.with_data(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        let key = "a key of a fleet for tests, long enough";
+        command.envs([("BATON_PASSWORD", "secret"), ("BATON_FLEET_KEY", key), ("BATON_STORE", "mysql://nowhere")]);
+        let ended = finish(command, "").await;
+        assert!(ended.stderr.contains("it does not begin with postgres://"), "only the database is wrong: {ended:?}");
+    }
+    assert!(read("front.conf").contains("proxy_buffering off;"));
 }

@@ -21,6 +21,7 @@ use tokio::{task::JoinHandle, time::timeout};
 use super::kills::{Ledger, judge};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
+const KEY: &str = "a key of a fleet for tests, long enough";
 const SEED: u64 = 20_261_118;
 /// Faults of the random test.
 const FAULTS: u64 = 6;
@@ -71,6 +72,7 @@ impl Fleet {
         for name in NAMES {
             let mut home = Home::new(env!("CARGO_BIN_EXE_baton")).unwrap().with_errors_kept();
             home.set_variable("BATON_STORE", &store);
+            home.set_variable("BATON_FLEET_KEY", KEY);
             let (url, seen) = (Arc::default(), Arc::default());
             let watcher = tokio::spawn(follow(Arc::clone(&url), Arc::clone(&seen)));
             let node = Node { home, server: None, session: String::new(), url, seen, watcher };
@@ -105,10 +107,15 @@ impl Fleet {
 
     /// Sends a prompt to a node's session and returns its id once it is accepted.
     async fn prompt(&mut self, name: &str, scenario: &str) -> String {
+        let session = self.nodes[name].session.clone();
+        self.prompt_at(name, &session, scenario).await
+    }
+
+    /// Sends a prompt to a session through any node.
+    async fn prompt_at(&mut self, name: &str, session: &str, scenario: &str) -> String {
         self.prompts += 1;
         let message = format!("msg_fleet{}", self.prompts);
-        let session = self.nodes[name].session.clone();
-        self.calls(name).prompt(&session, scenario, Some(&message)).await.unwrap();
+        self.calls(name).prompt(session, scenario, Some(&message)).await.unwrap();
         self.accepted.push(message.clone());
         message
     }
@@ -239,6 +246,13 @@ async fn three_nodes_share_their_sessions_and_survive_the_death_of_each_other() 
         assert_eq!(fleet.calls(name).get("/baton/ready").await.unwrap(), json!({}));
     }
 
+    // Every node takes prompts for the sessions of all.
+    for (entry, owner) in [("a", "b"), ("b", "c"), ("c", "a")] {
+        let session = fleet.nodes[owner].session.clone();
+        let message = fleet.prompt_at(entry, &session, "simple").await;
+        fleet.until(entry, "the end of a prompt", |seen| ends(seen, &message) == Some(EndReason::Completed)).await;
+    }
+
     // A killed node: its turn ends once as interrupted, and the prompt that waited runs when the node is back.
     let running = fleet.prompt("b", "slow:4000@10").await;
     let waiting = fleet.prompt("b", "simple").await;
@@ -247,6 +261,9 @@ async fn three_nodes_share_their_sessions_and_survive_the_death_of_each_other() 
     fleet.until("a", "the interrupted turn", |seen| ends(seen, &running) == Some(EndReason::Interrupted)).await;
     fleet.until_nodes("a", |nodes| state(nodes, "b") == "away").await;
     assert!(ends(&fleet.nodes["a"].seen.lock().unwrap(), &waiting).is_none(), "the prompt waits");
+    let session = fleet.nodes["b"].session.clone();
+    let away = fleet.calls("a").prompt(&session, "simple", None).await.unwrap_err().to_string();
+    assert!(away.contains("503") && away.contains("NodeAway"), "{away}");
     fleet.run("b").await;
     fleet.until("c", "the end of the prompt that waited", |seen| ends(seen, &waiting) == Some(EndReason::Completed)).await;
 

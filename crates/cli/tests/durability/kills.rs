@@ -28,11 +28,11 @@ const SCENARIOS: [&str; 6] = ["simple", "slow", "read_edit", "todo", "long_tool"
 /// Knowledge of the outside world.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    sessions: Vec<String>,
+    pub(crate) sessions: Vec<String>,
     /// Prompts that the server acknowledged.
     pub(crate) accepted: Vec<String>,
     /// Prompts sent to a server that died; the next server receives them again under the same id.
-    unsure: Vec<(String, String)>,
+    pub(crate) unsure: Vec<(String, String)>,
     /// Every durable frame from all servers.
     pub(crate) seen: Vec<Seen>,
 }

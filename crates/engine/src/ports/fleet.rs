@@ -1,6 +1,6 @@
 //! The fleet: the nodes that share a record, and the workspaces that they own.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use futures::future::{self, FutureExt};
 use protocol::{
@@ -57,6 +57,11 @@ pub trait Fleet: fmt::Debug + Send + Sync {
         future::ready(Ok(Vec::new())).boxed()
     }
 
+    /// What this node holds, for metrics; `None` if this server has its record for itself.
+    fn standing(&self) -> Option<Standing> {
+        None
+    }
+
     /// Returns the reason why a load balancer must send this node no calls; `None` if it may.
     fn unready(&self) -> Option<String> {
         None
@@ -81,6 +86,17 @@ pub trait Fleet: fmt::Debug + Send + Sync {
     fn drain<'a>(&'a self, _node: &'a str, _wanted: bool) -> StoreFuture<'a, bool> {
         future::ready(Ok(false)).boxed()
     }
+}
+
+/// What a node holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Number of its own directories.
+    pub owned: usize,
+    /// Number of directories of nodes that are away.
+    pub custodies: usize,
+    /// Time since it has read the rows of the other nodes.
+    pub silent: Duration,
 }
 
 /// The node that acts for a workspace.

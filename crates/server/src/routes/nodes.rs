@@ -22,14 +22,14 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get(Class::Node, "/baton/ready", "baton.ready", ready)
             .summary("Tell a load balancer whether this node takes calls: 200, or 503 with the reason; needs no password"),
-        Route::get(Class::Record, "/baton/nodes", "baton.nodes", nodes)
+        Route::get(Class::Node, "/baton/nodes", "baton.nodes", nodes)
             .summary("List the nodes that share the database; empty for a server that is no node"),
-        Route::get(Class::Record, "/baton/workspaces", "baton.workspaces", workspaces)
+        Route::get(Class::Node, "/baton/workspaces", "baton.workspaces", workspaces)
             .summary("List the directories of all nodes"),
-        Route::post(Class::Record, "/baton/nodes/{name}/drain", "baton.nodes.drain", drain)
+        Route::post(Class::Node, "/baton/nodes/{name}/drain", "baton.nodes.drain", drain)
             .summary("Let a node finish its turns and take no new sessions and prompts")
             .faults(missing),
-        Route::post(Class::Record, "/baton/nodes/{name}/resume", "baton.nodes.resume", resume)
+        Route::post(Class::Node, "/baton/nodes/{name}/resume", "baton.nodes.resume", resume)
             .summary("Let a drained node take new work again")
             .faults(missing),
     ]

@@ -3,6 +3,7 @@
 use std::{future::pending, net::IpAddr, time::Duration};
 
 use engine::{Sessions, member::Member};
+use server::fleet::{Key, Options};
 use tokio::{net::TcpSocket, time::interval};
 
 use crate::{
@@ -23,6 +24,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) fn check(options: &Serve) -> Result<(), Failure> {
     let Some(name) = &options.node.name else { return Ok(()) };
     check_name(name)?;
+    key()?;
     if options.channels {
         return Err(Failure::usage("a node cannot run the chat gateway, because only one gateway may answer a chat")
             .hint("run `baton channels --attach URL` as a program of its own, with the URL of the fleet"));
@@ -60,11 +62,29 @@ pub(super) fn identity(
         None => format!("http://{host}:{}", local.port()),
     };
     let is_local = local.ip().to_canonical().is_loopback() && is_loopback(&address);
-    if !is_local && environment::read(environment::FLEET_KEY).is_none() {
+    if !is_local && key()?.is_none() {
         return Err(Failure::usage("a node that other machines can reach needs the key of its fleet")
             .hint("set BATON_FLEET_KEY to the same long random text on all nodes, such as the output of `openssl rand -hex 32`"));
     }
     Ok(Some(Identity { name: name.clone(), address }))
+}
+
+/// The key that all nodes of the fleet share.
+fn key() -> Result<Option<Key>, Failure> {
+    let text = environment::read(environment::FLEET_KEY);
+    let key = text.map(|text| Key::new(&text)).transpose();
+    key.map_err(|weak| Failure::usage(format!("{} cannot be used: {weak}", environment::FLEET_KEY)))
+}
+
+/// The part of the server that passes calls on to other nodes; `None` for a server that is no node.
+pub(super) fn forwarding(engine: &Engine) -> Option<Options> {
+    let identity = engine.node.as_ref()?.member.identity()?;
+    // The key was checked before the node joined.
+    let key = key().ok().flatten();
+    if key.is_none() {
+        tracing::warn!("this node has no BATON_FLEET_KEY: it passes no call on to other nodes");
+    }
+    Some(Options { node: identity.node, incarnation: identity.incarnation, key })
 }
 
 /// Returns true if the host of a URL is this machine for sure.
