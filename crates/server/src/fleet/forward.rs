@@ -116,8 +116,7 @@ impl Post {
         if names_none {
             directory::name(&mut call.parts.headers, directory);
         }
-        let is_elsewhere = target.workspace != self.app.sessions.workspace(directory);
-        if self.class == Class::Record && is_elsewhere {
+        if self.class == Class::Record {
             let (path, workspace) = (directory.clone(), target.workspace.clone());
             call.parts.extensions.insert(Elsewhere { path, workspace });
         }
