@@ -280,7 +280,11 @@ impl Member {
         let mut inner = self.lock();
         inner.looked = self.stopwatch.elapsed();
         if std::mem::replace(&mut inner.is_drain_wanted, is_drain_wanted) != is_drain_wanted {
-            tracing::info!(node = self.name, drain = is_drain_wanted, "a user drains this node, or resumes it");
+            tracing::info!(
+                node = self.name,
+                drain = is_drain_wanted,
+                "a user drains this node, or resumes it"
+            );
         }
     }
 

@@ -88,7 +88,8 @@ impl NodeRecord for Line {
         }
         let record = self.shared.record.lock().unwrap();
         let workspaces = record.holdings.iter().map(|(id, row)| (id.clone(), (row.clone(), false))).collect();
-        future::ready(Ok(Rows { members: record.members.clone(), workspaces, is_drain_wanted: false })).boxed()
+        future::ready(Ok(Rows { members: record.members.clone(), workspaces, is_drain_wanted: false }))
+            .boxed()
     }
 
     fn row<'a>(

@@ -46,15 +46,18 @@ pub(super) fn key() -> Option<Key> {
     Some(Key::new(&"0123456789abcdef".repeat(2)).unwrap())
 }
 
-/// Passes the commits of one log to the buses of all nodes.
-#[derive(Default)]
-pub(super) struct All(Vec<Arc<Bus>>);
+/// Passes the commits of one log to the buses of all nodes, and keeps them.
+pub(super) struct All {
+    buses: Vec<Arc<Bus>>,
+    pub(super) events: Mutex<Vec<Logged>>,
+}
 
 impl Observer for All {
     fn committed(&self, events: Vec<Logged>) {
-        for bus in &self.0 {
+        for bus in &self.buses {
             bus.committed(events.clone());
         }
+        self.events.lock().unwrap().extend(events);
     }
 }
 
@@ -172,7 +175,10 @@ impl Node {
         let router = layer(server::router(app), policy).layer(middleware::from_fn({
             let seen = seen.clone();
             move |call: Request, next: Next| {
-                let head = Head { call: format!("{} {}", call.method(), call.uri()), headers: call.headers().clone() };
+                let head = Head {
+                    call: format!("{} {}", call.method(), call.uri()),
+                    headers: call.headers().clone(),
+                };
                 seen.lock().unwrap().push(head);
                 next.run(call)
             }
@@ -217,7 +223,13 @@ impl Node {
         self.send(method, path, body, &[("authorization", &credentials)]).await
     }
 
-    pub(super) async fn expect(&self, status: u16, method: &str, path: &str, body: impl Into<Option<Value>>) -> Value {
+    pub(super) async fn expect(
+        &self,
+        status: u16,
+        method: &str,
+        path: &str,
+        body: impl Into<Option<Value>>,
+    ) -> Value {
         let answer = self.call(method, path, body).await;
         assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
         answer.body
@@ -230,14 +242,16 @@ impl Node {
         body: impl Into<Option<Value>>,
         headers: &[(&str, &str)],
     ) -> Answer {
-        let mut call = http::Request::builder().method(method).uri(format!("http://127.0.0.1:{}{path}", self.port));
+        let mut call =
+            http::Request::builder().method(method).uri(format!("http://127.0.0.1:{}{path}", self.port));
         for (name, value) in headers {
             call = call.header(*name, *value);
         }
         let call = match body.into() {
-            Some(body) => {
-                call.header(header::CONTENT_TYPE, "application/json").body(Body::from(body.to_string())).unwrap()
-            }
+            Some(body) => call
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(Body::from(body.to_string()))
+                .unwrap(),
             None => call.body(Body::empty()).unwrap(),
         };
         let client = Client::builder(TokioExecutor::new()).build_http::<Body>();
@@ -245,7 +259,8 @@ impl Node {
             let response = client.request(call).await.unwrap();
             let (parts, body) = response.into_parts();
             let bytes = axum::body::to_bytes(Body::new(body), usize::MAX).await.unwrap();
-            let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes)));
+            let body =
+                serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes)));
             Answer { status: parts.status, headers: parts.headers, body }
         });
         answered.await.unwrap_or_else(|_| panic!("{method} {path} hangs"))
@@ -308,6 +323,7 @@ pub(super) struct Pair {
     pub(super) fleet: Arc<Told>,
     pub(super) other: Arc<Told>,
     pub(super) memory: Arc<Memory>,
+    pub(super) log: Arc<All>,
 }
 
 impl Pair {
@@ -319,11 +335,12 @@ impl Pair {
         let told = |node: &str| Arc::new(Told { node: node.into(), ..Told::default() });
         let (fleet, other) = (told(a.name), told(b.name));
         let buses = [Arc::new(Bus::new(fleet.clone())), Arc::new(Bus::new(other.clone()))];
-        let memory = Arc::new(Memory::new(Arc::new(All(buses.to_vec()))));
+        let log = Arc::new(All { buses: buses.to_vec(), events: Mutex::default() });
+        let memory = Arc::new(Memory::new(log.clone()));
         let [first, second] = buses;
         let a = Node::start(a, memory.clone(), first).await;
         let b = Node::start(b, memory.clone(), second).await;
         fleet.owners(&b.workspace(), [Owner::Peer(b.peer())]);
-        Self { a, b, fleet, other, memory }
+        Self { a, b, fleet, other, memory, log }
     }
 }
