@@ -7,7 +7,7 @@ import { MAX_MATCHES, findIn, rank } from "../src/core/find.ts"
 import { fold } from "../src/core/fold.ts"
 import { groups, latest, needs, tiles } from "../src/core/overview.ts"
 import { MAX_FRAMES, Recorder, sessionOf } from "../src/core/recorder.ts"
-import { add, contextOf, level, totals } from "../src/core/totals.ts"
+import { add, contextIn, contextOf, level, totals } from "../src/core/totals.ts"
 import { offsets, visible } from "../src/core/window.ts"
 import { createWorld } from "../src/core/world.ts"
 
@@ -114,4 +114,22 @@ test("the overview shows active sessions first, and needs lists requests by age"
   assert.deepEqual(groups(tiles(world).shown, "project").map(({ key }) => key), ["/b", "/a"])
   assert.deepEqual(tiles(world, "/b").shown.map(({ info }) => info.id), ["two"])
   assert.deepEqual(needs(world).requests.map(({ root }) => root), ["two", "one"])
+})
+
+test("the context of the last step stays until the next one tells its own", () => {
+  const world = createWorld()
+  const tokens = (input: number) => ({ input, output: 1, reasoning: 0, cache: { read: 0, write: 0 } })
+  const message = (id: string, at: number, role: "user" | "assistant", input?: number) =>
+    fold(world, { kind: "frame", event: { type: "message.updated", properties: { info: { id, sessionID: "s", role, time: { created: at }, tokens: input === undefined ? undefined : tokens(input) } } } })
+  fold(world, { kind: "show", session: "s" })
+  assert.equal(contextIn(world, "s"), undefined)
+  message("m1", 1, "user")
+  message("m2", 2, "assistant", 500)
+  assert.equal(contextIn(world, "s"), 500)
+  message("m3", 3, "user")
+  assert.equal(contextIn(world, "s"), 500, "the next turn has no step yet")
+  message("m4", 4, "assistant", 0)
+  assert.equal(contextIn(world, "s"), 500, "a step that has begun tells nothing")
+  message("m4", 4, "assistant", 700)
+  assert.equal(contextIn(world, "s"), 700)
 })

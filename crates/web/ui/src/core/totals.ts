@@ -58,6 +58,14 @@ export function totals(world: World, session: string): Record<"step" | "turn" | 
 export const contextOf = (tokens: Tokens | undefined) =>
   tokens ? tokens.input + tokens.cache.read + tokens.cache.write : undefined
 
+// The context of the newest step that tells it. A step that has only begun tells nothing, and the number stays until it does.
+export function contextIn(world: World, session: string): number | undefined {
+  const entries = world.windows.get(session)?.entries ?? []
+  const told = ({ info }: (typeof entries)[number]) => (info.role === "assistant" && info.tokens ? contextOf(readTokens(info.tokens)) : undefined)
+  const last = entries.findLast((entry) => (told(entry) ?? 0) > 0)
+  return last && told(last)
+}
+
 // The level of a full context: from 60, 80 and 90 per cent on.
 export function level(share: number): "low" | "raised" | "high" | "full" {
   if (share >= 0.9) return "full"

@@ -1,7 +1,7 @@
 // The context ring in the head of a session, and the table of tokens and cost behind it.
 
 import { For, Show, createMemo, createResource } from "solid-js"
-import { type Total, contextOf, level, totals } from "../core/totals.ts"
+import { type Total, contextIn, level, totals } from "../core/totals.ts"
 import type { Session } from "../core/wire.ts"
 import { contextLimit } from "../providers.ts"
 import { watch, world } from "../store.ts"
@@ -23,7 +23,7 @@ export function Totals(props: { id: string; info?: Session }) {
     },
     ({ directory, provider, model }) => contextLimit(directory, provider, model).catch(() => null),
   )
-  const used = () => contextOf(all().step.tokens)
+  const used = createMemo(() => (watch(`messages ${props.id}`), watch(`session ${props.id}`), watch(`status ${props.id}`), contextIn(world, props.id)))
   const share = () => {
     const [now, most] = [used(), limit.state === "ready" ? limit() : null]
     return now !== undefined && most ? now / most : undefined
