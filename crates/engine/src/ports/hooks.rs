@@ -115,7 +115,7 @@ pub trait Hooks: Send + Sync {
     fn call<'a>(&'a self, call: HookCall<'a>) -> Hooked<'a>;
 }
 
-impl<'h> dyn Hooks + 'h {
+impl dyn Hooks + '_ {
     /// Returns the value as plugins have changed it.
     pub async fn change<O: HookOutput>(&self, input: &O::Input, mut output: O) -> O {
         // Only the arguments of tools are refused, and they pass through `admit`.
