@@ -14,7 +14,7 @@ import { AttachButton, Attachments, Earlier } from "./attachments.tsx"
 import { CompletionList, createCompletion } from "./completion.tsx"
 import { createDraft } from "./draft.ts"
 import { createHistory } from "./history.ts"
-import { AgentChoice, ModelChoice, chosen } from "./new.tsx"
+import { AgentChoice, ModelChoice, chosen } from "./choices.tsx"
 
 // The agent of a shell command in a session that has not had a turn.
 const DEFAULT_AGENT = "build"

@@ -1,6 +1,6 @@
 // A new session: directory, worktree, agent, model and the first prompt.
 
-import { For, Show, createMemo, createResource, createSignal } from "solid-js"
+import { For, Show, createMemo, createResource, createSignal, onMount } from "solid-js"
 import { call } from "../api.ts"
 import type { Session } from "../core/wire.ts"
 import { roots } from "../core/state.ts"
@@ -8,50 +8,11 @@ import { stored } from "../kept.ts"
 import { go, route, sessionLink } from "../route.ts"
 import { oneLine } from "../plain.ts"
 import { send } from "../sending.ts"
-import { type Choice, give, watch, world } from "../store.ts"
+import { give, watch, world } from "../store.ts"
 import { words } from "../words.ts"
+import { AgentChoice, ModelChoice, chosen } from "./choices.tsx"
 import { Toggle } from "./toggle.tsx"
-
-interface Providers {
-  providers: { id: string; name: string; models: Record<string, { id: string; name: string }> }[]
-}
-
-export function ModelChoice(props: { directory?: string; value: string; onChoose: (value: string) => void }) {
-  const [providers] = createResource(
-    () => props.directory ?? "",
-    (directory) => call("providers", { query: { directory: directory || undefined } }).then((it) => it.data),
-  )
-  const found = () => (providers.state === "ready" ? providers().providers : [])
-  return (
-    <select aria-label={words.model} onChange={(event) => props.onChoose(event.target.value)}>
-      <option value="">{words.defaultModel}</option>
-      <For each={found()}>
-        {(provider) => (
-          <optgroup label={provider.name}>
-            <For each={Object.values(provider.models)}>
-              {(model) => (
-                <option value={`${provider.id}/${model.id}`} selected={props.value === `${provider.id}/${model.id}`}>
-                  {model.name}
-                </option>
-              )}
-            </For>
-          </optgroup>
-        )}
-      </For>
-    </select>
-  )
-}
-
-export function chosen(value: string): Choice | undefined {
-  const at = value.indexOf("/")
-  return at > 0 ? { providerID: value.slice(0, at), modelID: value.slice(at + 1) } : undefined
-}
-
-interface Agent {
-  name: string
-  mode: string
-  hidden?: boolean
-}
+import { takeKeys } from "./typeahead.ts"
 
 // The text of a session that could not be started, or has not been yet.
 const [text, setText] = stored("new", "")
@@ -99,6 +60,8 @@ export function New() {
     event.preventDefault()
     void submit()
   }
+  let box!: HTMLTextAreaElement
+  onMount(() => takeKeys(box))
   return (
     <form
       class="new"
@@ -127,7 +90,7 @@ export function New() {
       <DemoHint />
       <label>
         {words.promptLabel}
-        <textarea rows="6" placeholder={words.prompt} autofocus value={text()} onInput={(event) => setText(event.target.value)} onKeyDown={keys} />
+        <textarea ref={box} rows="6" placeholder={words.prompt} value={text()} onInput={(event) => setText(event.target.value)} onKeyDown={keys} />
       </label>
       <Show when={error()}>
         <p class="error" role="alert">
@@ -138,27 +101,6 @@ export function New() {
         {words.start}
       </button>
     </form>
-  )
-}
-
-// A list of the agents of a directory.
-export function AgentChoice(props: { directory?: string; value: string; onChoose: (name: string) => void }) {
-  const [agents] = createResource(
-    () => props.directory ?? "",
-    (directory) => call("agents", { query: { directory: directory || undefined } }).then((it) => it.data, () => []),
-  )
-  const found = () => (agents.latest ?? []).filter((agent) => agent.mode !== "subagent" && !agent.hidden)
-  return (
-    <select class="agent" aria-label={words.newPage.agent} onChange={(event) => props.onChoose(event.target.value)}>
-      <option value="">{words.newPage.defaultAgent}</option>
-      <For each={found()}>
-        {(agent) => (
-          <option value={agent.name} selected={props.value === agent.name}>
-            {oneLine(agent.name)}
-          </option>
-        )}
-      </For>
-    </select>
   )
 }
 

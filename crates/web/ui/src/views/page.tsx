@@ -14,14 +14,15 @@ import { startSending } from "../sending.ts"
 import { hurry, isOutdated, show, start, watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { List } from "./list.tsx"
-import { New } from "./new.tsx"
 import { Overlays } from "./overlays.tsx"
 import { Panel, panelOf } from "./panel.tsx"
 import { Session } from "./session.tsx"
 import { PhoneTabs } from "./tabs.tsx"
-import { SignIn } from "./signin.tsx"
+import { holdKeys } from "./typeahead.ts"
 
 // Screens that the first load does not need.
+const New = lazy(() => import("./new.tsx").then((it) => ({ default: it.New })))
+const SignIn = lazy(() => import("./signin.tsx").then((it) => ({ default: it.SignIn })))
 const Overview = lazy(() => import("./overview.tsx").then((it) => ({ default: it.Overview })))
 const Needs = lazy(() => import("./needs.tsx").then((it) => ({ default: it.Needs })))
 const Settings = lazy(() => import("./settings.tsx").then((it) => ({ default: it.Settings })))
@@ -177,5 +178,6 @@ function Connection() {
 function keys(event: KeyboardEvent) {
   if (!isKey(event, "create")) return
   event.preventDefault()
+  if (route().screen !== "new") holdKeys(() => {})
   go("/new")
 }

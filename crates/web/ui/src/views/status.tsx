@@ -8,7 +8,7 @@ import { linkTarget, oneLine } from "../plain.ts"
 import { say } from "../sending.ts"
 import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
-import { Reverted } from "./prompt-menu.tsx"
+import { Reverted } from "./reverted.tsx"
 import type { Stopper } from "./stop.ts"
 
 const seconds = (until: number) => Math.max(0, Math.ceil((until - serverNow(world)) / 1_000))

@@ -33,11 +33,11 @@ export function holdKeys(cancel: () => void) {
 }
 
 // Moves the focus to the field, and puts the letters that were kept into it.
-export function takeKeys(field: HTMLInputElement) {
+export function takeKeys(field: HTMLInputElement | HTMLTextAreaElement) {
   const isHeld = release !== undefined
   release?.()
   field.focus()
   if (!isHeld || held === "") return
-  field.value = held
+  field.value += held
   field.dispatchEvent(new InputEvent("input", { bubbles: true }))
 }
