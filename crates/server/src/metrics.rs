@@ -68,7 +68,11 @@ pub async fn metrics(State(app): State<App>, counted: Option<Extension<Counted>>
     let all = usize::try_from(app.sessions.count().await?).unwrap_or(usize::MAX);
     let figures = Figures {
         engine: app.sessions.stats(),
-        node: app.sessions.fleet().standing().map(|standing| (standing, app.sessions.fleet().unready().is_none())),
+        node: app
+            .sessions
+            .fleet()
+            .standing()
+            .map(|standing| (standing, app.sessions.fleet().unready().is_none())),
         idle: all.saturating_sub(statuses.len()),
         busy: statuses.len() - retrying,
         retrying,

@@ -22,7 +22,7 @@ use engine::{
 use futures::{FutureExt as _, future};
 use protocol::{
     WorkspaceId,
-    fleet::{Node, Workspace},
+    fleet::{FleetNode, FleetWorkspace},
 };
 use tokio::time::Instant;
 
@@ -88,7 +88,8 @@ impl NodeRecord for Line {
         }
         let record = self.shared.record.lock().unwrap();
         let workspaces = record.holdings.iter().map(|(id, row)| (id.clone(), (row.clone(), false))).collect();
-        future::ready(Ok(Rows { members: record.members.clone(), workspaces, is_drain_wanted: false })).boxed()
+        future::ready(Ok(Rows { members: record.members.clone(), workspaces, is_drain_wanted: false }))
+            .boxed()
     }
 
     fn row<'a>(
@@ -123,11 +124,11 @@ impl NodeRecord for Line {
         future::ready(Ok(Vec::new())).boxed()
     }
 
-    fn nodes(&self) -> StoreFuture<'_, Vec<Node>> {
+    fn nodes(&self) -> StoreFuture<'_, Vec<FleetNode>> {
         future::ready(Ok(Vec::new())).boxed()
     }
 
-    fn workspaces(&self) -> StoreFuture<'_, Vec<Workspace>> {
+    fn workspaces(&self) -> StoreFuture<'_, Vec<FleetWorkspace>> {
         future::ready(Ok(Vec::new())).boxed()
     }
 

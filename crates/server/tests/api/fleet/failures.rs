@@ -110,7 +110,8 @@ async fn calls_for_a_node_that_is_away_or_out_of_reach_get_503_and_reading_works
     let away = a.call("POST", &format!("{path}/message"), hello()).await;
     assert_eq!((away.status.as_u16(), away.headers["retry-after"].to_str().unwrap()), (503, "5"));
     insta::assert_json_snapshot!("away", shown(away.body));
-    let newer = a.expect(503, "POST", &format!("/api{path}/prompt"), json!({ "prompt": { "text": "hello" } })).await;
+    let newer =
+        a.expect(503, "POST", &format!("/api{path}/prompt"), json!({ "prompt": { "text": "hello" } })).await;
     insta::assert_json_snapshot!("away_in_the_newer_family", newer);
     a.expect(503, "GET", &format!("/file?path=.&workspace={workspace}"), None).await;
     a.expect(200, "GET", &path, None).await;

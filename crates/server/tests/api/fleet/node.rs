@@ -172,7 +172,10 @@ impl Node {
         let router = layer(server::router(app), policy).layer(middleware::from_fn({
             let seen = seen.clone();
             move |call: Request, next: Next| {
-                let head = Head { call: format!("{} {}", call.method(), call.uri()), headers: call.headers().clone() };
+                let head = Head {
+                    call: format!("{} {}", call.method(), call.uri()),
+                    headers: call.headers().clone(),
+                };
                 seen.lock().unwrap().push(head);
                 next.run(call)
             }
@@ -217,7 +220,13 @@ impl Node {
         self.send(method, path, body, &[("authorization", &credentials)]).await
     }
 
-    pub(super) async fn expect(&self, status: u16, method: &str, path: &str, body: impl Into<Option<Value>>) -> Value {
+    pub(super) async fn expect(
+        &self,
+        status: u16,
+        method: &str,
+        path: &str,
+        body: impl Into<Option<Value>>,
+    ) -> Value {
         let answer = self.call(method, path, body).await;
         assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
         answer.body
@@ -230,14 +239,16 @@ impl Node {
         body: impl Into<Option<Value>>,
         headers: &[(&str, &str)],
     ) -> Answer {
-        let mut call = http::Request::builder().method(method).uri(format!("http://127.0.0.1:{}{path}", self.port));
+        let mut call =
+            http::Request::builder().method(method).uri(format!("http://127.0.0.1:{}{path}", self.port));
         for (name, value) in headers {
             call = call.header(*name, *value);
         }
         let call = match body.into() {
-            Some(body) => {
-                call.header(header::CONTENT_TYPE, "application/json").body(Body::from(body.to_string())).unwrap()
-            }
+            Some(body) => call
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(Body::from(body.to_string()))
+                .unwrap(),
             None => call.body(Body::empty()).unwrap(),
         };
         let client = Client::builder(TokioExecutor::new()).build_http::<Body>();
@@ -245,7 +256,8 @@ impl Node {
             let response = client.request(call).await.unwrap();
             let (parts, body) = response.into_parts();
             let bytes = axum::body::to_bytes(Body::new(body), usize::MAX).await.unwrap();
-            let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes)));
+            let body =
+                serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes)));
             Answer { status: parts.status, headers: parts.headers, body }
         });
         answered.await.unwrap_or_else(|_| panic!("{method} {path} hangs"))

@@ -150,7 +150,10 @@ async fn an_event_stream_is_passed_through_while_its_owner_lives() {
     let peer = b.peer();
     drop(b);
     assert!(events.ended().await);
-    fleet.owners(&a.sessions.workspace_of(&id.parse().unwrap()).await.unwrap(), [Owner::Away { node: peer.node }]);
+    fleet.owners(
+        &a.sessions.workspace_of(&id.parse().unwrap()).await.unwrap(),
+        [Owner::Away { node: peer.node }],
+    );
     let mut events = a.follow(&format!("{path}&after={cursor}")).await;
     let text = events.until("server.ready").await;
     assert!(!text.contains("server.resync"), "{text}");
