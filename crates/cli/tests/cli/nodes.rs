@@ -97,7 +97,7 @@ async fn a_node_refuses_webhooks_and_sessions_of_a_server_without_a_name() {
     let harness = Harness::new();
     let folder = harness.path("home").join(".config/opencode");
     std::fs::create_dir_all(&folder).unwrap();
-    let config = r#"{ "webhook": { "one": { "url": "https://example.com/hook" } } }"#;
+    let config = r#"{ "webhook": { "one": { "url": "https://example.com/hook", "secret": "s3cret" } } }"#;
     std::fs::write(folder.join("baton.json"), config).unwrap();
     let webhooks = refused(&harness, &["--store", &url, "--node", "a"]).await;
     assert!(webhooks.stderr.contains("sends no webhooks yet"), "{}", webhooks.stderr);
