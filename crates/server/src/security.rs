@@ -43,7 +43,7 @@ pub use browsers::{Browser, BrowserStorage, Browsers};
 pub use caller::Caller;
 use guesses::Guesses;
 pub use password::Credentials;
-pub use peer::Peer;
+pub(crate) use peer::Peer;
 pub(crate) use peer::Source;
 
 /// The routes that also answer callers without the password.

@@ -27,11 +27,12 @@ pub struct Directory {
     pub path: String,
     /// True if the query named the directory; lists are restricted to it then.
     pub named: bool,
-    /// The workspace of a directory that only another node has. A list of its sessions comes from the database.
+    /// The workspace that the fleet's layer has found. A list of its sessions comes from the database.
     pub(crate) elsewhere: Option<WorkspaceId>,
 }
 
-/// A directory of another node that a call to this one names; the fleet's layer has found it.
+/// The directory of a call that names a workspace, or a directory that only another node has. This machine may not have
+/// it, so it is not looked up.
 #[derive(Debug, Clone)]
 pub(crate) struct Elsewhere {
     pub(crate) path: String,
@@ -50,11 +51,11 @@ impl FromRequestParts<App> for Directory {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        if let Some(Elsewhere { path, workspace }) = parts.extensions.get::<Elsewhere>().cloned() {
+            return Ok(Self { path, named: true, elsewhere: Some(workspace) });
+        }
         let (given, kind) = given(parts)?;
         let named = kind == BadRequestKind::Query;
-        if let Some(Elsewhere { path, workspace }) = parts.extensions.get::<Elsewhere>().cloned() {
-            return Ok(Self { path, named, elsewhere: Some(workspace) });
-        }
         match given {
             Some(given) => {
                 Ok(Self { path: check(given, kind, &app.facts.closed).await?, named, elsewhere: None })

@@ -40,6 +40,7 @@ pub(crate) struct Post {
     class: Class,
     id: &'static str,
     is_stream: bool,
+    names_session: bool,
     fleet: Forwarding,
     app: App,
 }
@@ -64,7 +65,8 @@ impl Post {
     /// The layer of a route; `None` if every node answers the route for itself.
     pub(crate) fn of(route: &Route, fleet: &Forwarding, app: &App) -> Option<Arc<Self>> {
         let (class, id, is_stream) = (route.class(), route.id(), route.is_stream());
-        let post = Self { class, id, is_stream, fleet: fleet.clone(), app: app.clone() };
+        let names_session = route.path().contains("{sessionID}");
+        let post = Self { class, id, is_stream, names_session, fleet: fleet.clone(), app: app.clone() };
         (class != Class::Node).then(|| Arc::new(post))
     }
 
@@ -77,8 +79,7 @@ impl Post {
         if request.headers().contains_key(TOKEN) {
             return Err(errors::unknown_token());
         }
-        let names_session = request.uri().path().contains("/session/");
-        if self.class == Class::Record && names_session && !self.is_stream {
+        if self.class == Class::Record && self.names_session && !self.is_stream {
             return Ok(Step::Here(request));
         }
         let (parts, body) = request.into_parts();
@@ -115,8 +116,7 @@ impl Post {
         if names_none {
             directory::name(&mut call.parts.headers, directory);
         }
-        let is_elsewhere = target.workspace != self.app.sessions.workspace(directory);
-        if self.class == Class::Record && is_elsewhere {
+        if self.class == Class::Record {
             let (path, workspace) = (directory.clone(), target.workspace.clone());
             call.parts.extensions.insert(Elsewhere { path, workspace });
         }

@@ -21,7 +21,7 @@ const IPV6_NETWORK: u128 = u128::MAX << 64;
 /// The remote end of a connection. The server attaches it to every call of the connection. The user behind it
 /// is looked up once per connection.
 #[derive(Debug, Clone)]
-pub struct Peer(Arc<Ends>);
+pub(crate) struct Peer(Arc<Ends>);
 
 #[derive(Debug)]
 struct Ends {
@@ -44,17 +44,17 @@ pub(crate) enum Source {
 }
 
 impl Peer {
-    pub fn new(remote: SocketAddr, local: SocketAddr) -> Self {
+    pub(crate) fn new(remote: SocketAddr, local: SocketAddr) -> Self {
         let (uid, proved) = (OnceCell::new(), AtomicBool::new(false));
         Self(Arc::new(Ends { remote, local, uid, proved }))
     }
 
-    pub fn remote(&self) -> SocketAddr {
+    pub(crate) fn remote(&self) -> SocketAddr {
         self.0.remote
     }
 
     /// Address of this server that the client connected to.
-    pub fn local(&self) -> SocketAddr {
+    pub(crate) fn local(&self) -> SocketAddr {
         self.0.local
     }
 

@@ -27,6 +27,11 @@ const ADDITIONS: &[&str] = &[
     "/web/logout",
     "/web/session",
     "/web/session/{browserID}",
+    "/baton/ready",
+    "/baton/nodes",
+    "/baton/workspaces",
+    "/baton/nodes/{name}/drain",
+    "/baton/nodes/{name}/resume",
 ];
 
 fn contract() -> Vec<Value> {

@@ -62,7 +62,8 @@ impl Offer {
                 id: chosen.unwrap_or_else(|| sessions.fresh::<SessionId>().to_string()),
             });
         }
-        let session = call.parts.uri.path().split('/').find_map(|part| part.parse().ok())?;
+        let session =
+            call.parts.uri.path().split('/').skip_while(|part| *part != "session").nth(1)?.parse().ok()?;
         let chosen = if route.starts_with("v2.") { chosen.id } else { chosen.message };
         let id = chosen.unwrap_or_else(|| sessions.fresh::<MessageId>().to_string());
         Some(Self::Prompt { session, id })

@@ -46,15 +46,18 @@ pub(super) fn key() -> Option<Key> {
     Some(Key::new(&"0123456789abcdef".repeat(2)).unwrap())
 }
 
-/// Passes the commits of one log to the buses of all nodes.
-#[derive(Default)]
-pub(super) struct All(Vec<Arc<Bus>>);
+/// Passes the commits of one log to the buses of all nodes, and keeps them.
+pub(super) struct All {
+    buses: Vec<Arc<Bus>>,
+    pub(super) events: Mutex<Vec<Logged>>,
+}
 
 impl Observer for All {
     fn committed(&self, events: Vec<Logged>) {
-        for bus in &self.0 {
+        for bus in &self.buses {
             bus.committed(events.clone());
         }
+        self.events.lock().unwrap().extend(events);
     }
 }
 
@@ -320,6 +323,7 @@ pub(super) struct Pair {
     pub(super) fleet: Arc<Told>,
     pub(super) other: Arc<Told>,
     pub(super) memory: Arc<Memory>,
+    pub(super) log: Arc<All>,
 }
 
 impl Pair {
@@ -331,11 +335,12 @@ impl Pair {
         let told = |node: &str| Arc::new(Told { node: node.into(), ..Told::default() });
         let (fleet, other) = (told(a.name), told(b.name));
         let buses = [Arc::new(Bus::new(fleet.clone())), Arc::new(Bus::new(other.clone()))];
-        let memory = Arc::new(Memory::new(Arc::new(All(buses.to_vec()))));
+        let log = Arc::new(All { buses: buses.to_vec(), events: Mutex::default() });
+        let memory = Arc::new(Memory::new(log.clone()));
         let [first, second] = buses;
         let a = Node::start(a, memory.clone(), first).await;
         let b = Node::start(b, memory.clone(), second).await;
         fleet.owners(&b.workspace(), [Owner::Peer(b.peer())]);
-        Self { a, b, fleet, other, memory }
+        Self { a, b, fleet, other, memory, log }
     }
 }

@@ -1,6 +1,11 @@
 //! Calls of each class through the node that is not the owner.
 
-use engine::ports::Owner;
+use std::sync::Arc;
+
+use engine::{
+    bus::Bus,
+    ports::{Observer as _, Owner},
+};
 use futures::{SinkExt, StreamExt};
 use protocol::WorkspaceId;
 use serde_json::json;
@@ -8,7 +13,7 @@ use server::security::Credentials;
 use tokio::{net::TcpStream, time::timeout};
 use tokio_tungstenite::{client_async, tungstenite::Message};
 
-use super::node::{PASSWORD, PATIENCE, Pair};
+use super::node::{Node, PASSWORD, PATIENCE, Pair, Start};
 
 fn said(answer: &serde_json::Value) -> &str {
     answer["parts"].as_array().unwrap().iter().find_map(|part| part["text"].as_str()).unwrap()
@@ -62,7 +67,7 @@ async fn credentials_of_the_client_stay_on_the_entry_node() {
         ("authorization", basic.as_str()),
         ("cookie", "baton_session=secret; other=1"),
         ("proxy-authorization", "Basic c2VjcmV0"),
-        ("origin", "http://localhost:3000"),
+        ("origin", "tauri://localhost"),
         ("connection", "x-private"),
         ("x-private", "of one connection"),
         ("x-baton-workspace", "wrk_forged"),
@@ -75,7 +80,7 @@ async fn credentials_of_the_client_stay_on_the_entry_node() {
     let head = b.seen().split_off(before).remove(0);
     assert_eq!(head.call, format!("PATCH /session/{id}"));
     let shown = format!("{:?}", head.headers);
-    for secret in [token, PASSWORD, "secret", "authorization", "cookie", "x-private", "origin", "forged"] {
+    for secret in [token, PASSWORD, "secret", "authorization", "cookie", "x-private", "tauri", "forged"] {
         assert!(!shown.contains(secret), "{secret}: {shown}");
     }
     assert_eq!(head.headers["x-kept"], "yes");
@@ -159,6 +164,28 @@ async fn an_event_stream_is_passed_through_while_its_owner_lives() {
     assert!(!text.contains("server.resync"), "{text}");
     let session = a.follow(&format!("/api/session/{id}/event")).await.until("text.ended").await.to_owned();
     assert!(session.contains("Hello to you"), "{session}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cursor_of_another_node_waits_until_this_one_has_published_so_far() {
+    let Pair { b, memory, log, .. } = Pair::start().await;
+    b.session().await;
+    let events = log.events.lock().unwrap().clone();
+    let cursor = events.last().unwrap().position;
+    let bus = Arc::new(Bus::default());
+    let late = Node::start(Start::of("c"), memory, bus.clone()).await;
+    let follow = async {
+        let mut stream = late.follow(&format!("/global/event?after={cursor}")).await;
+        stream.until("server.ready").await.to_owned()
+    };
+    let publish = async {
+        while bus.stats().subscribers == 0 {
+            tokio::task::yield_now().await;
+        }
+        bus.committed(events);
+    };
+    let (text, ()) = tokio::join!(follow, publish);
+    assert!(!text.contains("server.resync"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
