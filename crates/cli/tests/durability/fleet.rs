@@ -355,7 +355,7 @@ async fn a_drained_node_takes_no_new_prompts_until_it_is_resumed_and_stops_when_
 async fn seeded_faults_lose_nothing_and_end_nothing_twice() {
     let Some(mut fleet) = Fleet::start().await else { return };
     let mut dice = Dice::new(SEED);
-    println!("seed {SEED}");
+    eprintln!("seed {SEED}");
     for fault in 0..FAULTS {
         for name in NAMES {
             if fleet.nodes[name].server.is_none() {
@@ -369,7 +369,7 @@ async fn seeded_faults_lose_nothing_and_end_nothing_twice() {
         tokio::time::sleep(Duration::from_millis(dice.roll(400))).await;
         let name = NAMES[usize::try_from(dice.roll(3)).unwrap()];
         let kind = dice.roll(4);
-        println!("fault {fault}: {kind} on {name}");
+        eprintln!("fault {fault}: {kind} on {name}");
         match kind {
             0 => fleet.kill(name).await,
             1 => {
@@ -391,5 +391,5 @@ async fn seeded_faults_lose_nothing_and_end_nothing_twice() {
         }
     }
     let events = fleet.finish().await;
-    println!("{events} durable events, {FAULTS} faults");
+    eprintln!("{events} durable events, {FAULTS} faults");
 }
