@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use protocol::{EndReason, EventBody, SessionStatus};
@@ -27,6 +27,8 @@ const SEED: u64 = 20_261_118;
 const FAULTS: u64 = 6;
 /// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Outages up to this length end no turn, with some time left for the nodes to connect again.
+const PATIENCE_OF_COMMITS: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 /// Longer than a lease and the looks that declare a node dead.
 const DEAD: Duration = Duration::from_secs(9);
@@ -308,9 +310,15 @@ async fn three_nodes_share_their_sessions_and_survive_the_death_of_each_other() 
     // The database is killed and comes back: no turn is interrupted and no node is declared dead.
     let running = fleet.prompt("b", "slow:100@20").await;
     fleet.until("c", "the start of the turn", |seen| has_started(seen, &running)).await;
+    let begun = Instant::now();
     fleet.cluster.kill().unwrap();
     fleet.cluster.run().unwrap();
-    fleet.until("c", "the end of the turn", |seen| ends(seen, &running) == Some(EndReason::Completed)).await;
+    let outage = begun.elapsed();
+    fleet.until("c", "the end of the turn", |seen| ends(seen, &running).is_some()).await;
+    let end = ends(&fleet.nodes["c"].seen.lock().unwrap(), &running);
+    // On a busy machine, the database may need longer to start than commits wait for it.
+    let is_late = outage > PATIENCE_OF_COMMITS && end == Some(EndReason::Error);
+    assert!(end == Some(EndReason::Completed) || is_late, "{end:?} after {outage:?}");
     fleet.finish().await;
 }
 
