@@ -64,6 +64,7 @@ pub struct Member {
     death: Notify,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, which the protocol does not know")]
 struct Inner {
     node: Node<String, WorkspaceId>,
     /// The stopwatch at the last input.
