@@ -208,7 +208,7 @@ async fn callers_find_the_node_that_has_a_directory() {
     assert!(b.member.elsewhere(DIRECTORY).await.unwrap().is_empty(), "no session has used it yet");
     assert_eq!(a.member.claim_directory(DIRECTORY).await.unwrap().workspace, workspace);
     leave_a_turn(&a).await;
-    assert_eq!(b.member.elsewhere(DIRECTORY).await.unwrap(), [workspace.clone()]);
+    assert_eq!(b.member.elsewhere(DIRECTORY).await.unwrap(), std::slice::from_ref(&workspace));
     assert!(a.member.elsewhere(DIRECTORY).await.unwrap().is_empty());
     assert_eq!(a.member.owner(&workspace).await.unwrap(), Owner::Here);
     let Owner::Peer(peer) = b.member.owner(&workspace).await.unwrap() else { panic!("a is alive") };
