@@ -64,7 +64,9 @@ pub(crate) enum Command {
     )]
     Trust(Trust),
     /// Show the nodes that share a database, or let one take no new work
-    #[command(after_help = "Asks the server of this data directory, or the one at --attach. docs/fleet.md has the details.")]
+    #[command(
+        after_help = "Asks the server of this data directory, or the one at --attach. docs/fleet.md has the details."
+    )]
     Nodes(Nodes),
     /// Copy the sessions of a data directory into an empty Postgres database
     #[command(

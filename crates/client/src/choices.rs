@@ -7,7 +7,7 @@ use protocol::{
     agent::Agent,
     channel::Channel,
     diagnostic::Diagnostic,
-    fleet::{Node, Workspace},
+    fleet::{FleetNode, FleetWorkspace},
     message::ModelRef,
     project::FileDiff,
     provider::ProviderSource,
@@ -70,12 +70,12 @@ impl Client {
     }
 
     /// The nodes that share the server's database; empty if it is no node. Baton only.
-    pub async fn nodes(&self) -> Result<Vec<Node>, Error> {
+    pub async fn nodes(&self) -> Result<Vec<FleetNode>, Error> {
         self.get(&["baton", "nodes"]).await
     }
 
     /// The directories of all nodes that share the server's database. Baton only.
-    pub async fn workspaces(&self) -> Result<Vec<Workspace>, Error> {
+    pub async fn workspaces(&self) -> Result<Vec<FleetWorkspace>, Error> {
         self.get(&["baton", "workspaces"]).await
     }
 

@@ -18,7 +18,11 @@ use futures::{
     future::{BoxFuture, FutureExt},
     stream::FuturesUnordered,
 };
-use protocol::{WorkspaceId, fleet::Workspace};
+use protocol::{
+    WorkspaceId,
+    fleet::{FleetNode, FleetWorkspace},
+};
+use tokio::sync::Notify;
 
 use crate::{
     fleet::{
@@ -27,8 +31,8 @@ use crate::{
         record::{Ownership, State},
     },
     ports::{
-        Error, Fence, Fleet, NodeRecord, Owner, Rows, Standing, Stopwatch, StoreFailure, StoreFuture, Transaction,
-        own_workspace,
+        Error, Fence, Fleet, NodeRecord, Owner, Rows, Standing, Stopwatch, StoreFailure, StoreFuture,
+        Transaction, own_workspace,
     },
 };
 use owners::Owners;
@@ -56,6 +60,8 @@ pub struct Member {
     /// Held during a first use, so that two callers of one workspace do not claim it twice.
     claiming: tokio::sync::Mutex<()>,
     owners: Owners,
+    /// Notified when the other nodes have declared this process dead.
+    death: Notify,
 }
 
 struct Inner {
@@ -110,6 +116,7 @@ impl Member {
             inner: Mutex::new(inner),
             claiming: tokio::sync::Mutex::default(),
             owners: Owners::default(),
+            death: Notify::new(),
         };
         // The look that follows the registration only begins to watch the others; the first round claims.
         member.register().await?;
@@ -167,6 +174,13 @@ impl Member {
         self.lock().is_lost
     }
 
+    /// Waits until the other nodes have declared this process dead. One task may wait.
+    pub(crate) async fn lost(&self) {
+        if !self.is_lost() {
+            self.death.notified().await;
+        }
+    }
+
     /// Sends a beat if one is due and looks at the other nodes. Returns the workspaces to repair, which the caller
     /// confirms with [`Self::adopted`]; one whose repair is under way is not returned again.
     pub async fn round(&self) -> Vec<Adoption> {
@@ -202,6 +216,7 @@ impl Member {
             // A new process starts over. This one has commits under way that carry the old incarnation.
             tracing::error!(node = self.name, "the other nodes have declared this node dead; restart it");
             inner.is_lost = true;
+            self.death.notify_one();
             return Vec::new();
         }
         effects
@@ -432,11 +447,11 @@ impl Fleet for Member {
         inner.is_leaving || inner.is_drain_wanted
     }
 
-    fn nodes(&self) -> StoreFuture<'_, Vec<protocol::fleet::Node>> {
+    fn nodes(&self) -> StoreFuture<'_, Vec<FleetNode>> {
         self.record.nodes()
     }
 
-    fn workspaces(&self) -> StoreFuture<'_, Vec<Workspace>> {
+    fn workspaces(&self) -> StoreFuture<'_, Vec<FleetWorkspace>> {
         self.record.workspaces()
     }
 

@@ -11,7 +11,9 @@ mod system;
 mod tools;
 mod undo;
 
-pub use fleet::{Alone, Fleet, HomeNode, NodeRecord, Owner, Peer, Rows, Standing, Transaction, own_workspace};
+pub use fleet::{
+    Alone, Fleet, HomeNode, NodeRecord, Owner, Peer, Rows, Standing, Transaction, own_workspace,
+};
 pub use hooks::{HookPoint, Hooks, NoHooks};
 pub use log::{Appended, Commit, Encoded, Error, Fence, Log, Logged, Observer, StoreFailure};
 pub use outbox::{Notice, Outbox};

@@ -9,7 +9,7 @@ use crate::{Rest, WorkspaceId};
 /// A server among those that share a database. An entry of `GET /baton/nodes`.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Node {
+pub struct FleetNode {
     pub name: String,
     pub state: NodeState,
     /// The URL at which the other nodes reach it.
@@ -59,7 +59,7 @@ impl NodeState {
 /// A directory on the disk of a node. An entry of `GET /baton/workspaces`.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Workspace {
+pub struct FleetWorkspace {
     pub id: WorkspaceId,
     /// Its path. Absent if no session is left in it.
     pub directory: Option<String>,

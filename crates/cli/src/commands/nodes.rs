@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::Client;
-use protocol::fleet::{Node, Workspace};
+use protocol::fleet::{FleetNode, FleetWorkspace};
 
 use crate::{
     age,
@@ -39,7 +39,8 @@ fn server(target: &Target) -> Result<Client, Failure> {
         None => address(&places_in(target.data_dir.as_deref())?),
     };
     let found = found.ok_or_else(|| {
-        Failure::usage("no server of this data directory runs").hint("--attach URL asks any node of the fleet")
+        Failure::usage("no server of this data directory runs")
+            .hint("--attach URL asks any node of the fleet")
     })?;
     environment::client(&found)
 }
@@ -54,8 +55,8 @@ fn print<T: serde::Serialize>(found: &[T], json: bool, show: fn(&[T]) -> String)
 }
 
 /// One line per node.
-fn table(nodes: &[Node]) -> String {
-    let line = |node: &Node| {
+fn table(nodes: &[FleetNode]) -> String {
+    let line = |node: &FleetNode| {
         let mut holds = vec!["its own directories".to_owned()];
         holds.extend((!node.custody.is_empty()).then(|| format!("custody: {}", node.custody.join(", "))));
         [
@@ -75,8 +76,8 @@ fn table(nodes: &[Node]) -> String {
 }
 
 /// One line per directory.
-fn places(workspaces: &[Workspace]) -> String {
-    let line = |it: &Workspace| {
+fn places(workspaces: &[FleetWorkspace]) -> String {
+    let line = |it: &FleetWorkspace| {
         let owner = it.owner.as_deref().unwrap_or("-");
         [
             it.node.clone().unwrap_or_else(|| "-".to_owned()),
@@ -99,7 +100,8 @@ fn since(milliseconds: u64) -> String {
 /// Aligns the columns of a table. Values from the database are shown without control characters.
 fn columns<const N: usize>(head: [String; N], rows: Vec<[String; N]>) -> String {
     let rows: Vec<_> = std::iter::once(head).chain(rows).map(|row| row.map(harmless)).collect();
-    let width = |column: usize| rows.iter().map(|row| row.get(column).map_or(0, |cell| cell.chars().count())).max();
+    let width =
+        |column: usize| rows.iter().map(|row| row.get(column).map_or(0, |cell| cell.chars().count())).max();
     let widths: Vec<_> = (0..N).map(|column| width(column).unwrap_or_default()).collect();
     let mut text = String::new();
     for row in &rows {
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn nodes_are_shown_as_a_table() {
-        let node = |name: &str, state, beat, custody: &[&str]| Node {
+        let node = |name: &str, state, beat, custody: &[&str]| FleetNode {
             name: name.to_owned(),
             state,
             address: "http://10.0.0.5:4096".to_owned(),
@@ -140,11 +142,17 @@ mod tests {
         ];
         let text = table(&nodes);
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], "NODE  STATE  ADDRESS               VERSION  BEAT  WORKSPACES  BUSY  WAITING  HOLDS");
+        assert_eq!(
+            lines[0],
+            "NODE  STATE  ADDRESS               VERSION  BEAT  WORKSPACES  BUSY  WAITING  HOLDS"
+        );
         assert_eq!(
             lines[1],
             "a     up     http://10.0.0.5:4096  1.0.0    0.4s  12          3     0        its own directories, custody: c"
         );
-        assert!(lines[2].contains("away") && lines[2].contains("4m") && !lines[2].contains('\u{1b}'), "{text}");
+        assert!(
+            lines[2].contains("away") && lines[2].contains("4m") && !lines[2].contains('\u{1b}'),
+            "{text}"
+        );
     }
 }

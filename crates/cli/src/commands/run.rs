@@ -358,7 +358,7 @@ impl Turn {
             Exit::Interrupted => Some("interrupted: the server was stopped".to_owned()),
             Exit::Budget => Some("stopped: the turn reached a budget limit".to_owned()),
             Exit::Completed => self.screen.shortfall().map(|why| format!("{} {why}", "warning:".yellow())),
-            Exit::Error | Exit::Usage => None,
+            Exit::Error | Exit::Usage | Exit::Lost => None,
         };
         let session = format!("session {}", self.follower.session()).dimmed().to_string();
         self.screen.report(&said.into_iter().chain([session]).collect::<Vec<_>>());

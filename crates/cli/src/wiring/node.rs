@@ -76,7 +76,8 @@ pub(super) async fn join(
     };
     let user = users::user_config(environment).await?;
     if !users::receivers(&user, &Config::default())?.is_empty() {
-        let failure = Failure::usage("a node sends no webhooks yet, because every node would send each notice");
+        let failure =
+            Failure::usage("a node sends no webhooks yet, because every node would send each notice");
         return Err(failure
             .hint("remove `webhook` from the configuration of this node, or start one server without --node")
             .into());

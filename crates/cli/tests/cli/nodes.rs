@@ -56,7 +56,11 @@ async fn a_name_is_used_once_and_commands_find_the_fleet() {
 
     let other = Harness::new();
     let twice = refused(&other, &["--store", &url, "--node", "a"]).await;
-    assert!(twice.stderr.contains("the node a") && twice.stderr.contains("already running"), "{}", twice.stderr);
+    assert!(
+        twice.stderr.contains("the node a") && twice.stderr.contains("already running"),
+        "{}",
+        twice.stderr
+    );
     let nameless = refused(&other, &["--store", &url]).await;
     assert!(nameless.stderr.contains("belongs to a fleet of nodes"), "{}", nameless.stderr);
     assert!(nameless.stderr.contains("--node NAME"), "{}", nameless.stderr);
@@ -93,7 +97,7 @@ async fn a_node_refuses_webhooks_and_sessions_of_a_server_without_a_name() {
     let harness = Harness::new();
     let folder = harness.path("home").join(".config/opencode");
     std::fs::create_dir_all(&folder).unwrap();
-    let config = r#"{ "webhook": { "one": { "url": "https://example.com/hook" } } }"#;
+    let config = r#"{ "webhook": { "one": { "url": "https://example.com/hook", "secret": "s3cret" } } }"#;
     std::fs::write(folder.join("baton.json"), config).unwrap();
     let webhooks = refused(&harness, &["--store", &url, "--node", "a"]).await;
     assert!(webhooks.stderr.contains("sends no webhooks yet"), "{}", webhooks.stderr);
@@ -117,18 +121,31 @@ async fn the_examples_of_a_fleet_are_accepted() {
     let compose: Value = serde_saphyr::from_str(&read("compose.yaml")).unwrap();
     let pods: Vec<Value> = serde_saphyr::from_multiple(&read("kubernetes.yaml")).unwrap();
     let words = |line: &Value| line.as_str().unwrap().split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let container = &pods.iter().find(|it| it["kind"] == "StatefulSet").unwrap()["spec"]["template"]["spec"]["containers"][0];
+    let container = &pods.iter().find(|it| it["kind"] == "StatefulSet").unwrap()["spec"]["template"]["spec"]
+        ["containers"][0];
     let args = container["args"].as_array().unwrap();
     let pod = args.iter().map(|it| it.as_str().unwrap().replace("$(NODE)", "baton-0")).collect();
     let harness = Harness::new();
-    for args in [words(&compose["services"]["a"]["command"]), words(&compose["services"]["b"]["command"]), pod] {
-        let args = args.iter().filter(|arg| !arg.starts_with("--data-dir")).map(|arg| arg.replace("0.0.0.0", "127.0.0.1"));
+    for args in
+        [words(&compose["services"]["a"]["command"]), words(&compose["services"]["b"]["command"]), pod]
+    {
+        let args = args
+            .iter()
+            .filter(|arg| !arg.starts_with("--data-dir"))
+            .map(|arg| arg.replace("0.0.0.0", "127.0.0.1"));
         let args: Vec<_> = args.chain(["--port".to_owned(), "0".to_owned()]).collect();
         let mut command = harness.with_data(&args.iter().map(String::as_str).collect::<Vec<_>>());
         let key = "a key of a fleet for tests, long enough";
-        command.envs([("BATON_PASSWORD", "secret"), ("BATON_FLEET_KEY", key), ("BATON_STORE", "mysql://nowhere")]);
+        command.envs([
+            ("BATON_PASSWORD", "secret"),
+            ("BATON_FLEET_KEY", key),
+            ("BATON_STORE", "mysql://nowhere"),
+        ]);
         let ended = finish(command, "").await;
-        assert!(ended.stderr.contains("it does not begin with postgres://"), "only the database is wrong: {ended:?}");
+        assert!(
+            ended.stderr.contains("it does not begin with postgres://"),
+            "only the database is wrong: {ended:?}"
+        );
     }
     assert!(read("front.conf").contains("proxy_buffering off;"));
 }

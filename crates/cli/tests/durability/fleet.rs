@@ -231,17 +231,23 @@ async fn three_nodes_share_their_sessions_and_survive_the_death_of_each_other() 
     for name in NAMES {
         let message = fleet.prompt(name, "simple").await;
         for other in NAMES {
-            fleet.until(other, "the end of a prompt", |seen| ends(seen, &message) == Some(EndReason::Completed)).await;
+            fleet
+                .until(other, "the end of a prompt", |seen| {
+                    ends(seen, &message) == Some(EndReason::Completed)
+                })
+                .await;
         }
     }
     for name in NAMES {
         let listed = fleet.calls(name).get("/experimental/session").await.unwrap();
         assert_eq!(listed.as_array().unwrap().len(), 3, "{listed}");
         for node in fleet.nodes.values() {
-            let messages = fleet.calls(name).get(&format!("/session/{}/message", node.session)).await.unwrap();
+            let messages =
+                fleet.calls(name).get(&format!("/session/{}/message", node.session)).await.unwrap();
             assert_eq!(messages.as_array().unwrap().len(), 2, "{messages}");
         }
-        let nodes = fleet.until_nodes(name, |nodes| NAMES.iter().all(|name| state(nodes, name) == "up")).await;
+        let nodes =
+            fleet.until_nodes(name, |nodes| NAMES.iter().all(|name| state(nodes, name) == "up")).await;
         assert_eq!(nodes[0]["workspaces"], 1, "{nodes}");
         assert_eq!(fleet.calls(name).get("/baton/ready").await.unwrap(), json!({}));
     }
@@ -250,7 +256,9 @@ async fn three_nodes_share_their_sessions_and_survive_the_death_of_each_other() 
     for (entry, owner) in [("a", "b"), ("b", "c"), ("c", "a")] {
         let session = fleet.nodes[owner].session.clone();
         let message = fleet.prompt_at(entry, &session, "simple").await;
-        fleet.until(entry, "the end of a prompt", |seen| ends(seen, &message) == Some(EndReason::Completed)).await;
+        fleet
+            .until(entry, "the end of a prompt", |seen| ends(seen, &message) == Some(EndReason::Completed))
+            .await;
     }
 
     // A killed node: its turn ends once as interrupted, and the prompt that waited runs when the node is back.
@@ -258,21 +266,29 @@ async fn three_nodes_share_their_sessions_and_survive_the_death_of_each_other() 
     let waiting = fleet.prompt("b", "simple").await;
     fleet.until("a", "the start of the turn", |seen| has_started(seen, &running)).await;
     fleet.kill("b").await;
-    fleet.until("a", "the interrupted turn", |seen| ends(seen, &running) == Some(EndReason::Interrupted)).await;
+    fleet
+        .until("a", "the interrupted turn", |seen| ends(seen, &running) == Some(EndReason::Interrupted))
+        .await;
     fleet.until_nodes("a", |nodes| state(nodes, "b") == "away").await;
     assert!(ends(&fleet.nodes["a"].seen.lock().unwrap(), &waiting).is_none(), "the prompt waits");
     let session = fleet.nodes["b"].session.clone();
     let away = fleet.calls("a").prompt(&session, "simple", None).await.unwrap_err().to_string();
     assert!(away.contains("503") && away.contains("NodeAway"), "{away}");
     fleet.run("b").await;
-    fleet.until("c", "the end of the prompt that waited", |seen| ends(seen, &waiting) == Some(EndReason::Completed)).await;
+    fleet
+        .until("c", "the end of the prompt that waited", |seen| {
+            ends(seen, &waiting) == Some(EndReason::Completed)
+        })
+        .await;
 
     // A paused node: it learns that it was declared dead, says nothing more and exits with a code of its own.
     let running = fleet.prompt("c", "slow:4000@10").await;
     fleet.until("a", "the start of the turn", |seen| has_started(seen, &running)).await;
     let paused = fleet.node("c").server.take().unwrap();
     paused.freeze().await.unwrap();
-    fleet.until("a", "the interrupted turn", |seen| ends(seen, &running) == Some(EndReason::Interrupted)).await;
+    fleet
+        .until("a", "the interrupted turn", |seen| ends(seen, &running) == Some(EndReason::Interrupted))
+        .await;
     *fleet.node("c").url.lock().unwrap() = None;
     paused.thaw().unwrap();
     assert_eq!(paused.ended().await.unwrap().code(), Some(7));
@@ -284,7 +300,9 @@ async fn three_nodes_share_their_sessions_and_survive_the_death_of_each_other() 
     fleet.until("b", "the start of the turn", |seen| has_started(seen, &running)).await;
     fleet.kill("a").await;
     fleet.run("a").await;
-    fleet.until("b", "the interrupted turn", |seen| ends(seen, &running) == Some(EndReason::Interrupted)).await;
+    fleet
+        .until("b", "the interrupted turn", |seen| ends(seen, &running) == Some(EndReason::Interrupted))
+        .await;
     fleet.until_nodes("b", |nodes| NAMES.iter().all(|name| state(nodes, name) == "up")).await;
 
     // The database is killed and comes back: no turn is interrupted and no node is declared dead.
@@ -337,19 +355,21 @@ async fn a_drained_node_takes_no_new_prompts_until_it_is_resumed_and_stops_when_
 async fn seeded_faults_lose_nothing_and_end_nothing_twice() {
     let Some(mut fleet) = Fleet::start().await else { return };
     let mut dice = Dice::new(SEED);
-    println!("seed {SEED}");
+    eprintln!("seed {SEED}");
     for fault in 0..FAULTS {
         for name in NAMES {
             if fleet.nodes[name].server.is_none() {
                 fleet.run(name).await;
             }
-            fleet.prompt(name, ["simple", "slow:60@20", "read_edit"][usize::try_from(dice.roll(3)).unwrap()]).await;
+            fleet
+                .prompt(name, ["simple", "slow:60@20", "read_edit"][usize::try_from(dice.roll(3)).unwrap()])
+                .await;
             fleet.prompt(name, "simple").await;
         }
         tokio::time::sleep(Duration::from_millis(dice.roll(400))).await;
         let name = NAMES[usize::try_from(dice.roll(3)).unwrap()];
         let kind = dice.roll(4);
-        println!("fault {fault}: {kind} on {name}");
+        eprintln!("fault {fault}: {kind} on {name}");
         match kind {
             0 => fleet.kill(name).await,
             1 => {
@@ -371,5 +391,5 @@ async fn seeded_faults_lose_nothing_and_end_nothing_twice() {
         }
     }
     let events = fleet.finish().await;
-    println!("{events} durable events, {FAULTS} faults");
+    eprintln!("{events} durable events, {FAULTS} faults");
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use futures::future::{self, FutureExt};
 use protocol::{
     WorkspaceId,
-    fleet::{Node, Workspace},
+    fleet::{FleetNode, FleetWorkspace},
     id::Id,
 };
 use ring::digest::{SHA256, digest};
@@ -73,12 +73,12 @@ pub trait Fleet: fmt::Debug + Send + Sync {
     }
 
     /// The nodes by name; empty if this server has its record for itself.
-    fn nodes(&self) -> StoreFuture<'_, Vec<Node>> {
+    fn nodes(&self) -> StoreFuture<'_, Vec<FleetNode>> {
         future::ready(Ok(Vec::new())).boxed()
     }
 
     /// The workspaces of all nodes, by path; empty if this server has its record for itself.
-    fn workspaces(&self) -> StoreFuture<'_, Vec<Workspace>> {
+    fn workspaces(&self) -> StoreFuture<'_, Vec<FleetWorkspace>> {
         future::ready(Ok(Vec::new())).boxed()
     }
 
@@ -147,10 +147,10 @@ pub trait NodeRecord: fmt::Debug + Send + Sync {
     fn elsewhere<'a>(&'a self, directory: &'a str) -> StoreFuture<'a, Vec<WorkspaceId>>;
 
     /// Reads the nodes as users see them, by name.
-    fn nodes(&self) -> StoreFuture<'_, Vec<Node>>;
+    fn nodes(&self) -> StoreFuture<'_, Vec<FleetNode>>;
 
     /// Reads the workspaces of all nodes as users see them, by path.
-    fn workspaces(&self) -> StoreFuture<'_, Vec<Workspace>>;
+    fn workspaces(&self) -> StoreFuture<'_, Vec<FleetWorkspace>>;
 
     /// Stores a user's wish that a node takes no new work. Returns false if there is no such node. The node finds the
     /// wish with its next look; its next process begins without it.

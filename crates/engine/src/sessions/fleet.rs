@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::{
     sync::Semaphore,
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, sleep},
 };
 
 use protocol::{SessionId, WorkspaceId, id::Id, request::Request};
@@ -31,9 +31,8 @@ impl Sessions {
         self.remember(statuses, &requests).await?;
         // Repairs may take longer than a lease.
         let beats = async {
-            let mut beats = interval(member.beat_every());
             loop {
-                beats.tick().await;
+                sleep(member.beat_every()).await;
                 member.begin_later(member.round().await);
             }
         };
@@ -85,8 +84,12 @@ impl Sessions {
         let places = Arc::new(Semaphore::new(ROUNDS_AT_ONCE));
         let mut beats = interval(member.beat_every());
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !member.is_lost() {
-            beats.tick().await;
+        loop {
+            tokio::select! {
+                biased;
+                () = member.lost() => return,
+                _ = beats.tick() => {}
+            }
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
             let (sessions, member) = (self.clone(), Arc::clone(member));
             tokio::spawn(async move {

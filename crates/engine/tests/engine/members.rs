@@ -22,7 +22,7 @@ use engine::{
 use futures::{FutureExt as _, future};
 use protocol::{
     WorkspaceId,
-    fleet::{Node, Workspace},
+    fleet::{FleetNode, FleetWorkspace},
 };
 use tokio::time::Instant;
 
@@ -124,11 +124,11 @@ impl NodeRecord for Line {
         future::ready(Ok(Vec::new())).boxed()
     }
 
-    fn nodes(&self) -> StoreFuture<'_, Vec<Node>> {
+    fn nodes(&self) -> StoreFuture<'_, Vec<FleetNode>> {
         future::ready(Ok(Vec::new())).boxed()
     }
 
-    fn workspaces(&self) -> StoreFuture<'_, Vec<Workspace>> {
+    fn workspaces(&self) -> StoreFuture<'_, Vec<FleetWorkspace>> {
         future::ready(Ok(Vec::new())).boxed()
     }
 

@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
-use protocol::fleet::{Node, Workspace};
+use protocol::fleet::{FleetNode, FleetWorkspace};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -60,11 +60,11 @@ impl Gives for Readiness {
     }
 }
 
-async fn nodes(State(app): State<App>) -> Result<Json<Vec<Node>>, Error> {
+async fn nodes(State(app): State<App>) -> Result<Json<Vec<FleetNode>>, Error> {
     Ok(Json(app.sessions.fleet().nodes().await.map_err(engine::Error::from)?))
 }
 
-async fn workspaces(State(app): State<App>) -> Result<Json<Vec<Workspace>>, Error> {
+async fn workspaces(State(app): State<App>) -> Result<Json<Vec<FleetWorkspace>>, Error> {
     Ok(Json(app.sessions.fleet().workspaces().await.map_err(engine::Error::from)?))
 }
 

@@ -500,7 +500,8 @@ async fn register(
 
 /// Returns true if nodes hold the lock together.
 async fn is_shared(client: &Client) -> bool {
-    let sql = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock'
+    let sql =
+        "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock'
         AND classid = 1113683054 AND objid = 1 AND objsubid = 2
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
     client.query_typed_one(sql, &[]).await.is_ok_and(|row| row.get(0))

@@ -14,7 +14,7 @@ use engine::{
 };
 use protocol::{
     WorkspaceId,
-    fleet::{Node, Workspace},
+    fleet::{FleetNode, FleetWorkspace},
 };
 use tokio::{sync::Mutex, time::timeout};
 use tokio_postgres::{
@@ -23,9 +23,9 @@ use tokio_postgres::{
 };
 
 use super::{
-    overview,
     connect::{LOCK_LOG, OpenError, Target, Values},
     failure::{self, Fault},
+    overview,
     query::{Found, column, count, id, number},
     text::storable,
 };
@@ -303,11 +303,11 @@ impl NodeRecord for Nodes {
         Box::pin(self.read_elsewhere(directory))
     }
 
-    fn nodes(&self) -> StoreFuture<'_, Vec<Node>> {
+    fn nodes(&self) -> StoreFuture<'_, Vec<FleetNode>> {
         Box::pin(async { overview::read(&self.question(overview::NODES, &[]).await?, overview::node, self) })
     }
 
-    fn workspaces(&self) -> StoreFuture<'_, Vec<Workspace>> {
+    fn workspaces(&self) -> StoreFuture<'_, Vec<FleetWorkspace>> {
         Box::pin(async {
             overview::read(&self.question(overview::WORKSPACES, &[]).await?, overview::workspace, self)
         })

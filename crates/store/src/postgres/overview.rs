@@ -3,7 +3,7 @@
 use engine::ports::Error;
 use protocol::{
     Rest,
-    fleet::{Node, NodeState, Workspace},
+    fleet::{FleetNode, FleetWorkspace, NodeState},
 };
 use tokio_postgres::Row;
 
@@ -41,14 +41,14 @@ pub(super) fn read<T>(rows: &[Row], one: fn(&Row) -> Found<T>, nodes: &Nodes) ->
     rows.iter().map(one).collect::<Found<_>>().map_err(|fault| nodes.failed(&fault))
 }
 
-pub(super) fn node(row: &Row) -> Found<Node> {
+pub(super) fn node(row: &Row) -> Found<FleetNode> {
     let state = match column(row, 1)? {
         "up" => NodeState::Up,
         "draining" => NodeState::Draining,
         _ => NodeState::Away,
     };
     let beat: Option<i64> = column(row, 4)?;
-    Ok(Node {
+    Ok(FleetNode {
         name: column(row, 0)?,
         state,
         address: column(row, 2)?,
@@ -63,8 +63,8 @@ pub(super) fn node(row: &Row) -> Found<Node> {
     })
 }
 
-pub(super) fn workspace(row: &Row) -> Found<Workspace> {
-    Ok(Workspace {
+pub(super) fn workspace(row: &Row) -> Found<FleetWorkspace> {
+    Ok(FleetWorkspace {
         id: id(row, 0)?,
         directory: column(row, 1)?,
         node: column(row, 2)?,

@@ -351,7 +351,12 @@ impl Writer {
             if !self.ports.retention.is_due(self.position, idle) {
                 return;
             }
-            let trim = self.ports.retention.trim(client, self.position, self.ports.clock.now(), !self.token.is_single());
+            let trim = self.ports.retention.trim(
+                client,
+                self.position,
+                self.ports.clock.now(),
+                !self.token.is_single(),
+            );
             match guarded(client, &self.token, trim).await {
                 Ok(trimmed) => self.ports.stats.trimmed(trimmed),
                 Err(fault) => {

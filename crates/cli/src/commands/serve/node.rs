@@ -26,8 +26,10 @@ pub(super) fn check(options: &Serve) -> Result<(), Failure> {
     check_name(name)?;
     key()?;
     if options.channels {
-        return Err(Failure::usage("a node cannot run the chat gateway, because only one gateway may answer a chat")
-            .hint("run `baton channels --attach URL` as a program of its own, with the URL of the fleet"));
+        return Err(Failure::usage(
+            "a node cannot run the chat gateway, because only one gateway may answer a chat",
+        )
+        .hint("run `baton channels --attach URL` as a program of its own, with the URL of the fleet"));
     }
     if let Some(address) = &options.node.address
         && !is_base(address)
@@ -44,11 +46,7 @@ fn is_base(address: &str) -> bool {
 }
 
 /// The name and the address of this node; `None` without `--node`.
-pub(super) fn identity(
-    options: &Serve,
-    socket: &TcpSocket,
-    host: &str,
-) -> Result<Option<Identity>, Failure> {
+pub(super) fn identity(options: &Serve, socket: &TcpSocket, host: &str) -> Result<Option<Identity>, Failure> {
     let Some(name) = &options.node.name else { return Ok(None) };
     let local = socket
         .local_addr()
@@ -133,7 +131,9 @@ mod tests {
         for local in ["http://127.0.0.1:4096", "http://localhost:1", "http://[::1]:9", "https://127.9.9.9"] {
             assert!(is_base(local) && is_loopback(local), "{local}");
         }
-        for far in ["http://10.0.0.5:4096", "http://node-a:1", "http://[fd00::1]:9", "http://127.0.0.1.example"] {
+        for far in
+            ["http://10.0.0.5:4096", "http://node-a:1", "http://[fd00::1]:9", "http://127.0.0.1.example"]
+        {
             assert!(is_base(far) && !is_loopback(far), "{far}");
         }
         for bad in ["", "10.0.0.5:4096", "ftp://a", "http://", "http://a/b", "http://me@a:1", "http://a b"] {
