@@ -163,10 +163,10 @@ pub fn layer(router: Router, policy: AccessPolicy) -> Router {
 async fn guard(State(policy): State<Arc<AccessPolicy>>, request: Request, next: Next) -> Response {
     let request = match &policy.fleet {
         None => request,
-        Some(fleet) => match admit_node(fleet, &policy, request) {
-            Node::None(request) => request,
-            Node::Admitted(request) => return next.run(request).await,
-            Node::Refused(error) => return error.into_response(),
+        Some(fleet) => match sort(fleet, &policy, request) {
+            Sender::Client(request) => request,
+            Sender::Node(request) => return next.run(request).await,
+            Sender::Stranger(error) => return error.into_response(),
         },
     };
     let (call, body) = request.into_parts();
@@ -192,26 +192,27 @@ async fn guard(State(policy): State<Arc<AccessPolicy>>, request: Request, next: 
     response
 }
 
-/// The result of looking for another node behind a call.
-enum Node {
-    /// A client's call.
-    None(Request),
-    Admitted(Request),
-    Refused(crate::Error),
+/// The sender of a call to a node of a fleet.
+enum Sender {
+    /// The policy decides about it.
+    Client(Request),
+    Node(Request),
+    /// It claims to be a node and is none.
+    Stranger(crate::Error),
 }
 
-/// Lets other nodes in. Neither `Host` nor `Origin` matters: no web page knows a token.
-fn admit_node(fleet: &Forwarding, policy: &Arc<AccessPolicy>, request: Request) -> Node {
+/// Tells nodes from clients. Neither `Host` nor `Origin` matters: no web page knows a token.
+fn sort(fleet: &Forwarding, policy: &Arc<AccessPolicy>, request: Request) -> Sender {
     let (mut call, body) = request.into_parts();
     match fleet.arrival(&call.headers) {
-        Arrival::Client if is_handshake(&call) => Node::Admitted(Request::from_parts(call, body)),
-        Arrival::Client => Node::None(Request::from_parts(call, body)),
+        Arrival::Client if is_handshake(&call) => Sender::Node(Request::from_parts(call, body)),
+        Arrival::Client => Sender::Client(Request::from_parts(call, body)),
         Arrival::Node(arrived) => {
             call.extensions.insert(arrived);
             call.extensions.insert(caller::Access { policy: Arc::clone(policy), is_signed_in: true });
-            Node::Admitted(Request::from_parts(call, body))
+            Sender::Node(Request::from_parts(call, body))
         }
-        Arrival::Unknown(error) => Node::Refused(error),
+        Arrival::Unknown(error) => Sender::Stranger(error),
     }
 }
 

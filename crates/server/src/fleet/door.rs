@@ -46,7 +46,7 @@ pub(super) struct Answer {
 pub(super) struct Proof {
     pub(super) greeting: Greeting,
     pub(super) answer: Answer,
-    pub(super) proof: String,
+    pub(super) signature: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -115,7 +115,7 @@ impl Door {
     }
 
     fn prove(&self, given: &Proof) -> Result<Given, Error> {
-        let Proof { greeting, answer, proof } = given;
+        let Proof { greeting, answer, signature } = given;
         let Inner { process, key, seal, opened, issued } = &*self.0;
         if greeting.to != *process {
             return Err(errors::another_process(process));
@@ -125,7 +125,7 @@ impl Door {
         let made = made.map(Duration::from_millis).filter(|_| is_own);
         let age = made.and_then(|made| opened.elapsed().checked_sub(made)).filter(|age| *age < PATIENCE);
         let Some(age) = age else { return Err(errors::stale_greeting()) };
-        if !key.verify(Role::Entry, greeting, &answer.nonce, proof) {
+        if !key.verify(Role::Entry, greeting, &answer.nonce, signature) {
             tracing::warn!(node = ?greeting.from.node, "refused a caller that does not know the key of the fleet");
             return Err(errors::wrong_key(&process.node));
         }
@@ -193,8 +193,8 @@ mod tests {
         let greeting = Greeting { from: process("a", incarnation), to: process("b", 7), nonce: random() };
         let answer = door.greet(&greeting).unwrap();
         assert!(key.verify(Role::Owner, &greeting, &answer.nonce, &answer.proof));
-        let proof = key.prove(Role::Entry, &greeting, &answer.nonce);
-        Proof { greeting, answer, proof }
+        let signature = key.prove(Role::Entry, &greeting, &answer.nonce);
+        Proof { greeting, answer, signature }
     }
 
     #[tokio::test(start_paused = true)]
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(door.prove(&forged).unwrap_err().status(), 401, "a nonce of another node");
         let other = Key::new(&"l".repeat(32)).unwrap();
         let mut wrong = proof(&door, &key, 1);
-        wrong.proof = other.prove(Role::Entry, &wrong.greeting, &wrong.answer.nonce);
+        wrong.signature = other.prove(Role::Entry, &wrong.greeting, &wrong.answer.nonce);
         assert_eq!(door.prove(&wrong).unwrap_err().status(), 401, "another key");
         let old = Greeting { from: process("a", 1), to: process("b", 6), nonce: random() };
         assert_eq!(door.greet(&old).unwrap_err().status(), 421, "meant for an older process");

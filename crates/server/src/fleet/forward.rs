@@ -84,13 +84,11 @@ impl Post {
         }
         let (parts, body) = request.into_parts();
         let mut call = Call::new(parts, body, Offer::is_possible(self.id)).await?;
-        let birth =
-            Offer::is_birth(self.id).then(|| serde_json::from_slice(call.bytes()).unwrap_or_default());
-        let sessions = &self.app.sessions;
-        let Some(target) = target::find(sessions, &mut call.parts, birth.as_ref() as Option<&Birth>).await?
-        else {
-            return Ok(Step::Here(call.into_request()));
-        };
+        // The handler refuses a body that is none.
+        let is_birth = Offer::is_birth(self.id);
+        let birth: Option<Birth> = is_birth.then(|| serde_json::from_slice(call.bytes()).unwrap_or_default());
+        let found = target::find(&self.app.sessions, &mut call.parts, birth.as_ref()).await?;
+        let Some(target) = found else { return Ok(Step::Here(call.into_request())) };
         self.name(&mut call, &target);
         if self.class == Class::Record && !self.is_stream {
             return Ok(Step::Here(call.into_request()));

@@ -70,8 +70,8 @@ impl Tokens {
             tracing::warn!(node = %peer.node, "a node has another key than this one");
             return Err(Failure::WrongKey);
         }
-        let proof = key.prove(Role::Entry, &greeting, &answer.nonce);
-        let given: Given = post(wire, peer, PROVE, &Proof { greeting, answer, proof }).await?;
+        let signature = key.prove(Role::Entry, &greeting, &answer.nonce);
+        let given: Given = post(wire, peer, PROVE, &Proof { greeting, answer, signature }).await?;
         Ok(given.token)
     }
 }

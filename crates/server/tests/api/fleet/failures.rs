@@ -175,7 +175,7 @@ async fn an_owner_that_dies_with_a_prompt_leaves_no_doubt() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_with_different_keys_refuse_each_other_and_say_so() {
-    let other = Some(Key::new(&"another key of the same length..".repeat(1)).unwrap());
+    let other = Some(Key::new("another key of the same length..").unwrap());
     let Pair { a, b, .. } = Pair::of(Start { key: other, ..Start::of("a") }, Start::of("b")).await;
     let id = b.session().await;
     let refused = a.expect(502, "PATCH", &format!("/session/{id}"), json!({ "title": "x" })).await;
@@ -200,7 +200,7 @@ async fn a_token_ends_with_the_process_that_issued_it_and_a_new_one_is_agreed_on
     let old = b.token();
     let accepted = b.send("PATCH", &path, title.clone(), &[("x-baton-fleet", &old)]).await;
     assert_eq!(accepted.status, 200);
-    let again = Start { name: "b", incarnation: 2, key: key() };
+    let again = Start { name: "b", incarnation: 2, key: Some(key()) };
     let bus = Arc::new(engine::bus::Bus::new(fleet.clone()));
     let next = super::node::Node::start(again, memory, bus).await;
     let refused = next.send("PATCH", &path, title.clone(), &[("x-baton-fleet", &old)]).await;

@@ -42,8 +42,8 @@ use crate::script::ScriptedAgents;
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const PASSWORD: &str = "correct-horse-battery";
 
-pub(super) fn key() -> Option<Key> {
-    Some(Key::new(&"0123456789abcdef".repeat(2)).unwrap())
+pub(super) fn key() -> Key {
+    Key::new(&"0123456789abcdef".repeat(2)).unwrap()
 }
 
 /// Passes the commits of one log to the buses of all nodes, and keeps them.
@@ -120,7 +120,7 @@ pub(super) struct Start {
 
 impl Start {
     pub(super) fn of(name: &'static str) -> Self {
-        Self { name, incarnation: 1, key: key() }
+        Self { name, incarnation: 1, key: Some(key()) }
     }
 }
 
@@ -143,10 +143,10 @@ impl Drop for Node {
 impl Node {
     pub(super) async fn start<S: Log + Reads + 'static>(start: Start, store: Arc<S>, bus: Arc<Bus>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Self::listen(start, store, bus, listener).await
+        Self::listen(start, store, bus, listener)
     }
 
-    pub(super) async fn listen<S: Log + Reads + 'static>(
+    pub(super) fn listen<S: Log + Reads + 'static>(
         start: Start,
         store: Arc<S>,
         bus: Arc<Bus>,
@@ -303,9 +303,8 @@ impl Events {
                 self.text.push_str(&String::from_utf8_lossy(&chunk));
             }
         };
-        if timeout(PATIENCE, read).await.is_err() {
-            panic!("no {words:?} in {}", self.text);
-        }
+        let found = timeout(PATIENCE, read).await;
+        assert!(found.is_ok(), "no {words:?} in {}", self.text);
         &self.text
     }
 

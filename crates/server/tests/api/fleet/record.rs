@@ -42,8 +42,8 @@ impl Server {
         let bus = Arc::new(Bus::new(member.clone()));
         let identity = member.identity().unwrap();
         let store = Postgres::open_node(url, &identity, Options::default(), bus.clone()).await.unwrap();
-        let start = Start { name, incarnation: identity.incarnation, key: key() };
-        let node = Node::listen(start, store.clone(), bus, listener).await;
+        let start = Start { name, incarnation: identity.incarnation, key: Some(key()) };
+        let node = Node::listen(start, store.clone(), bus, listener);
         node.sessions.recover_node(&member, store.first()).await.unwrap();
         Self { node, member }
     }
