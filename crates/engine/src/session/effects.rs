@@ -84,12 +84,13 @@ impl Actor {
                 Effect::Retry => self.push_retry(),
                 Effect::Start { run, prompt } => {
                     self.push_started(&prompt);
+                    let last = self.last.take();
                     // The runner prepares itself meanwhile. Whatever it asks the session waits for the commit.
                     self.start(run, prompt);
                     self.flush().await;
                     if self.broken.is_some() {
-                        // Nothing has begun: the next actor starts the run.
-                        self.run = None;
+                        // This run has not begun: the next actor starts it.
+                        (self.run, self.last) = (None, last);
                         return;
                     }
                 }

@@ -1,6 +1,7 @@
 //! Aborts three hundred turns at random moments: each becomes idle, leaves nothing running, and leaves a
 //! conversation that any provider accepts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::ports::Page;
@@ -143,6 +144,7 @@ async fn check(harness: &Harness, session: &Session, number: u64) {
         !messages.iter().flat_map(|message| &message.parts).any(Part::is_open),
         "turn {number}: {messages:?}"
     );
+    let messages = messages.into_iter().map(Arc::new).collect();
     let told =
         model_messages::conversation(&History::new(messages, &[], &[]), &ModelRef::new("demo", "other"));
     for (at, message) in told.iter().enumerate() {
