@@ -99,7 +99,7 @@ fn since(milliseconds: u64) -> String {
 
 /// Aligns the columns of a table. Values from the database are shown without control characters.
 fn columns<const N: usize>(head: [String; N], rows: Vec<[String; N]>) -> String {
-    let rows: Vec<_> = std::iter::once(head).chain(rows).map(|row| row.map(harmless)).collect();
+    let rows: Vec<_> = std::iter::once(head).chain(rows).map(|row| row.map(|cell| harmless(&cell))).collect();
     let width =
         |column: usize| rows.iter().map(|row| row.get(column).map_or(0, |cell| cell.chars().count())).max();
     let widths: Vec<_> = (0..N).map(|column| width(column).unwrap_or_default()).collect();
@@ -112,7 +112,7 @@ fn columns<const N: usize>(head: [String; N], rows: Vec<[String; N]>) -> String 
     text
 }
 
-fn harmless(cell: String) -> String {
+fn harmless(cell: &str) -> String {
     cell.chars().map(terminal::harmless).collect()
 }
 

@@ -67,7 +67,8 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
     let here = std::env::current_dir()
         .map_err(|error| Failure::usage(format!("cannot use the current directory: {error}")))?;
     let identity = node::identity(&options, &socket, &host)?;
-    let engine = wiring::engine(&options.engine, &here, Purpose::Run, identity.as_ref()).await?;
+    let engine = wiring::engine(&options.engine, &here, Purpose::Run, identity.as_ref());
+    let engine = Box::pin(engine).await?;
     let ready = async {
         let (listener, address) = listen(socket, &host)?;
         let gateway = if options.channels { Some(gateway(&address, &places).await?) } else { None };
@@ -79,7 +80,7 @@ pub(crate) async fn serve(options: Serve) -> Result<Exit, Failure> {
             let page = page(&options);
             let drain = Duration::from_secs(options.node.drain);
             let serving = Serving { listener, admission, policy, page, drain };
-            run(engine, serving, &address, gateway, signals).await
+            Box::pin(run(engine, serving, &address, gateway, signals)).await
         }
         Err(failure) => {
             engine.close().await;

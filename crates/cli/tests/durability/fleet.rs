@@ -213,11 +213,11 @@ fn has_started(seen: &[Seen], message: &str) -> bool {
 }
 
 fn is_idle(seen: &[Seen], session: &str) -> bool {
-    let statuses = seen.iter().filter_map(|it| match &it.event.body {
+    let mut statuses = seen.iter().filter_map(|it| match &it.event.body {
         EventBody::SessionStatus(it) if it.session_id.as_str() == session => Some(&it.status),
         _ => None,
     });
-    statuses.last().is_none_or(|status| matches!(status, SessionStatus::Idle { .. }))
+    statuses.next_back().is_none_or(|status| matches!(status, SessionStatus::Idle { .. }))
 }
 
 fn state<'a>(nodes: &'a Value, name: &str) -> &'a str {

@@ -198,8 +198,7 @@ async fn reading(harness: &Harness, session: &Session) -> Duration {
     harness.memory.faults().slow_reads(Duration::from_secs(1));
     harness.sessions.prompt(&session.id, PromptInput::text("go")).await.unwrap();
     harness.memory.faults().slow_reads(Duration::ZERO);
-    let spent = *spent.lock().unwrap();
-    spent
+    *spent.lock().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
