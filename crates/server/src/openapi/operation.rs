@@ -14,7 +14,10 @@ use crate::{
 /// Query parameters that OpenCode's clients add to every call except global ones.
 const LOCATION: [(&str, &str); 2] = [
     ("directory", "The directory of the call; by default the one in which the server was started."),
-    ("workspace", "Accepted for OpenCode's clients; it has no effect."),
+    (
+        "workspace",
+        "The workspace of the call, where several servers share a record; other ids have no effect.",
+    ),
 ];
 
 /// One operation of the document.

@@ -35,14 +35,16 @@ pub(super) fn check(options: &Serve) -> Result<(), Failure> {
         && !is_base(address)
     {
         return Err(Failure::usage(format!("\"{address}\" is not the address of a node"))
-            .hint("--address takes a URL without a path, such as http://10.0.0.5:4096"));
+            .hint("--address takes an http URL without a path, such as http://10.0.0.5:4096"));
     }
     Ok(())
 }
 
 fn is_base(address: &str) -> bool {
-    let authority = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
-    authority.is_some_and(|it| !it.is_empty() && !it.contains(['/', '?', '#', '@', ' ']))
+    // Nodes call each other without TLS.
+    address
+        .strip_prefix("http://")
+        .is_some_and(|it| !it.is_empty() && !it.contains(['/', '?', '#', '@', ' ']))
 }
 
 /// The name and the address of this node; `None` without `--node`.
@@ -128,7 +130,7 @@ mod tests {
 
     #[test]
     fn only_addresses_of_this_machine_need_no_key() {
-        for local in ["http://127.0.0.1:4096", "http://localhost:1", "http://[::1]:9", "https://127.9.9.9"] {
+        for local in ["http://127.0.0.1:4096", "http://localhost:1", "http://[::1]:9", "http://127.9.9.9"] {
             assert!(is_base(local) && is_loopback(local), "{local}");
         }
         for far in
@@ -136,7 +138,16 @@ mod tests {
         {
             assert!(is_base(far) && !is_loopback(far), "{far}");
         }
-        for bad in ["", "10.0.0.5:4096", "ftp://a", "http://", "http://a/b", "http://me@a:1", "http://a b"] {
+        for bad in [
+            "",
+            "10.0.0.5:4096",
+            "https://a",
+            "ftp://a",
+            "http://",
+            "http://a/b",
+            "http://me@a:1",
+            "http://a b",
+        ] {
             assert!(!is_base(bad), "{bad}");
         }
     }
