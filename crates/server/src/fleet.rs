@@ -4,16 +4,16 @@
 //! to a session or a directory it finds the workspace ([`target`]) and asks the engine for the owner; if that is another
 //! node, it passes the call on as it is, body, event stream and WebSocket included ([`wire`]). The entry node has
 //! authenticated the client and removes the client's credentials; the owner trusts a token that both nodes have agreed on
-//! by a key that all nodes share ([`door`], [`token`]).
+//! by a key that all nodes share ([`issuer`], [`token`]).
 //!
 //! A call takes one hop. A node that is asked by another one and does not own the workspace answers 421, and the entry
 //! node looks for the owner once more. A server that has its record for itself installs none of this.
 
 mod arrival;
 mod call;
-mod door;
 mod errors;
 mod forward;
+mod issuer;
 mod key;
 mod target;
 mod token;
@@ -25,11 +25,11 @@ use axum::Router;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use arrival::{Arrival, Offered, is_handshake};
-pub(crate) use forward::{Post, pass};
+pub(crate) use forward::{RouteLayer, pass};
 pub use key::{Key, WeakKey};
 
 use crate::{App, terminals::Tickets};
-use door::Door;
+use issuer::TokenIssuer;
 use token::Tokens;
 use wire::Wire;
 
@@ -57,7 +57,7 @@ pub struct Forwarding(Arc<Inner>);
 
 struct Inner {
     process: Process,
-    door: Option<Door>,
+    issuer: Option<TokenIssuer>,
     tokens: Tokens,
     wire: Wire,
     /// The tickets of this node's terminals, and those that other nodes have issued through it.
@@ -74,13 +74,13 @@ impl Forwarding {
     pub(crate) fn new(options: Options, tickets: Tickets) -> Self {
         let Options { node, incarnation, key } = options;
         let process = Process { node, incarnation };
-        let door = key.clone().map(|key| Door::new(process.clone(), key));
+        let issuer = key.clone().map(|key| TokenIssuer::new(process.clone(), key));
         let tokens = Tokens::new(process.clone(), key);
-        Self(Arc::new(Inner { process, door, tokens, wire: Wire::default(), tickets }))
+        Self(Arc::new(Inner { process, issuer, tokens, wire: Wire::default(), tickets }))
     }
 
     /// The routes by which two nodes agree on a token.
     pub(crate) fn routes(&self) -> Router<App> {
-        self.0.door.as_ref().map_or_else(Router::new, Door::routes)
+        self.0.issuer.as_ref().map_or_else(Router::new, TokenIssuer::routes)
     }
 }

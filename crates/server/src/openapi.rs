@@ -54,12 +54,12 @@ pub(crate) fn register(table: Vec<Route>, app: &App) -> Router<App> {
     table.into_iter().fold(Router::new(), |router, route| {
         // OpenCode's document writes `*` for any remaining path.
         let path = route.path().replace("/*", "/{*tail}");
-        let post = app.fleet.as_ref().and_then(|fleet| fleet::Post::of(&route, fleet, app));
+        let layer = app.fleet.as_ref().and_then(|fleet| fleet::RouteLayer::of(&route, fleet, app));
         let handler = route.into_handler();
         router.route(
             &path,
-            match post {
-                Some(post) => handler.route_layer(middleware::from_fn_with_state(post, fleet::pass)),
+            match layer {
+                Some(layer) => handler.route_layer(middleware::from_fn_with_state(layer, fleet::pass)),
                 None => handler,
             },
         )

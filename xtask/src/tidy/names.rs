@@ -12,8 +12,8 @@ const SHARED_BY: usize = 2;
 
 /// Words of the field that mean the same in every room; the path in front of them says whose they are.
 const ACCEPTED: &[&str] = &[
-    "Error", "Frame", "Headers", "Kind", "Limits", "Message", "Options", "Page", "Peer", "Provider",
-    "Request", "Settings",
+    "Error", "Frame", "Headers", "Kind", "Limits", "Message", "Options", "Page", "Provider", "Request",
+    "Settings",
 ];
 
 pub(super) fn check(files: &[TextFile]) -> Vec<Finding> {

@@ -115,10 +115,14 @@ async fn run(
 ) -> Result<Exit, Failure> {
     let Serving { listener, admission, policy, page, drain } = serving;
     let (router, terminals) = edge(&engine, policy, page);
+    let warnings = warnings(&engine).await;
     engine.announce(address);
     tracing::info!(address, "listening");
     if let Err(error) = terminal::line(&format!("{} listening on {address}", name())) {
         tracing::warn!(%error, "cannot print the address of the server");
+    }
+    for warning in &warnings {
+        terminal::warn(warning);
     }
     let pruning = engine.start_pruning();
     let chats = CancellationToken::new();
@@ -143,16 +147,8 @@ async fn run(
     let close = async {
         tokio::join!(engine.sessions.shutdown(), terminals.close());
     };
-    // Clients are served while the directory's project is built for its warnings.
-    let warning = async {
-        for warning in warnings(&engine).await {
-            terminal::warn(&warning);
-        }
-        std::future::pending::<()>().await;
-    };
     tokio::select! {
         () = serve_and_close(listener, router, admission, stop, close) => {}
-        () = warning => {}
         failure = node::lost(&engine) => {
             engine.withdraw();
             return Err(failure);
@@ -171,8 +167,9 @@ async fn run(
     Ok(Exit::Completed)
 }
 
-/// Returns the warnings about the server's own directory. Its plugins begin to load meanwhile, as with a first call.
-/// Warnings that come later are in the log and in `GET /config/diagnostics`.
+/// Returns the warnings about the server's own directory. The server has no address yet, so this starts no plugin: plugins
+/// call the server while they load, and the first call of a client waits longer for them than a call beside it. Warnings that
+/// come later are in the log and in `GET /config/diagnostics`.
 async fn warnings(engine: &Engine) -> BTreeSet<String> {
     let trust = engine.begin().await;
     if let Some(trust) = &trust {

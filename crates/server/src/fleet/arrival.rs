@@ -8,7 +8,7 @@ use protocol::{PtyId, WorkspaceId};
 
 use super::{
     Forwarding,
-    door::{GREET, PROVE},
+    issuer::{GREET, PROVE},
 };
 
 /// The token by which a node knows another one.
@@ -46,8 +46,8 @@ impl Forwarding {
     /// Tells clients, nodes and strangers apart. The headers that nodes send mean nothing without a valid token.
     pub(crate) fn arrival(&self, headers: &HeaderMap) -> Arrival {
         let Some(token) = headers.get(TOKEN) else { return Arrival::Client };
-        let door = self.0.door.as_ref();
-        let node = token.to_str().ok().and_then(|token| door?.holder(token));
+        let issuer = self.0.issuer.as_ref();
+        let node = token.to_str().ok().and_then(|token| issuer?.holder(token));
         if node.is_none() {
             return Arrival::Unknown(super::errors::unknown_token());
         }

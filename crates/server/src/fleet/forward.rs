@@ -20,8 +20,8 @@ use super::{
     arrival::{Arrived, TOKEN},
     call::Call,
     errors,
-    target::{self, Birth, Target},
-    wire::{Failure, Stamp},
+    target::{self, NewSession, Target},
+    wire::{EntryHeaders, Failure},
 };
 use crate::{
     App, Error,
@@ -36,7 +36,7 @@ const SENDS: usize = 2;
 const MAX_TICKET: usize = 16 * 1024;
 
 /// The layer of one route.
-pub(crate) struct Post {
+pub(crate) struct RouteLayer {
     class: Class,
     id: &'static str,
     is_stream: bool,
@@ -53,21 +53,21 @@ enum Step {
     Answer(Response),
 }
 
-pub(crate) async fn pass(State(post): State<Arc<Post>>, request: Request, next: Next) -> Response {
-    match post.decide(request).await {
+pub(crate) async fn pass(State(layer): State<Arc<RouteLayer>>, request: Request, next: Next) -> Response {
+    match layer.decide(request).await {
         Ok(Step::Here(request)) => next.run(request).await,
         Ok(Step::Answer(response)) => response,
         Err(error) => error.into_response(),
     }
 }
 
-impl Post {
+impl RouteLayer {
     /// The layer of a route; `None` if every node answers the route for itself.
     pub(crate) fn of(route: &Route, fleet: &Forwarding, app: &App) -> Option<Arc<Self>> {
         let (class, id, is_stream) = (route.class(), route.id(), route.is_stream());
         let names_session = route.path().contains("{sessionID}");
-        let post = Self { class, id, is_stream, names_session, fleet: fleet.clone(), app: app.clone() };
-        (class != Class::Node).then(|| Arc::new(post))
+        let layer = Self { class, id, is_stream, names_session, fleet: fleet.clone(), app: app.clone() };
+        (class != Class::Node).then(|| Arc::new(layer))
     }
 
     async fn decide(&self, request: Request) -> Result<Step, Error> {
@@ -85,9 +85,10 @@ impl Post {
         let (parts, body) = request.into_parts();
         let mut call = Call::new(parts, body, Offer::is_possible(self.id)).await?;
         // The handler refuses a body that is none.
-        let is_birth = Offer::is_birth(self.id);
-        let birth: Option<Birth> = is_birth.then(|| serde_json::from_slice(call.bytes()).unwrap_or_default());
-        let found = target::find(&self.app.sessions, &mut call.parts, birth.as_ref()).await?;
+        let creates_session = Offer::creates_session(self.id);
+        let new_session: Option<NewSession> =
+            creates_session.then(|| serde_json::from_slice(call.bytes()).unwrap_or_default());
+        let found = target::find(&self.app.sessions, &mut call.parts, new_session.as_ref()).await?;
         let Some(target) = found else { return Ok(Step::Here(call.into_request())) };
         self.name(&mut call, &target);
         if self.class == Class::Record && !self.is_stream {
@@ -165,9 +166,9 @@ impl Post {
         let fleet = &self.fleet.0;
         let token = fleet.tokens.get(&fleet.wire, peer).await?;
         let body = call.body().unwrap_or_default();
-        let stamp = Stamp { token: &token, workspace, offered: offer.map(Offer::id) };
+        let added = EntryHeaders { token: &token, workspace, offered: offer.map(Offer::id) };
         let socket = call.socket();
-        let sent = fleet.wire.pass(peer, &call.parts, body, stamp, socket).await;
+        let sent = fleet.wire.pass(peer, &call.parts, body, added, socket).await;
         if matches!(sent, Err(Failure::Unknown)) {
             fleet.tokens.drop(peer, &token).await;
         }

@@ -23,7 +23,7 @@ pub(super) struct Target {
 
 /// The names in a new session's body that decide where it belongs.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Birth {
+pub(super) struct NewSession {
     #[serde(rename = "parentID")]
     parent: Option<SessionId>,
     location: Option<Location>,
@@ -38,17 +38,20 @@ struct Location {
 pub(super) async fn find(
     sessions: &Sessions,
     call: &mut Parts,
-    birth: Option<&Birth>,
+    new_session: Option<&NewSession>,
 ) -> Result<Option<Target>, Error> {
     if let Some(session) = session(sessions, call).await? {
         let workspace = known(sessions.workspace_of(&session).await)?;
         return Ok(workspace.map(|workspace| Target { workspace, directory: None }));
     }
     let Ok((given, _)) = directory::given(call) else { return Ok(None) };
-    if let Some(parent) = birth.and_then(|birth| birth.parent.as_ref()) {
+    if let Some(parent) = new_session.and_then(|new_session| new_session.parent.as_ref()) {
         return child(sessions, parent, given).await;
     }
-    let given = birth.and_then(|birth| birth.location.as_ref()).map(|it| it.directory.clone()).or(given);
+    let given = new_session
+        .and_then(|new_session| new_session.location.as_ref())
+        .map(|it| it.directory.clone())
+        .or(given);
     if let Some(workspace) = named(call) {
         return workspace_with_sessions(sessions, workspace, given).await;
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{
     Process,
-    door::{Answer, GREET, Given, LIFETIME, PROVE, Proof},
+    issuer::{Answer, GREET, Given, LIFETIME, PROVE, Proof},
     key::{Greeting, Key, Role, random},
     wire::{Failure, Wire},
 };

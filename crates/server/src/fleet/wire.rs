@@ -108,7 +108,7 @@ impl Default for Wire {
 }
 
 /// What the entry node adds to a call.
-pub(super) struct Stamp<'a> {
+pub(super) struct EntryHeaders<'a> {
     pub(super) token: &'a str,
     pub(super) workspace: &'a WorkspaceId,
     pub(super) offered: Option<&'a str>,
@@ -121,14 +121,14 @@ impl Wire {
         peer: &Peer,
         call: &Parts,
         body: Body,
-        stamp: Stamp<'_>,
+        added: EntryHeaders<'_>,
         client: Option<upgrade::OnUpgrade>,
     ) -> Result<Response<Body>, Failure> {
         let mut request = Request::new(body);
         *request.method_mut() = call.method.clone();
         *request.uri_mut() = address(peer, &call.uri)?;
         *request.version_mut() = Version::HTTP_11;
-        *request.headers_mut() = headers(&call.headers, &stamp, client.is_some())?;
+        *request.headers_mut() = headers(&call.headers, &added, client.is_some())?;
         let response = self.0.request(request).await.map_err(|error| failure(&error))?;
         match response.status() {
             StatusCode::MISDIRECTED_REQUEST => Err(Failure::NotOwner),
@@ -194,7 +194,7 @@ fn address(peer: &Peer, uri: &Uri) -> Result<Uri, Failure> {
     address.map_err(|error| Failure::Odd(format!("the address {base:?}: {error}")))
 }
 
-fn headers(given: &HeaderMap, stamp: &Stamp<'_>, is_socket: bool) -> Result<HeaderMap, Failure> {
+fn headers(given: &HeaderMap, added: &EntryHeaders<'_>, is_socket: bool) -> Result<HeaderMap, Failure> {
     let mut headers = without_hops(given);
     for name in &PRIVATE {
         headers.remove(name);
@@ -204,7 +204,7 @@ fn headers(given: &HeaderMap, stamp: &Stamp<'_>, is_socket: bool) -> Result<Head
         headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     }
     let stamps =
-        [(TOKEN, Some(stamp.token)), (WORKSPACE, Some(stamp.workspace.as_str())), (OFFERED, stamp.offered)];
+        [(TOKEN, Some(added.token)), (WORKSPACE, Some(added.workspace.as_str())), (OFFERED, added.offered)];
     for (name, value) in stamps {
         if let Some(value) = value {
             let mut value = HeaderValue::from_str(value).map_err(|error| Failure::Odd(error.to_string()))?;

@@ -69,15 +69,15 @@ async fn workspaces(State(app): State<App>) -> Result<Json<Vec<FleetWorkspace>>,
 }
 
 async fn drain(State(app): State<App>, Params(node): Params<String>) -> Result<Json<bool>, Error> {
-    wish(&app, &node, true).await
+    set_drain(&app, &node, true).await
 }
 
 async fn resume(State(app): State<App>, Params(node): Params<String>) -> Result<Json<bool>, Error> {
-    wish(&app, &node, false).await
+    set_drain(&app, &node, false).await
 }
 
-/// Stores the wish. The node finds it within a second.
-async fn wish(app: &App, node: &str, wanted: bool) -> Result<Json<bool>, Error> {
+/// Stores what the user wants. The node reads it within a second.
+async fn set_drain(app: &App, node: &str, wanted: bool) -> Result<Json<bool>, Error> {
     if app.sessions.fleet().drain(node, wanted).await.map_err(engine::Error::from)? {
         return Ok(Json(true));
     }

@@ -13,7 +13,7 @@ use protocol::{MessageId, SessionId, WorkspaceId};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
-use super::{Post, Step};
+use super::{RouteLayer, Step};
 use crate::{
     Error,
     fleet::{arrival::Arrived, call::Call, errors, wire::Failure},
@@ -43,10 +43,10 @@ impl Offer {
     /// True for the routes that store something new under an id of its own.
     pub(super) fn is_possible(route: &str) -> bool {
         matches!(route, "session.prompt" | "session.prompt_async" | "v2.session.prompt")
-            || Self::is_birth(route)
+            || Self::creates_session(route)
     }
 
-    pub(super) fn is_birth(route: &str) -> bool {
+    pub(super) fn creates_session(route: &str) -> bool {
         matches!(route, "session.create" | "v2.session.create")
     }
 
@@ -56,7 +56,7 @@ impl Offer {
             return None;
         }
         let chosen: Chosen = serde_json::from_slice(call.bytes()).unwrap_or_default();
-        if Self::is_birth(route) {
+        if Self::creates_session(route) {
             let chosen = chosen.id.filter(|_| route.starts_with("v2."));
             return Some(Self::Session {
                 id: chosen.unwrap_or_else(|| sessions.fresh::<SessionId>().to_string()),
@@ -94,7 +94,7 @@ impl Offer {
     }
 }
 
-impl Post {
+impl RouteLayer {
     /// Offers something again whose owner has died before it answered, until a node answers or the owner is known to be
     /// away. The record tells then if it was stored.
     pub(super) async fn offer_again(

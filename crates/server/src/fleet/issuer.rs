@@ -55,7 +55,7 @@ pub(super) struct Given {
 }
 
 #[derive(Clone)]
-pub(super) struct Door(Arc<Inner>);
+pub(super) struct TokenIssuer(Arc<Inner>);
 
 struct Inner {
     process: Process,
@@ -81,7 +81,7 @@ struct Holder {
     until: Instant,
 }
 
-impl Door {
+impl TokenIssuer {
     pub(super) fn new(process: Process, key: Key) -> Self {
         let (seal, opened, issued) = (Key::random(), Instant::now(), Mutex::default());
         Self(Arc::new(Inner { process, key, seal, opened, issued }))
@@ -168,12 +168,15 @@ fn digest_of(token: &str) -> [u8; 32] {
     bytes
 }
 
-async fn greet(State(door): State<Door>, Json(greeting): Json<Greeting>) -> Result<Json<Answer>, Error> {
-    door.greet(&greeting).map(Json)
+async fn greet(
+    State(issuer): State<TokenIssuer>,
+    Json(greeting): Json<Greeting>,
+) -> Result<Json<Answer>, Error> {
+    issuer.greet(&greeting).map(Json)
 }
 
-async fn prove(State(door): State<Door>, Json(proof): Json<Proof>) -> Result<Json<Given>, Error> {
-    door.prove(&proof).map(Json)
+async fn prove(State(issuer): State<TokenIssuer>, Json(proof): Json<Proof>) -> Result<Json<Given>, Error> {
+    issuer.prove(&proof).map(Json)
 }
 
 #[cfg(test)]
@@ -184,14 +187,14 @@ mod tests {
         Process { node: node.into(), incarnation }
     }
 
-    fn door() -> (Door, Key) {
+    fn issuer() -> (TokenIssuer, Key) {
         let key = Key::new(&"k".repeat(32)).unwrap();
-        (Door::new(process("b", 7), key.clone()), key)
+        (TokenIssuer::new(process("b", 7), key.clone()), key)
     }
 
-    fn proof(door: &Door, key: &Key, incarnation: u64) -> Proof {
+    fn proof(issuer: &TokenIssuer, key: &Key, incarnation: u64) -> Proof {
         let greeting = Greeting { from: process("a", incarnation), to: process("b", 7), nonce: random() };
-        let answer = door.greet(&greeting).unwrap();
+        let answer = issuer.greet(&greeting).unwrap();
         assert!(key.verify(Role::Owner, &greeting, &answer.nonce, &answer.proof));
         let signature = key.prove(Role::Entry, &greeting, &answer.nonce);
         Proof { greeting, answer, signature }
@@ -199,52 +202,52 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_token_belongs_to_the_process_that_proved_itself_and_ends_after_an_hour() {
-        let (door, key) = door();
-        let token = door.prove(&proof(&door, &key, 1)).unwrap().token;
-        assert_eq!(door.holder(&token).as_deref(), Some("a"));
-        assert_eq!(door.holder("another"), None);
+        let (issuer, key) = issuer();
+        let token = issuer.prove(&proof(&issuer, &key, 1)).unwrap().token;
+        assert_eq!(issuer.holder(&token).as_deref(), Some("a"));
+        assert_eq!(issuer.holder("another"), None);
         tokio::time::advance(LIFETIME).await;
-        assert_eq!(door.holder(&token), None);
+        assert_eq!(issuer.holder(&token), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_token_of_an_older_process_ends_with_the_first_proof_of_the_newer_one() {
-        let (door, key) = door();
-        let older = door.prove(&proof(&door, &key, 1)).unwrap().token;
-        let newer = door.prove(&proof(&door, &key, 2)).unwrap().token;
-        assert_eq!((door.holder(&older), door.holder(&newer).as_deref()), (None, Some("a")));
-        assert_eq!(door.prove(&proof(&door, &key, 1)).unwrap_err().status(), 401);
-        assert_eq!(door.holder(&newer).as_deref(), Some("a"));
+        let (issuer, key) = issuer();
+        let older = issuer.prove(&proof(&issuer, &key, 1)).unwrap().token;
+        let newer = issuer.prove(&proof(&issuer, &key, 2)).unwrap().token;
+        assert_eq!((issuer.holder(&older), issuer.holder(&newer).as_deref()), (None, Some("a")));
+        assert_eq!(issuer.prove(&proof(&issuer, &key, 1)).unwrap_err().status(), 401);
+        assert_eq!(issuer.holder(&newer).as_deref(), Some("a"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_proof_counts_once_and_soon_and_for_this_process() {
-        let (door, key) = door();
-        let once = proof(&door, &key, 1);
-        door.prove(&once).unwrap();
-        assert_eq!(door.prove(&once).unwrap_err().status(), 401, "repeated");
-        let late = proof(&door, &key, 1);
+        let (issuer, key) = issuer();
+        let once = proof(&issuer, &key, 1);
+        issuer.prove(&once).unwrap();
+        assert_eq!(issuer.prove(&once).unwrap_err().status(), 401, "repeated");
+        let late = proof(&issuer, &key, 1);
         tokio::time::advance(PATIENCE).await;
-        assert_eq!(door.prove(&late).unwrap_err().status(), 401, "late");
-        let mut forged = proof(&door, &key, 1);
+        assert_eq!(issuer.prove(&late).unwrap_err().status(), 401, "late");
+        let mut forged = proof(&issuer, &key, 1);
         forged.answer.nonce = format!("{}0", forged.answer.nonce);
-        assert_eq!(door.prove(&forged).unwrap_err().status(), 401, "a nonce of another node");
+        assert_eq!(issuer.prove(&forged).unwrap_err().status(), 401, "a nonce of another node");
         let other = Key::new(&"l".repeat(32)).unwrap();
-        let mut wrong = proof(&door, &key, 1);
+        let mut wrong = proof(&issuer, &key, 1);
         wrong.signature = other.prove(Role::Entry, &wrong.greeting, &wrong.answer.nonce);
-        assert_eq!(door.prove(&wrong).unwrap_err().status(), 401, "another key");
+        assert_eq!(issuer.prove(&wrong).unwrap_err().status(), 401, "another key");
         let old = Greeting { from: process("a", 1), to: process("b", 6), nonce: random() };
-        assert_eq!(door.greet(&old).unwrap_err().status(), 421, "meant for an older process");
+        assert_eq!(issuer.greet(&old).unwrap_err().status(), 421, "meant for an older process");
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_number_of_tokens_is_bounded() {
-        let (door, key) = door();
-        let first = door.prove(&proof(&door, &key, 1)).unwrap().token;
+        let (issuer, key) = issuer();
+        let first = issuer.prove(&proof(&issuer, &key, 1)).unwrap().token;
         tokio::time::advance(Duration::from_secs(1)).await;
         let others: Vec<_> =
-            (0..MAX_TOKENS).map(|_| door.prove(&proof(&door, &key, 1)).unwrap().token).collect();
-        assert_eq!(door.holder(&first), None);
-        assert!(others.iter().all(|token| door.holder(token).is_some()));
+            (0..MAX_TOKENS).map(|_| issuer.prove(&proof(&issuer, &key, 1)).unwrap().token).collect();
+        assert_eq!(issuer.holder(&first), None);
+        assert!(others.iter().all(|token| issuer.holder(token).is_some()));
     }
 }
