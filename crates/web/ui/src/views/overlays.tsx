@@ -1,13 +1,14 @@
 // The dialogs that a key opens anywhere: the palette and the list of keys.
 
-import { Match, Switch, createEffect, lazy, on, onCleanup, onMount } from "solid-js"
+import { Match, Switch, createEffect, on, onCleanup, onMount } from "solid-js"
 import { isKey } from "../keys.ts"
 import { focusFind, overlay, setFinding, setOverlay } from "../overlay.ts"
 import { route } from "../route.ts"
+import { part } from "./part.ts"
 import { holdKeys } from "./typeahead.ts"
 
-const Palette = lazy(() => import("./palette.tsx").then((it) => ({ default: it.Palette })))
-const Keys = lazy(() => import("./keys.tsx").then((it) => ({ default: it.Keys })))
+const Palette = part(() => import("./palette.tsx").then((it) => it.Palette))
+const Keys = part(() => import("./keys.tsx").then((it) => it.Keys))
 
 export function Overlays() {
   const keys = (event: KeyboardEvent) => {

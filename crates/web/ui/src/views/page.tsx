@@ -1,6 +1,6 @@
 // The frame of the page: the list beside the session, the state of the connection, and the sign-in.
 
-import { ErrorBoundary, Match, Show, Switch, createEffect, createMemo, createResource, createSignal, lazy, onMount } from "solid-js"
+import { ErrorBoundary, Match, Show, Switch, createEffect, createMemo, createResource, createSignal, onMount } from "solid-js"
 import { announcement } from "../announce.ts"
 import { call } from "../api.ts"
 import { requestsOf, rowState } from "../core/state.ts"
@@ -16,16 +16,17 @@ import { words } from "../words.ts"
 import { List } from "./list.tsx"
 import { Overlays } from "./overlays.tsx"
 import { Panel, panelOf } from "./panel.tsx"
+import { part } from "./part.ts"
 import { Session } from "./session.tsx"
 import { PhoneTabs } from "./tabs.tsx"
 import { holdKeys } from "./typeahead.ts"
 
 // Screens that the first load does not need.
-const New = lazy(() => import("./new.tsx").then((it) => ({ default: it.New })))
-const SignIn = lazy(() => import("./signin.tsx").then((it) => ({ default: it.SignIn })))
-const Overview = lazy(() => import("./overview.tsx").then((it) => ({ default: it.Overview })))
-const Needs = lazy(() => import("./needs.tsx").then((it) => ({ default: it.Needs })))
-const Settings = lazy(() => import("./settings.tsx").then((it) => ({ default: it.Settings })))
+const New = part(() => import("./new.tsx").then((it) => it.New))
+const SignIn = part(() => import("./signin.tsx").then((it) => it.SignIn))
+const Overview = part(() => import("./overview.tsx").then((it) => it.Overview))
+const Needs = part(() => import("./needs.tsx").then((it) => it.Needs))
+const Settings = part(() => import("./settings.tsx").then((it) => it.Settings))
 
 export function Page() {
   const [me, { refetch }] = createResource(() => call("me").then((it) => it.data))

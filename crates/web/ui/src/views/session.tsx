@@ -1,6 +1,6 @@
 // One session: its head, the transcript, open requests and the composer.
 
-import { Show, createMemo, createSignal, lazy } from "solid-js"
+import { Show, createMemo, createSignal } from "solid-js"
 import type { Session as Info } from "../core/wire.ts"
 import { trackSeen } from "../marks.ts"
 import { isFinding } from "../overlay.ts"
@@ -9,13 +9,14 @@ import { watch, world } from "../store.ts"
 import { words } from "../words.ts"
 import { Composer } from "./composer.tsx"
 import { Head } from "./head.tsx"
+import { part } from "./part.ts"
 import { Queue } from "./queue.tsx"
 import { Requests } from "./requests.tsx"
 import { StatusBanners, Todos } from "./status.tsx"
 import { createStopper } from "./stop.ts"
 import { Transcript } from "./transcript.tsx"
 
-const Find = lazy(() => import("./find.tsx").then((it) => ({ default: it.Find })))
+const Find = part(() => import("./find.tsx").then((it) => it.Find))
 
 export function Session(props: { id: string }) {
   const info = createMemo<Info | undefined>(() => (watch(`session ${props.id}`), world.sessions.get(props.id)?.info))

@@ -1,6 +1,6 @@
 // The messages of a session. The view follows new text at the end, and stays where the user reads.
 
-import { Show, createEffect, createMemo, createSignal, lazy, on, onCleanup, onMount } from "solid-js"
+import { Show, createEffect, createMemo, createSignal, on, onCleanup, onMount } from "solid-js"
 import { shownEntries } from "../core/revert.ts"
 import { isStarting, waitingBehind } from "../core/state.ts"
 import type { Prompt } from "../core/world.ts"
@@ -14,10 +14,11 @@ import { loadAround, loadNewer, loadOlder, onRead, watch, world } from "../store
 import { words } from "../words.ts"
 import { MessageView } from "./message.tsx"
 import { TurnEnd } from "./end.tsx"
+import { part } from "./part.ts"
 import { Virtual, type VirtualApi } from "./virtual.tsx"
 
 // The first load does not need it.
-const PromptMenu = lazy(() => import("./prompt-menu.tsx").then((it) => ({ default: it.PromptMenu })))
+const PromptMenu = part(() => import("./prompt-menu.tsx").then((it) => it.PromptMenu))
 
 // Rows that are not messages.
 const EARLIER = "earlier"
