@@ -100,6 +100,26 @@ describe("the messages of the page", needsBrowser(), () => {
     await finish()
   })
 
+  test("a menu that cannot be loaded leaves the session as it is, and is there once it can", async () => {
+    const id = await prompt(baton, "simple", "Has no menu yet", "Loads its menu late")
+    await idle(id)
+    const context = await browser.newContext({ viewport: { width: 1280, height: 800 } })
+    const refused = { count: 0 }
+    await context.route(/prompt-menu-[^/]*\.js/, (route) => {
+      refused.count += 1
+      return refused.count > 1 ? route.continue() : route.abort()
+    })
+    const { page, finish, expect } = await open(browser, baton, { context, fragment: `#/s/${id}` })
+    expect(/net::ERR_FAILED/)
+    await ends(page)
+    await box(page).fill("A draft")
+    await page.getByRole("button", { name: "Actions for this message" }).waitFor()
+    assert.ok(refused.count > 1, "the file was requested again")
+    await holds(page, "A draft")
+    await finish()
+    await context.close()
+  })
+
   test("the menu works with keys, and Escape in it does not stop the turn", async () => {
     const id = await prompt(baton, "slow:10000@20", "Works on", "Has a menu")
     const { page, finish } = await open(browser, baton, { fragment: `#/s/${id}` })
