@@ -129,7 +129,7 @@ impl dyn Hooks + '_ {
         Ok(args)
     }
 
-    /// Like [`Self::change`], at most for `limit`; after that the value stays as it was. The plugin host has shorter
+    /// Like `change`, at most for `limit`; after that the value stays as it was. The plugin host has shorter
     /// deadlines of its own, so this is a backstop.
     pub(crate) async fn change_within<O: HookOutput>(
         &self,
