@@ -89,7 +89,7 @@ pub async fn metrics(State(app): State<App>, counted: Option<Extension<Counted>>
 #[derive(Debug)]
 struct Figures {
     engine: Stats,
-    /// What this node holds, and if it is ready; `None` for a server that is no node.
+    /// Counts of this node's workspaces and its readiness; `None` for a server that is no node.
     node: Option<(Standing, bool)>,
     idle: usize,
     busy: usize,

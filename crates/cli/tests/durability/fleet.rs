@@ -297,7 +297,7 @@ async fn three_nodes_share_their_sessions_and_survive_the_death_of_each_other() 
     assert!(fleet.nodes["c"].home.errors().contains("declared the node c dead"));
     fleet.run("c").await;
 
-    // Restarted in place: nobody waits for a lease.
+    // Restarted in place: no lease has to end first.
     let running = fleet.prompt("a", "slow:4000@10").await;
     fleet.until("b", "the start of the turn", |seen| has_started(seen, &running)).await;
     fleet.kill("a").await;

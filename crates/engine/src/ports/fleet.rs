@@ -57,7 +57,7 @@ pub trait Fleet: fmt::Debug + Send + Sync {
         future::ready(Ok(Vec::new())).boxed()
     }
 
-    /// What this node holds, for metrics; `None` if this server has its record for itself.
+    /// Counts of this node's workspaces, for metrics; `None` if this server has its record for itself.
     fn standing(&self) -> Option<Standing> {
         None
     }
@@ -88,7 +88,7 @@ pub trait Fleet: fmt::Debug + Send + Sync {
     }
 }
 
-/// What a node holds.
+/// Counts of a node's workspaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
     /// Number of its own directories.

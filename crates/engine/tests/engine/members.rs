@@ -204,7 +204,7 @@ async fn the_owner_of_a_workspace_is_read_seldom_and_its_death_at_once() {
     let workspace = a.workspace("/project");
     a.claim_directory("/project").await.unwrap();
     assert_eq!(a.owner(&workspace).await.unwrap(), Owner::Here);
-    assert_eq!(a.owner(&a.workspace("/other")).await.unwrap(), Owner::Here, "nobody has used it yet");
+    assert_eq!(a.owner(&a.workspace("/other")).await.unwrap(), Owner::Here, "not used yet");
     let peer = Owner::Peer(Peer { node: "a".to_owned(), incarnation: 1, address: "http://a".to_owned() });
     let before = shared.questions.load(Ordering::SeqCst);
     for _ in 0..10 {

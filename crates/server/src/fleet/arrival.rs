@@ -32,7 +32,7 @@ impl Arrived {
     }
 }
 
-/// What the headers of a call say about its sender.
+/// The sender of a call, by its headers.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     /// A client.

@@ -92,7 +92,7 @@ fn transcript(role: Role, greeting: &Greeting, answer: &str) -> Vec<u8> {
     fields.into_iter().flat_map(prefixed).collect()
 }
 
-/// Text that nobody can guess.
+/// Random text that cannot be guessed.
 pub(super) fn random() -> String {
     let mut bytes = [0; RANDOM];
     SystemRandom.fill(&mut bytes);

@@ -107,7 +107,7 @@ impl Default for Wire {
     }
 }
 
-/// What the entry node adds to a call.
+/// The headers that the entry node adds to a call.
 pub(super) struct EntryHeaders<'a> {
     pub(super) token: &'a str,
     pub(super) workspace: &'a WorkspaceId,
@@ -173,7 +173,7 @@ impl Wire {
     }
 }
 
-/// A call that never left may be repeated. If a connection breaks in the middle, nobody knows what has happened.
+/// A call that never left may be repeated. If a connection breaks in the middle, the outcome is unknown.
 fn failure(error: &ClientError) -> Failure {
     let is_unsent = error.is_connect()
         || error

@@ -11,7 +11,7 @@ use super::HookPoint;
 /// the point.
 pub trait HookOutput: HookValue + Clone {
     const POINT: HookPoint;
-    /// What plugins learn besides the value.
+    /// The context that plugins read besides the value.
     type Input: HookValue;
 }
 

@@ -164,7 +164,7 @@ async fn an_owner_that_dies_with_a_prompt_leaves_no_doubt() {
     proxy.is_armed.store(true, Ordering::SeqCst);
     let stored = a.expect(503, "POST", &format!("/session/{id}/message"), hello()).await;
     insta::assert_json_snapshot!("stored_and_not_answered", shown(stored));
-    // A call of another kind may have happened, and nobody repeats it.
+    // A call of another kind may have happened, so it is not repeated.
     fleet.owners(&b.workspace(), dies());
     proxy.is_armed.store(true, Ordering::SeqCst);
     let lost = a.expect(502, "PATCH", &format!("/session/{id}"), json!({ "title": "maybe" })).await;

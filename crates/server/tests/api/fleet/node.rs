@@ -111,7 +111,7 @@ pub(super) struct Head {
     pub(super) headers: HeaderMap,
 }
 
-/// How a node is started.
+/// Options of a node.
 pub(super) struct Start {
     pub(super) name: &'static str,
     pub(super) incarnation: u64,

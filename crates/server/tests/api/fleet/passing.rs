@@ -94,7 +94,7 @@ async fn a_directory_is_used_on_the_node_that_has_it() {
     std::fs::write(std::path::Path::new(&b.directory()).join("here.txt"), "of b").unwrap();
     // Both nodes of this test are one machine, so the call names the workspace.
     let unknown = a.expect(200, "GET", &format!("/file?path=.&workspace={}", b.workspace()), None).await;
-    assert_eq!(unknown, json!([]), "nobody has a session there, so it has no known directory");
+    assert_eq!(unknown, json!([]), "without a session there, its directory is unknown");
     b.session().await;
     let files = a.expect(200, "GET", &format!("/file?path=.&workspace={}", b.workspace()), None).await;
     assert_eq!(files[0]["name"], "here.txt");

@@ -21,7 +21,7 @@ function attachment({ type, filename, mime, url }: Part) {
   return type === "file" && url?.startsWith("data:") ? [{ name: filename ?? "file", mime: mime ?? "text/plain", url }] : []
 }
 
-// What a revert to a prompt would undo.
+// The prompts and files that a revert to a prompt would undo.
 export function turnOf(entries: MessageEntry[], prompt: string): Turn {
   const at = entries.findIndex((entry) => entry.info.id === prompt)
   if (at < 0) return { prompt: "", attached: [], answer: "", prompts: 0, files: [] }
